@@ -93,7 +93,8 @@ ImageLists list_images(const Flags& flags, const program::TrainingSettings& sett
 StreamedImages open_images(const Flags& flags, const program::TrainingSettings& settings,
                            Communicator& communicator) {
   ImageLists lists = share_image_lists(communicator, [&] { return list_images(flags, settings); });
-  ImageStreamSettings reading{.side = side_of(flags), .shorter = shorter_side_of(flags)};
+  ImageStreamSettings reading{
+      .side = side_of(flags), .exif = settings.exif, .shorter = shorter_side_of(flags)};
   if (flags.mean) reading.scale.mean_image = read_mean_image(*flags.mean);
   StreamedImages streams;
   streams.place = flags.train.empty() ? lists.train.root().string() : flags.train;

@@ -35,14 +35,16 @@ fs::path find_idx_file(const fs::path& folder, const std::string& part, const st
        folder.string(), usual, usual);
 }
 
-std::unique_ptr<DataSource> open_mnist(const fs::path& folder, DataSplit split, std::int64_t) {
+std::unique_ptr<DataSource> open_mnist(const fs::path& folder, DataSplit split,
+                                       const ImageSettings&) {
   const std::string part = split == DataSplit::train ? "train" : "t10k";
   const fs::path images = find_idx_file(folder, part + "-images", "3");
   const fs::path labels = find_idx_file(folder, part + "-labels", "1");
   return open_idx(images, labels);
 }
 
-std::unique_ptr<DataSource> open_cifar10(const fs::path& folder, DataSplit split, std::int64_t) {
+std::unique_ptr<DataSource> open_cifar10(const fs::path& folder, DataSplit split,
+                                         const ImageSettings&) {
   std::vector<fs::path> files;
   if (split == DataSplit::test) {
     files.push_back(folder / "test_batch.bin");
@@ -52,7 +54,8 @@ std::unique_ptr<DataSource> open_cifar10(const fs::path& folder, DataSplit split
   return open_cifar(std::move(files), 10, 1);
 }
 
-std::unique_ptr<DataSource> open_cifar100(const fs::path& folder, DataSplit split, std::int64_t) {
+std::unique_ptr<DataSource> open_cifar100(const fs::path& folder, DataSplit split,
+                                          const ImageSettings&) {
   return open_cifar({folder / (split == DataSplit::train ? "train.bin" : "test.bin")}, 100, 2);
 }
 
@@ -80,7 +83,7 @@ Names names_in(const fs::path& file) {
 struct CatalogEntry {
   const char* name;
   std::unique_ptr<DataSource> (*open)(const fs::path& folder, DataSplit split,
-                                      std::int64_t image_side);
+                                      const ImageSettings& images);
   Names (*class_names)(const fs::path& folder);
   const char* origin;  // how to get it, for messages
   bool in_debian = false;
@@ -151,8 +154,8 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
 }
 
 std::unique_ptr<DataSource> open_dataset(std::string_view name, const fs::path& folder,
-                                         DataSplit split, std::int64_t image_side) {
-  return entry_of(name).open(folder, split, image_side);
+                                         DataSplit split, const ImageSettings& images) {
+  return entry_of(name).open(folder, split, images);
 }
 
 std::vector<std::string> class_names(std::string_view name, const fs::path& folder) {

@@ -24,10 +24,10 @@ std::filesystem::path find_data_folder(std::string_view name,
                                        const std::filesystem::path& given = {});
 
 // Opens the files of a data set in `folder`. Examples are 1 x 28 x 28 (mnist, fashion-mnist) or 3 x
-// 32 x 32 (cifar10, cifar100 with its 100 fine labels); for images (the user's folders) 3 x
-// image_side x image_side (image_folder.hpp). An unknown name is a usage error.
+// 32 x 32 (cifar10, cifar100 with its 100 fine labels); for images (the user's folders) what
+// `images` says (image_folder.hpp). An unknown name is a usage error.
 std::unique_ptr<DataSource> open_dataset(std::string_view name, const std::filesystem::path& folder,
-                                         DataSplit split, std::int64_t image_side = 32);
+                                         DataSplit split, const ImageSettings& images = {});
 
 // The names of the data set's classes, in the order of their labels: fashion-mnist has fixed ones,
 // cifar10 and cifar100 those of their text files in `folder`, images the names of the subfolders.

@@ -28,7 +28,7 @@ std::span<const std::byte> StoredField::read(std::int64_t i) {
 
 std::span<const std::byte> StoredField::decode_image(std::int64_t i) {
   pixels_.resize(bytes_);
-  decode_image_record((*this)[i], field_.shape[1], pixels_.data());
+  decode_image_record((*this)[i], field_, pixels_.data());
   report_progress();
   return pixels_;
 }

@@ -129,7 +129,7 @@ std::vector<std::int64_t> encode_header(const DatasetHeader& header) {
         {static_cast<std::int64_t>(field.stored), static_cast<std::int64_t>(field.decoded),
          field.is_target, field.classes, field.is_ragged,
          std::bit_cast<std::int64_t>(field.padding), field.pad_to, field.is_image_file,
-         field.ignored_label.has_value(), field.ignored_label.value_or(0)});
+         field.ignores_exif, field.ignored_label.has_value(), field.ignored_label.value_or(0)});
   }
   return numbers;
 }
@@ -150,6 +150,7 @@ DatasetHeader decode_header(std::span<const std::int64_t> numbers) {
     field.padding = std::bit_cast<double>(reader.next());
     field.pad_to = reader.next();
     field.is_image_file = reader.next() != 0;
+    field.ignores_exif = reader.next() != 0;
     const bool ignores = reader.next() != 0;
     if (const std::int64_t label = reader.next(); ignores) field.ignored_label = label;
   }

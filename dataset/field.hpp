@@ -36,6 +36,7 @@ struct Field {
   std::int64_t pad_to = 1;  // batches are padded to a multiple of it, for fewer different shapes
   // Stored as image files of any size (image_folder.hpp), which are decoded to uint8 of `shape`.
   bool is_image_file = false;
+  bool ignores_exif = false;  // of image files: they are not turned (exif.hpp)
 
   // Whether the number of bytes as stored differs between examples.
   bool is_variable() const { return is_ragged || is_image_file; }

@@ -104,7 +104,7 @@ std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source) {
         example[number] = block.at(number, i);
         if (!field.is_image_file) continue;
         pixels[number].resize(field.stored_bytes());
-        decode_image_record(example[number], field.shape[1], pixels[number].data());
+        decode_image_record(example[number], field, pixels[number].data());
         example[number] = pixels[number];
       }
       dataset->set(block.first + i, block.first + i, example);

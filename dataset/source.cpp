@@ -14,8 +14,12 @@ class DatasetSource final : public DataSource {
 
  private:
   void read_next(std::span<FieldWriter> example) override {
-    for (std::size_t field = 0; field < example.size(); ++field)
-      dataset_.read(next_, field, example[field]);
+    try {
+      for (std::size_t field = 0; field < example.size(); ++field)
+        dataset_.read(next_, field, example[field]);
+    } catch (const Error& error) {
+      rethrow_of_example(error, next_);
+    }
     ++next_;
   }
 
@@ -40,6 +44,17 @@ void DataSource::keep_first(std::int64_t count) {
   TASUKI_CHECK(count >= 0 && position_ == 0,
                "keep_first({}) was called after {} examples were read", count, position_);
   header_.count = std::min(header_.count, count);
+}
+
+void DataSource::leave_out(std::span<const std::int64_t> numbers) {
+  TASUKI_CHECK(position_ == 0, "examples are left out after {} were read", position_);
+  remove_examples(numbers);
+  header_.count -= std::ssize(numbers);
+  available_ -= std::ssize(numbers);
+}
+
+void DataSource::remove_examples(std::span<const std::int64_t> numbers) {
+  TASUKI_CHECK(numbers.empty(), "{} examples that are no files cannot be left out", numbers.size());
 }
 
 void DataSource::reshape(const Shape& example_shape) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tasuki/dataset/dataset.hpp"
+#include "tasuki/dataset/images/image_file.hpp"
 
 namespace tasuki {
 
@@ -47,6 +48,10 @@ class DataSource {
 
   // Ends after the first `count` examples (all of them if there are fewer).
   void keep_first(std::int64_t count);
+  // The image files that the examples are, in their order; none for other data.
+  virtual std::span<const ImageFile> image_files() const { return {}; }
+  // Leaves out the examples with these numbers, which ascend, of sources with image_files().
+  void leave_out(std::span<const std::int64_t> numbers);
   // Gives field "x" another shape with the same number of values: 784 for 1 x 28 x 28. Another
   // number is an error of kind data: the files do not fit the program.
   void reshape(const Shape& example_shape);
@@ -65,6 +70,7 @@ class DataSource {
   explicit DataSource(DatasetHeader header);
 
  private:
+  virtual void remove_examples(std::span<const std::int64_t> numbers);
   // By default there is nothing to check.
   virtual void check_files() {}
   // Writes the next example: a writer for each field, in the header's order. Called at most as
@@ -82,6 +88,19 @@ class DataSource {
   std::int64_t position_ = 0;
   bool is_checked_ = false;
 };
+
+// Erases the elements with these numbers, which ascend.
+template <class T>
+void erase_numbered(std::vector<T>& values, std::span<const std::int64_t> numbers) {
+  auto next = numbers.begin();
+  std::int64_t i = 0;
+  std::erase_if(values, [&](const T&) {
+    const bool is_next = next != numbers.end() && *next == i;
+    ++i;
+    if (is_next) ++next;
+    return is_next;
+  });
+}
 
 // Opens a source; called on the one rank that has the data.
 using OpenSource = std::function<std::unique_ptr<DataSource>()>;

@@ -10,11 +10,13 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/iterators/device_iterator.hpp"
 #include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 #include "tasuki/dataset/views.hpp"
 #include "tasuki/program/training_flags.hpp"
+#include "tasuki/program/unreadable.hpp"
 #include "tasuki/training/batch_memory.hpp"
 
 namespace tasuki::program {
@@ -34,7 +36,8 @@ std::filesystem::path find_folder(const TrainingProgram& program, Communicator& 
 OpenSource open_files(const TrainingProgram& program, const std::filesystem::path& folder,
                       DataSplit split, Limit limit) {
   return [&program, folder, split, limit] {
-    auto source = open_dataset(program.dataset, folder, split, program.image_side);
+    auto source = open_dataset(program.dataset, folder, split,
+                               {.side = program.image_side, .exif = program.settings.exif});
     if (program.example_shape) source->reshape(*program.example_shape);
     if (limit) source->keep_first(*limit);
     return source;
@@ -84,6 +87,7 @@ SplitData streamed_split(std::shared_ptr<const ImageStream> stream, Limit limit)
 
 void check_split(SplitData& split, Communicator& communicator) {
   const PhaseScope looking(Phase::reading_data);
+  if (split.stream && split.is_decoded) return;
   // Each rank looks at a part of the files, on its own disk.
   if (split.stream)
     return run_on_all(communicator, [&] {
@@ -179,8 +183,21 @@ DatasetHeader read_longest(const SplitData& split, Communicator& communicator) {
   })));
 }
 
-TrainingData find_data(const TrainingProgram& program, Communicator& communicator) {
+namespace {
+
+bool has_image_files(const TrainingData& data) {
+  return std::ranges::any_of(data.train.header.fields, &Field::is_image_file);
+}
+
+}  // namespace
+
+bool reads_images(const TrainingProgram& program) {
+  return program.stream_images || program.dataset == "images" || program.flags.has("dataset");
+}
+
+TrainingData find_data(const TrainingProgram& program, const RankSetup& setup) {
   const TrainingSettings& settings = program.settings;
+  Communicator& communicator = *setup.communicator;
   TrainingData data;
   data.buckets = program.length_buckets;
   if (program.stream_images) {
@@ -204,6 +221,21 @@ TrainingData find_data(const TrainingProgram& program, Communicator& communicato
     data.test = find_split(open_files(program, folder, DataSplit::test, settings.test_examples),
                            communicator);
   }
+  if (setup.continuation.lacks_exif && settings.exif == Exif::ignore && has_image_files(data) &&
+      communicator.rank() == 0)
+    log_info(
+        "images are not turned as their EXIF orientation says, because the resumed run is of a "
+        "version that did not; --exif on turns them from here on");
+  if (settings.skip_damaged) {
+    const auto leave_out = [&](SplitData& split, const char* name) {
+      leave_out_unreadable(
+          split, name,
+          split.stream ? split.stream->list().root() : std::filesystem::path(data.place),
+          setup.continuation.left_out, communicator, setup.threads.threads);
+    };
+    leave_out(data.train, "train");
+    if (data.test) leave_out(*data.test, "test");
+  }
   const auto refuse = [&](const char* purpose) {
     fail_everywhere(ErrorKind::data, "{}: expected examples to {}, found none", data.place,
                     purpose);
@@ -213,9 +245,13 @@ TrainingData find_data(const TrainingProgram& program, Communicator& communicato
   return data;
 }
 
-void TrainingData::check_files(Communicator& communicator) {
-  check_split(train, communicator);
-  if (test) check_split(*test, communicator);
+void TrainingData::check_files(const TrainingSettings& settings, const RankSetup& setup) {
+  Communicator& communicator = *setup.communicator;
+  std::vector<SplitData*> splits = {&train};
+  if (test) splits.push_back(&*test);
+  if (settings.check_data.value_or(settings.dry_run))
+    check_all_examples(splits, communicator, setup.threads.threads);
+  for (SplitData* const split : splits) check_split(*split, communicator);
 }
 
 void TrainingData::scatter(const TrainingSettings& settings, Communicator& communicator,

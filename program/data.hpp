@@ -10,6 +10,7 @@
 #include "tasuki/dataset/catalog.hpp"
 #include "tasuki/dataset/scatter.hpp"
 #include "tasuki/program/engine.hpp"
+#include "tasuki/program/start/setup.hpp"
 #include "tasuki/program/training_program.hpp"
 
 namespace tasuki::program {
@@ -24,6 +25,10 @@ struct SplitData {
   std::shared_ptr<const Dataset> dataset;
   // With TrainingProgram::stream_images: the files behind `dataset`.
   std::shared_ptr<const ImageStream> stream;
+  bool is_decoded = false;  // all image files were, once, and can be read
+  // Image files that --skip-damaged left out, by their names below the folder of the data (or the
+  // root of a list).
+  std::vector<std::string> left_out;
   // From then on:
   std::optional<Share> share;
 };
@@ -40,8 +45,9 @@ struct TrainingData {
   // --find-batchsize.
   DatasetHeader longest;
 
-  // Opens the files and checks for unreadable ones. Collective.
-  void check_files(Communicator& communicator);
+  // Opens the files and checks for unreadable ones: all examples are read if the settings ask for
+  // it. Collective.
+  void check_files(const TrainingSettings& settings, const RankSetup& setup);
   // Gives each rank its shares, with augmentation if the settings ask for it. `model_ranks`
   // neighbours have the same. Collective.
   void scatter(const TrainingSettings& settings, Communicator& communicator, int model_ranks);
@@ -50,9 +56,13 @@ struct TrainingData {
 // The same before scatter(); rank 0 reads all examples if it has to. Collective.
 DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
 
-// Finds the data of a program and reads everything that is known before their examples. Data
-// without examples are an error. Collective.
-TrainingData find_data(const TrainingProgram& program, Communicator& communicator);
+// Whether a program may train on image files, so that it has their flags.
+bool reads_images(const TrainingProgram& program);
+
+// Finds the data of a program and reads everything that is known before their examples. With
+// --skip-damaged, image files that cannot be read are left out: those that the resumed run left
+// out, or those that are found now. Data without examples are an error. Collective.
+TrainingData find_data(const TrainingProgram& program, const RankSetup& setup);
 
 // Batches for the engine, read ahead by --loader-threads: for training shuffled and without end,
 // for tests in order for one epoch. `models`: among which data are dealt.

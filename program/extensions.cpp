@@ -55,7 +55,7 @@ void extend(Trainer& trainer, const TrainingProgram& program, RankSetup& setup,
   if (settings.monitor) trainer.extend(monitor_devices(setup.devices, *settings.monitor));
   if (settings.trace)
     trainer.extend(trace_file({.file = *settings.trace, .steps = settings.trace_steps}));
-  trainer.extend(keep_data(data));
+  trainer.extend(keep_data(data, settings.skip_damaged));
   Shift* const schedule = extend_with_schedule(trainer, settings);
   trainer.extend(std::make_unique<FailOnNonNumber>(
       FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));

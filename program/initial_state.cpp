@@ -9,6 +9,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/program/intact_snapshot.hpp"
+#include "tasuki/program/unreadable.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
 
 namespace tasuki::program {
@@ -48,13 +49,25 @@ std::string key_of(const DataVocabulary& vocabulary) {
   return "vocabulary:" + vocabulary.flag;
 }
 
+Tensor keys_of_left_out(const TrainingData& data) {
+  std::vector<std::int64_t> keys;
+  const auto add = [&](const SplitData& split, const char* name) {
+    for (const std::string& each : split.left_out) keys.push_back(key_of_left_out(name, each));
+  };
+  add(data.train, "train");
+  if (data.test) add(*data.test, "test");
+  return Tensor::from(std::span<const std::int64_t>(keys), Shape{std::ssize(keys)});
+}
+
 class KeptData : public Extension {
  public:
-  explicit KeptData(const TrainingData& data)
+  KeptData(const TrainingData& data, bool skips_damaged)
       : examples_(data.train.header.count),
         shape_(data.train.header.shape_text()),
         labels_(static_cast<std::int64_t>(data.train.share->labels_hash)),
-        vocabularies_(data.vocabularies) {}
+        vocabularies_(data.vocabularies) {
+    if (skips_damaged) left_out_ = keys_of_left_out(data);
+  }
   std::string default_name() const override { return kept_data_name; }
   void run(Trainer&) override {}
   void serialize(const Serializer& serializer) override {
@@ -63,7 +76,10 @@ class KeptData : public Extension {
     serializer("examples", examples);
     serializer("example_shape", shape);
     serializer("labels", labels);
-    if (!serializer.is_loading()) save_vocabularies(serializer);
+    if (!serializer.is_loading()) {
+      save_vocabularies(serializer);
+      if (left_out_) serializer("left_out", *left_out_);
+    }
     const bool is_alike = examples == examples_ && shape == shape_;
     const bool are_known = labels != 0 && labels_ != 0;
     if (is_alike && (labels == labels_ || !are_known)) return;
@@ -85,6 +101,7 @@ class KeptData : public Extension {
   std::string shape_;
   std::int64_t labels_;  // their hash; 0: unknown
   std::vector<DataVocabulary> vocabularies_;
+  std::optional<Tensor> left_out_;
 };
 
 }  // namespace
@@ -109,8 +126,8 @@ void load_initial_weights(const std::string& path, Module& model, Communicator& 
   });
 }
 
-std::unique_ptr<Extension> keep_data(const TrainingData& data) {
-  return std::make_unique<KeptData>(data);
+std::unique_ptr<Extension> keep_data(const TrainingData& data, bool skips_damaged) {
+  return std::make_unique<KeptData>(data, skips_damaged);
 }
 
 void check_vocabularies(const std::string& snapshot,

@@ -25,9 +25,9 @@ void load_initial_weights(const std::string& path, Module& model, Communicator& 
                           const ModelGrid& grid);
 
 // Keeps in snapshots which data the run is on: number and shape of the examples, a hash of their
-// labels in order, and hashes of vocabularies. Resuming with other examples is a warning; for
-// vocabularies there is check_vocabularies().
-std::unique_ptr<Extension> keep_data(const TrainingData& data);
+// labels in order, hashes of vocabularies and, with --skip-damaged, which images are left out.
+// Resuming with other examples is a warning; for vocabularies there is check_vocabularies().
+std::unique_ptr<Extension> keep_data(const TrainingData& data, bool skips_damaged);
 
 // Throws an error of kind config on all ranks if `snapshot` (of a divided model, without its
 // suffix) keeps another hash of one of the vocabularies: its weights would stand for other words. A

@@ -24,15 +24,23 @@ const char* const extension_name = "Flags";
 
 // In this order, because later ones depend on earlier ones.
 const std::vector<std::string> kept = {
-    "optimizer",      "lr",       "lr-scaling", "lr-reference-batch", "lr-schedule",  "lr-drops",
-    "lr-drop-factor", "lr-power", "warmup",     "momentum",           "weight-decay", "no-decay-1d",
-    "clip-norm",      "lars",     "epoch"};
+    "optimizer",   "lr",       "lr-scaling",     "lr-reference-batch",
+    "lr-schedule", "lr-drops", "lr-drop-factor", "lr-power",
+    "warmup",      "momentum", "weight-decay",   "no-decay-1d",
+    "clip-norm",   "lars",     "epoch",          "exif",
+    "skip-damaged"};
 // Flags that set no hyper-parameter of the optimizer: their texts are compared. --epoch is one of
 // them if the schedule depends on it.
 const std::vector<std::string> of_schedule = {"lr-schedule", "lr-drops", "lr-drop-factor",
                                               "lr-power", "warmup"};
+// Flags of the data, whose texts are compared, too.
+const std::vector<std::string> of_data = {"exif", "skip-damaged"};
 // Flags that mean nothing with another --lr-schedule.
 const std::vector<std::string> of_one_schedule = {"lr-drops", "lr-drop-factor", "lr-power"};
+
+bool has(const FlagTexts& flags, const std::string& name) {
+  return std::ranges::count(flags, name, &FlagTexts::value_type::first) > 0;
+}
 
 bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
@@ -131,6 +139,15 @@ std::int64_t epochs_waited_in(const ArraySource& source, const TrainingSettings&
                                                                  : 0;
 }
 
+std::optional<std::vector<std::int64_t>> left_out_in(const ArraySource& source) {
+  const auto keys = read<Tensor>(source, "extensions/Data/left_out");
+  if (!keys || keys->dtype() != DType::int64) return std::nullopt;
+  const auto values = keys->span<std::int64_t>();
+  std::vector<std::int64_t> left_out(values.begin(), values.end());
+  std::ranges::sort(left_out);
+  return left_out;
+}
+
 bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
   return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
          hyperparameter == optimizer.decay_name() || hyperparameter == "weight_decay_rate";
@@ -184,7 +201,8 @@ std::vector<std::string> inherit_flags(Options& options, const TrainingSettings&
     if (name == "lr-scaling" && here != text) is_rate_inherited = false;
     if (name == "lr-schedule" && here != text) is_schedule_inherited = false;
     if (here == text) continue;
-    if (is_in(of_schedule, name) || (name == "epoch" && follows_length(settings)))
+    if (is_in(of_schedule, name) || is_in(of_data, name) ||
+        (name == "epoch" && follows_length(settings)))
       overruled.push_back(fmt::format("{} {} instead of {}", name, here, text));
   }
   return overruled;
@@ -202,8 +220,10 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
     if (!snapshots.paths.empty()) {
       const OpenedState found = open_intact_parts(snapshots, parts, communicator);
       const Bytes sent = run_on_root(communicator, 0, [&] {
+        const auto left_out = left_out_in(*found.source);
         return text_to_bytes(
-            nlohmann::json{flags_in(*found.source), epochs_waited_in(*found.source, settings)}
+            nlohmann::json{flags_in(*found.source), epochs_waited_in(*found.source, settings),
+                           left_out.has_value(), left_out.value_or(std::vector<std::int64_t>())}
                 .dump());
       });
       const nlohmann::json kept_in = nlohmann::json::parse(bytes_to_text(sent));
@@ -211,8 +231,14 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
       continuation.source = found.source;
       if (settings.resume.from == ResumeSettings::From::path)
         options.inherit("out", output_folder_of(found.path).string());
-      continuation.overruled = inherit_flags(options, settings, kept_in.at(0).get<FlagTexts>());
+      auto flags = kept_in.at(0).get<FlagTexts>();
+      continuation.lacks_exif = options.has("exif") && !has(flags, "exif");
+      // What versions without the flag did.
+      if (continuation.lacks_exif) flags.emplace_back("exif", "off");
+      continuation.overruled = inherit_flags(options, settings, flags);
       continuation.epochs_waited = kept_in.at(1);
+      if (kept_in.at(2).get<bool>())
+        continuation.left_out = kept_in.at(3).get<std::vector<std::int64_t>>();
     }
   }
   for (const auto& [name, text] : options.values())

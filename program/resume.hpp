@@ -34,6 +34,10 @@ struct Continuation {
   FlagTexts kept_flags;                // in effect in this run; snapshots keep them
   std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
   std::int64_t epochs_waited = 0;      // without improvement, for --early-stopping
+  // Keys, ascending, of the images that the run left out (unreadable.hpp); nothing if it did not
+  // look for them.
+  std::optional<std::vector<std::int64_t>> left_out;
+  bool lacks_exif = false;  // the snapshot does not say what the run did with EXIF orientation
 
   // Whether the run adds to the results in the folder `out`.
   bool goes_on_in(const TrainingSettings& settings) const;

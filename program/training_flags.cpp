@@ -80,6 +80,23 @@ Option optimizer_flag(TrainingSettings& settings) {
                    optimizer_help);
 }
 
+Option check_data_flag(std::optional<bool>& check) {
+  Option option;
+  option.value_name = "";
+  option.implicit = "true";
+  option.help =
+      "read all examples before training, decode image files, and list all files that cannot be "
+      "read; `auto`: with --dry-run";
+  option.set = [&check](const std::string& text) {
+    if (text == "auto")
+      check.reset();
+    else
+      check = parse_switch(text);
+  };
+  option.get = [&check] { return !check ? "auto" : *check ? "true" : "false"; };
+  return option;
+}
+
 void add_run_flags(Options& options, TrainingSettings& settings) {
   options.group("Run");
   options.add("batchsize,b", batchsize_flag(settings));
@@ -146,6 +163,16 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
     options.add("augment", settings.augment,
                 "train on random crops and mirror images with random brightness and contrast; "
                 "standardise all images, those for evaluation included");
+  options.add("check-data", check_data_flag(settings.check_data));
+  if (!left_out.images) {
+    options.add("skip-damaged", settings.skip_damaged,
+                "decode all image files before training and leave out those that cannot be read; a "
+                "resumed run leaves out the same");
+    options.add("exif", settings.exif, {{"on", Exif::apply}, {"off", Exif::ignore}}, "WHEN",
+                "on or off: turn images as their EXIF orientation says, as viewers show them; off: "
+                "take them as they are stored, as Pillow and torchvision do. A resumed run keeps "
+                "its own");
+  }
   options.add("loader-threads", settings.loader_threads, "auto", {0, 256}, "N",
               fmt::format("threads per rank that read batches ahead; `auto`: {}",
                           left_out.augment ? "1" : "1 if images are augmented or decoded, else 0"));

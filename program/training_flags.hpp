@@ -20,6 +20,7 @@ struct FlagsLeftOut {
   bool data = false;       // --data
   bool optimizer = false;  // --optimizer
   bool augment = false;    // --augment, which images that are streamed cannot have
+  bool images = false;     // --exif and --skip-damaged, of programs that read image files
 };
 // Adds flags for `settings`, whose values are the defaults; --devices and --split if
 // settings.workers is set.

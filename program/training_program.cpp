@@ -179,7 +179,7 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
   auto local_optimizer = optimizer_of(program, grid.models());
   const Precision precision = choose_computing(settings, setup.devices);
 
-  TrainingData data = find_data(program, comm);
+  TrainingData data = find_data(program, setup);
   if (const auto& from = setup.continuation.snapshot)
     check_vocabularies(from->string(), data.vocabularies, comm, grid);
   else if (settings.init)
@@ -198,7 +198,7 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
   };
   if (is_over && !settings.dry_run) return;
   // Files that cannot be read are found last, but before anything is written.
-  data.check_files(comm);
+  data.check_files(settings, setup);
   if (settings.dry_run) {
     say_banner(find_output_folder(setup, settings)->path());
     normalise_locally(*model.model);
@@ -285,7 +285,8 @@ int TrainingProgram::run(int argc, char** argv) {
     program::add_training_flags(flags, settings,
                                 {.data = dataset.empty(),
                                  .optimizer = create_optimizer != nullptr,
-                                 .augment = stream_images != nullptr});
+                                 .augment = stream_images != nullptr,
+                                 .images = !program::reads_images(*this)});
     if (recipe) flags.choose_defaults([this] { program::apply_recipe(recipe(), flags, settings); });
     if (auto setup = program::set_up_rank(flags, settings, count, words,
                                           [this] { program::check_flags(*this); }))

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tasuki/dataset/images/exif.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
 #include "tasuki/tensor/device.hpp"
 #include "tasuki/tensor/dtype.hpp"
@@ -96,6 +97,9 @@ struct TrainingSettings {
   std::optional<std::int64_t> shards;
   bool augment = false;
   std::optional<std::int64_t> loader_threads;
+  Exif exif = Exif::apply;                     // of image files
+  std::optional<bool> check_data;              // empty: with dry_run
+  bool skip_damaged = false;                   // image files that cannot be read
   std::optional<std::int64_t> test_batchsize;  // per rank in evaluations; empty: as in training
 
   std::string optimizer = "adam";  // a rule's name; unused if the program creates the optimizer

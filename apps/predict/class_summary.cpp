@@ -123,7 +123,15 @@ std::string plain_summary(const Predictions& predictions, const Names& names,
   return fmt::format("Examples: {}\n\n{}", predictions.examples(), table.text());
 }
 
-std::string json_summary(const Predictions& predictions, const Names& names, std::int64_t classes) {
+std::string text_of_unreadable(std::span<const ImageProblem> unreadable) {
+  constexpr std::size_t most_shown = 20;
+  if (unreadable.empty()) return "";
+  return fmt::format("\nLeft out: {} image file{} that cannot be read: {}\n", unreadable.size(),
+                     unreadable.size() == 1 ? "" : "s", text_of(unreadable, most_shown));
+}
+
+std::string json_summary(const Predictions& predictions, const Names& names,
+                         std::span<const ImageProblem> unreadable, std::int64_t classes) {
   ordered_json summary = {{"examples", predictions.examples()}};
   if (!names.classes.empty()) summary["class_names"] = names.classes;
   summary["predicted"] = predicted_counts(predictions, classes);
@@ -145,6 +153,8 @@ std::string json_summary(const Predictions& predictions, const Names& names, std
       summary["confusion"].push_back(row);
     }
   }
+  for (const ImageProblem& each : unreadable)
+    summary["unreadable"].push_back({{"file", each.name}, {"problem", each.what}});
   return json_line({{"summary", summary}});
 }
 
@@ -175,11 +185,13 @@ std::int64_t Confusion::correct() const {
   return sum;
 }
 
-std::string summary_text(const Predictions& predictions, const Names& names, std::int64_t classes,
+std::string summary_text(const Predictions& predictions, const Names& names,
+                         std::span<const ImageProblem> unreadable, std::int64_t classes,
                          Format format) {
-  if (format == Format::json) return json_summary(predictions, names, classes);
-  return predictions.has_labels() ? labelled_summary(predictions, names, classes)
-                                  : plain_summary(predictions, names, classes);
+  if (format == Format::json) return json_summary(predictions, names, unreadable, classes);
+  return (predictions.has_labels() ? labelled_summary(predictions, names, classes)
+                                   : plain_summary(predictions, names, classes)) +
+         text_of_unreadable(unreadable);
 }
 
 }  // namespace tasuki::predict

@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "predict/class_rows.hpp"
 #include "predict/predictions.hpp"
 #include "predict/settings.hpp"
+#include "tasuki/dataset/images/image_check.hpp"
 
 namespace tasuki::predict {
 
@@ -32,8 +34,10 @@ class Confusion {
 
 // Number of examples; if they have labels, accuracy and mean loss (as the training programs count
 // them: of GoogLeNetBn with the auxiliary classifiers' losses, which also stand beside it) and the
-// confusion of classes, else how often each class was predicted. JSON: one object "summary".
-std::string summary_text(const Predictions& predictions, const Names& names, std::int64_t classes,
+// confusion of classes, else how often each class was predicted; and which image files could not be
+// read. JSON: one object "summary".
+std::string summary_text(const Predictions& predictions, const Names& names,
+                         std::span<const ImageProblem> unreadable, std::int64_t classes,
                          Format format);
 
 }  // namespace tasuki::predict

@@ -12,10 +12,12 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/images/augmentation.hpp"
 #include "tasuki/dataset/iterators/device_iterator.hpp"
 #include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 #include "tasuki/dataset/scatter.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -23,6 +25,7 @@ namespace {
 using nlohmann::json;
 
 enum class Standardize { automatic, on, off };
+enum class ExifFlag { automatic, on, off };
 
 struct Flags {
   std::int64_t top = 5;
@@ -30,6 +33,7 @@ struct Flags {
   DataSplit split = DataSplit::test;
   std::optional<std::int64_t> classes, units, image_side;
   Standardize standardize = Standardize::automatic;
+  ExifFlag exif = ExifFlag::automatic;
   std::int64_t loader_threads = 1;
 };
 
@@ -44,6 +48,16 @@ bool standardizes(const Flags& flags, const Job& job) {
                     "nothing says whether the model was trained with --augment, which standardises "
                     "images; give --standardize on or off");
   return *augmented == "true";
+}
+
+// As in the training: runs of versions that did not know the flag took images as they are stored.
+Exif exif_for(const Flags& flags, const Job& job) {
+  if (flags.exif != ExifFlag::automatic)
+    return flags.exif == ExifFlag::on ? Exif::apply : Exif::ignore;
+  const TrainingRun& run = job.trained.run;
+  if (const auto kept = run.flag("exif")) return *kept == "off" ? Exif::ignore : Exif::apply;
+  const bool is_of_images = run.dataset == "images";
+  return is_of_images ? Exif::ignore : Exif::apply;
 }
 
 std::int64_t number_of_classes(const Flags& flags, const Job& job) {
@@ -77,7 +91,8 @@ std::vector<std::int32_t> send_labels(const std::vector<std::int32_t>& labels,
 std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Flags& flags,
                                      const Job& job) {
   const Field& field = share.dataset->header().field("x");
-  const auto crops = middle_crops_of(job.trained.run, field.shape[field.shape.rank() - 1]);
+  const auto crops =
+      middle_crops_of(job.trained.run, field.shape[field.shape.rank() - 1], exif_for(flags, job));
   if (crops && !field.is_image_file)
     fail_everywhere(ErrorKind::usage,
                     "the model was trained by train_imagenet; expected image files, found a data "
@@ -124,6 +139,11 @@ class Classification final : public Task {
         "WHEN",
         "auto, on or off: bring each image to mean 0 and deviation 1, as training with "
         "--augment does; `auto`: as in the training");
+    options.add(
+        "exif", flags_.exif,
+        {{"auto", ExifFlag::automatic}, {"on", ExifFlag::on}, {"off", ExifFlag::off}}, "WHEN",
+        "auto, on or off: turn images in files as their EXIF orientation says; `auto`: as in "
+        "the training, which older versions did with images as they are stored");
     options.add("loader-threads", flags_.loader_threads, {1, 256}, "N",
                 "threads per rank that decode and standardise images ahead");
   }
@@ -139,6 +159,7 @@ class Classification final : public Task {
         [&] {
           inputs = open_inputs(request_for(job, classes, names.classes));
           names.examples = std::move(inputs.names);
+          say_if_not_turned(job, *inputs.source);
           return std::move(inputs.source);
         },
         comm);
@@ -152,14 +173,29 @@ class Classification final : public Task {
     const Predictions all =
         gather(predict_batches(*network, *batches, labels, std::min(flags_.top, classes)), comm);
     run_on_root(comm, 0, [&] {
+      if (const auto example = all.first_not_finite())
+        fail(ErrorKind::data,
+             "example {}{}: the model's scores are not finite numbers; its training diverged, or "
+             "the "
+             "example is far from what it was trained on",
+             *example, names.examples.empty() ? "" : " (" + names.example(*example) + ")");
       const Format format = job.settings.format;
       deliver(job.settings, rows_text(all, names, format),
-              summary_text(all, names, classes, format));
+              summary_text(all, names, inputs.unreadable, classes, format));
       return Bytes{};
     });
   }
 
  private:
+  // Where an older run decides for images as they are stored.
+  void say_if_not_turned(const Job& job, const DataSource& source) const {
+    if (flags_.exif == ExifFlag::automatic && !job.trained.run.flag("exif") &&
+        !source.image_files().empty() && exif_for(flags_, job) == Exif::ignore)
+      log_warning(
+          "images are not turned as their EXIF orientation says, because the run is of a version "
+          "that did not; --exif on turns them");
+  }
+
   InputRequest request_for(const Job& job, std::int64_t classes,
                            const std::vector<std::string>& class_names) const {
     InputRequest request{.paths = job.settings.inputs,
@@ -168,6 +204,8 @@ class Classification final : public Task {
                          .examples = job.settings.examples,
                          .example = example_shape(job.network, job.trained),
                          .image_side = flags_.image_side,
+                         .exif = exif_for(flags_, job),
+                         .threads = cpu_threads(),
                          .classes = classes,
                          .class_names = class_names,
                          .run = job.trained.run};

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "imagenet/mean_image.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/catalog.hpp"
 #include "tasuki/program/flags/option_value.hpp"
 
@@ -20,9 +21,10 @@ std::string given(const TrainingRun& run, const std::string& flag) {
 
 }  // namespace
 
-std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::int64_t side) {
+std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::int64_t side,
+                                                   Exif exif) {
   if (run.program != "train_imagenet") return std::nullopt;
-  ImageStreamSettings settings{.side = side, .shorter = usual_shorter_side(side)};
+  ImageStreamSettings settings{.side = side, .exif = exif, .shorter = usual_shorter_side(side)};
   try {
     if (const std::string shorter = given(run, "resize"); !shorter.empty())
       settings.shorter = program::parse_integer(shorter, {side, 1 << 20});
@@ -35,17 +37,20 @@ std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::
   return settings;
 }
 
-ImageList evaluated_images(const TrainingRun& run) {
-  const std::string test = given(run, "val"), train = given(run, "train");
+std::vector<ImageFile> evaluated_images(const TrainingRun& run) {
+  fs::path test = given(run, "val"), train = given(run, "train");
   if (test.empty()) {
     const fs::path folder = find_data_folder("images", given(run, "data"));
-    return list_class_folders(split_folder(folder, DataSplit::train),
-                              split_folder(folder, DataSplit::test))
-        .test;
+    test = split_folder(folder, DataSplit::test);
+    train = split_folder(folder, DataSplit::train);
   }
-  return fs::is_directory(test)
-             ? list_class_folders(train, test).test
-             : read_image_lists(train, test, run.flag("root").value_or(".")).test;
+  if (!fs::is_directory(test)) {
+    const ImageList list = read_image_lists(train, test, run.flag("root").value_or(".")).test;
+    return list.files({0, list.size()});
+  }
+  ImageFolderList list = list_image_folder(test, DataSplit::test, image_classes(train));
+  if (!list.left_out.empty()) log_warning("{}", list.left_out);
+  return std::move(list.files);
 }
 
 }  // namespace tasuki::predict

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "predict/trained_model.hpp"
 #include "tasuki/dataset/images/image_stream.hpp"
@@ -11,9 +12,10 @@ namespace tasuki::predict {
 
 // The middle crops of side x side pixels, and the scale of their colours, as the run's flags say;
 // nothing for runs of other programs. Reads the mean image of --mean.
-std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::int64_t side);
+std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::int64_t side,
+                                                   Exif exif);
 
 // The images that it evaluated on, from --val or --data.
-ImageList evaluated_images(const TrainingRun& run);
+std::vector<ImageFile> evaluated_images(const TrainingRun& run);
 
 }  // namespace tasuki::predict

@@ -14,10 +14,12 @@
 #include "predict/grey_images.hpp"
 #include "predict/labels.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/files/cifar.hpp"
 #include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/images/image.hpp"
 #include "tasuki/dataset/images/image_folder.hpp"
+#include "tasuki/dataset/images/image_search.hpp"
 #include "tasuki/program/flags/option_value.hpp"
 
 namespace tasuki::predict {
@@ -54,6 +56,16 @@ bool is_image_file(const fs::path& path) {
 
 // --- image files ---
 
+bool has_images(const fs::path& folder) {
+  return std::ranges::any_of(visible_entries(folder), [](const fs::directory_entry& entry) {
+    return is_image_name(entry.path());
+  });
+}
+
+void warn_of_left_out(const ImageSearch& search) {
+  if (const std::string text = search.text_of_left_out(); !text.empty()) log_warning("{}", text);
+}
+
 // How the network takes images.
 struct Picture {
   std::int64_t side = 0;
@@ -81,10 +93,11 @@ Picture picture_for(const InputRequest& request) {
 
 Inputs open_files(std::vector<ImageFile> files, std::int64_t classes, const InputRequest& request) {
   const Picture picture = picture_for(request);
+  const ImageSettings settings{picture.side, request.exif};
   Inputs inputs;
   for (const ImageFile& file : files) inputs.names.push_back(file.path.string());
-  inputs.source = picture.is_grey ? open_grey_files(std::move(files), classes, picture.side)
-                                  : open_image_files(std::move(files), classes, picture.side);
+  inputs.source = picture.is_grey ? open_grey_files(std::move(files), classes, settings)
+                                  : open_image_files(std::move(files), classes, settings);
   return inputs;
 }
 
@@ -110,19 +123,17 @@ Inputs open_class_folders(const fs::path& folder, const InputRequest& request) {
          "{}: expected a subfolder for each of the model's {} classes, found {}; name the classes "
          "with --classes-file",
          folder.string(), request.classes, found.size());
+  ImageSearch search(folder);
+  search.leave_out_own();
   std::vector<std::vector<ImageFile>> of_class(found.size());
-  std::size_t longest = 0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const std::int32_t label = label_of_folder(folder / found[i], i, request);
-    for (fs::path& path : image_files_in(folder / found[i]))
+    for (fs::path& path : search.images_in(folder / found[i]))
       of_class[i].push_back({std::move(path), label});
-    longest = std::max(longest, of_class[i].size());
   }
-  // In the order of training programs: one of each class, then the second one of each.
-  std::vector<ImageFile> files;
-  for (std::size_t number = 0; number < longest; ++number)
-    for (std::vector<ImageFile>& each : of_class)
-      if (number < each.size()) files.push_back(std::move(each[number]));
+  warn_of_left_out(search);
+  // In the order of training programs.
+  std::vector<ImageFile> files = take_in_turn(std::move(of_class));
   if (files.empty())
     fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files in its subfolders, found none",
          folder.string());
@@ -131,7 +142,9 @@ Inputs open_class_folders(const fs::path& folder, const InputRequest& request) {
 
 Inputs open_image_files_in(const fs::path& folder, const InputRequest& request) {
   std::vector<ImageFile> files;
-  for (fs::path& path : image_files_in(folder)) files.push_back({std::move(path)});
+  ImageSearch search(folder);
+  for (fs::path& path : search.images_in(folder)) files.push_back({std::move(path)});
+  warn_of_left_out(search);
   if (files.empty())
     fail(ErrorKind::missing,
          "{}: expected images (.jpg, .jpeg, .png), a subfolder for each class, or the files of "
@@ -143,7 +156,7 @@ Inputs open_image_files_in(const fs::path& folder, const InputRequest& request) 
 // --- data sets ---
 
 Inputs open_catalogued(const char* name, const fs::path& folder, const InputRequest& request) {
-  return {open_dataset(name, folder, request.split), {}, {}};
+  return {open_dataset(name, folder, request.split), {}, {}, {}};
 }
 
 Inputs open_folder(const fs::path& folder, const InputRequest& request) {
@@ -158,8 +171,7 @@ Inputs open_folder(const fs::path& folder, const InputRequest& request) {
     return open_catalogued("cifar100", folder, request);
   if (is_folder(folder / "train") || is_folder(folder / "test") || is_folder(folder / "val"))
     return open_class_folders(split_folder(folder, request.split), request);
-  if (image_files_in(folder).empty() && has_subfolders(folder))
-    return open_class_folders(folder, request);
+  if (!has_images(folder) && has_subfolders(folder)) return open_class_folders(folder, request);
   return open_image_files_in(folder, request);
 }
 
@@ -167,7 +179,7 @@ Inputs open_file(const fs::path& path, const InputRequest& request) {
   if (is_image_file(path)) return open_files({{path}}, 0, request);
   switch (idx_contents(path)) {
     case IdxContents::images:
-      return {open_idx_images(path), {}, {}};
+      return {open_idx_images(path), {}, {}, {}};
     case IdxContents::labels:
       fail(ErrorKind::data, "{}: expected images, found labels; they are given with --labels",
            path.string());
@@ -176,7 +188,7 @@ Inputs open_file(const fs::path& path, const InputRequest& request) {
   }
   // CIFAR-100 has two labels for each image.
   if (path.extension() == ".bin")
-    return {open_cifar({path}, request.classes, request.classes == 100 ? 2 : 1), {}, {}};
+    return {open_cifar({path}, request.classes, request.classes == 100 ? 2 : 1), {}, {}, {}};
   fail(ErrorKind::data,
        "{}: expected a JPEG or PNG image, an IDX file of images or a binary file of CIFAR (.bin), "
        "found something else",
@@ -210,8 +222,8 @@ Inputs open_several(const InputRequest& request) {
 
 // What a run of train_imagenet evaluated with.
 Inputs open_streamed(const InputRequest& request) {
-  const ImageList list = read_as_told([&] { return evaluated_images(request.run); });
-  return open_files(list.files({0, list.size()}), request.classes, request);
+  return open_files(read_as_told([&] { return evaluated_images(request.run); }), request.classes,
+                    request);
 }
 
 // What the run evaluated with.
@@ -231,7 +243,7 @@ Inputs open_test_data(const InputRequest& request) {
   Inputs inputs = is_streamed ? open_streamed(request)
                   : run.dataset == "images"
                       ? open_class_folders(split_folder(run.data, request.split), request)
-                      : Inputs{open_dataset(run.dataset, run.data, request.split), {}, {}};
+                      : Inputs{open_dataset(run.dataset, run.data, request.split), {}, {}, {}};
   if (request.split != DataSplit::test) return inputs;
   try {
     if (const auto first = run.flag("test-examples"); first && *first != "all")
@@ -249,6 +261,24 @@ void fit_to(const std::optional<Shape>& example, DataSource& source, const std::
     fail(ErrorKind::data, "{}: expected examples of shape {}, which the model takes, found {}",
          place, example->text(), field.shape.text());
   source.reshape(*example);
+}
+
+// Leaves out image files that cannot be read.
+void leave_out_unreadable(Inputs& inputs, int threads) {
+  constexpr std::size_t most_shown = 3;
+  const std::span<const ImageFile> files = inputs.source->image_files();
+  ImageFindings findings = decode_images(files, threads);
+  if (findings.unreadable.empty()) return;
+  if (findings.unreadable.size() == files.size())
+    fail_if_unreadable(findings, std::ssize(files), most_shown);
+  log_warning("{} of {} image files cannot be read and are left out: {}",
+              findings.unreadable.size(), files.size(), text_of(findings.unreadable, most_shown));
+  std::vector<std::int64_t> numbers;
+  for (const ImageProblem& each : findings.unreadable) numbers.push_back(each.number);
+  inputs.source->leave_out(numbers);
+  erase_numbered(inputs.names, numbers);
+  erase_numbered(inputs.labels, numbers);
+  inputs.unreadable = std::move(findings.unreadable);
 }
 
 }  // namespace
@@ -269,6 +299,7 @@ Inputs open_inputs(const InputRequest& request) {
   if (request.examples) inputs.source->keep_first(*request.examples);
   if (inputs.source->header().count == 0)
     fail(ErrorKind::data, "{}: expected images, found none", place);
+  leave_out_unreadable(inputs, request.threads);
   inputs.source->check();
   return inputs;
 }

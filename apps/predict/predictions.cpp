@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
 #include "tasuki/models/googlenet_bn.hpp"
 
 namespace tasuki::predict {
@@ -66,15 +66,14 @@ void Predictions::add(std::span<const float> scores, std::int32_t label) {
   std::vector<std::int32_t> order(scores.size());
   std::iota(order.begin(), order.end(), 0);
   const auto score = [&](std::int32_t i) { return scores[static_cast<std::size_t>(i)]; };
-  if (!std::ranges::all_of(scores, [](float each) { return std::isfinite(each); }))
-    fail(ErrorKind::data,
-         "the model's scores for an example are not finite numbers; its training diverged, or the "
-         "example is far from what it was trained on");
-  std::partial_sort(order.begin(), order.begin() + top, order.end(),
-                    [&](std::int32_t a, std::int32_t b) {
-                      return score(a) != score(b) ? score(a) > score(b) : a < b;
-                    });
-  const double log_sum = log_sum_of(scores);
+  const bool are_finite =
+      std::ranges::all_of(scores, [](float each) { return std::isfinite(each); });
+  if (are_finite)
+    std::partial_sort(order.begin(), order.begin() + top, order.end(),
+                      [&](std::int32_t a, std::int32_t b) {
+                        return score(a) != score(b) ? score(a) > score(b) : a < b;
+                      });
+  const double log_sum = are_finite ? log_sum_of(scores) : std::numeric_limits<double>::quiet_NaN();
   for (std::size_t i = 0; i < number; ++i) {
     classes.push_back(order[i]);
     probabilities.push_back(std::exp(score(order[i]) - log_sum));
@@ -82,6 +81,13 @@ void Predictions::add(std::span<const float> scores, std::int32_t label) {
   if (label < 0) return;
   labels.push_back(label);
   losses.push_back(log_sum - score(label));
+}
+
+std::optional<std::int64_t> Predictions::first_not_finite() const {
+  const auto found =
+      std::ranges::find_if(probabilities, [](double each) { return std::isnan(each); });
+  if (found == probabilities.end()) return std::nullopt;
+  return (found - probabilities.begin()) / top;
 }
 
 Predictions predict_batches(Layer& network, Iterator& batches, std::span<const std::int32_t> labels,

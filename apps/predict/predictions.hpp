@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,9 +31,11 @@ struct Predictions {
   std::int32_t first(std::int64_t i) const { return classes[static_cast<std::size_t>(i * top)]; }
   bool has_labels() const { return !labels.empty(); }
 
-  // Appends a row of scores; `label` -1: without one. Scores that are not finite are an error of
-  // kind data.
+  // Appends a row of scores; `label` -1: without one. If they are not finite, the probabilities are
+  // no numbers.
   void add(std::span<const float> scores, std::int32_t label);
+  // The first example whose scores were not finite.
+  std::optional<std::int64_t> first_not_finite() const;
 };
 
 // One epoch of an iterator through a network, in evaluation mode. Labels are those of the batches,

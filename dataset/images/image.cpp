@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/images/image_formats.hpp"
@@ -59,12 +60,46 @@ bool is_png(std::span<const std::byte> file) {
   return begins_with(file, {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'});
 }
 
+Image turned(Image stored, std::span<const std::byte> file, Exif exif) {
+  const Orientation orientation = exif == Exif::apply ? find_orientation(file) : Orientation{};
+  if (orientation.is_as_stored()) return stored;
+  Image shown{stored.height, stored.width, std::vector<std::uint8_t>(stored.pixels.size()),
+              stored.lacks_end};
+  if (orientation.transposes) std::swap(shown.height, shown.width);
+  turn<3>(stored.pixels.data(), stored.height, stored.width, orientation, shown.pixels.data());
+  return shown;
+}
+
+bool decode_stored_view(std::span<const std::byte> file, const std::string& name,
+                        const ChooseView& choose, std::vector<std::uint32_t>& pixels) {
+  ImageView view;
+  const auto decoded = [&]() -> ImagePart {
+    if (is_jpeg(file)) return decode_jpeg_part(file, name, choose, view);
+    ImagePart whole{decode_image(file, name, whole_image, Exif::ignore)};
+    view = choose(whole.image.height, whole.image.width);
+    return whole;
+  };
+  const ImagePart part = decoded();
+  resample(part, view, pixels);
+  return part.image.lacks_end;
+}
+
 }  // namespace
 
-void fail_on_image(const std::string& name, const char* format, const std::string& found) {
-  fail(ErrorKind::data,
-       "{}: expected a {} image, found damage: {}; get the file again or remove it", name, format,
-       found);
+ImageError::ImageError(const std::string& name, std::string_view expected, std::string found,
+                       std::string_view advice)
+    : Error(ErrorKind::data,
+            fmt::format("{}: expected {}, found {}; {}", name, expected, found, advice)),
+      found_(std::move(found)) {}
+
+void fail_on_image(const std::string& name, const char* format, std::string_view found) {
+  throw ImageError(name, fmt::format("a {} image", format), fmt::format("damage: {}", found));
+}
+
+void check_pixels(const std::string& name, std::int64_t height, std::int64_t width) {
+  if (height > most_pixels / std::max<std::int64_t>(width, 1))
+    throw ImageError(name, fmt::format("an image of at most {} pixels", most_pixels),
+                     fmt::format("{} x {}", width, height), "make it smaller or remove it");
 }
 
 bool starts_image(std::span<const std::byte> start) {
@@ -72,23 +107,35 @@ bool starts_image(std::span<const std::byte> start) {
 }
 
 Image decode_image(std::span<const std::byte> file, const std::string& name,
-                   std::int64_t shortest_side) {
-  if (is_jpeg(file)) return decode_jpeg(file, name, shortest_side);
-  if (is_png(file)) return decode_png(file, name);
-  fail(ErrorKind::data,
-       "{}: expected a JPEG or PNG image, found {}; get the file again or remove it", name,
-       file.empty() ? "an empty file" : "something else");
+                   std::int64_t shortest_side, Exif exif) {
+  if (is_jpeg(file)) return turned(decode_jpeg(file, name, shortest_side), file, exif);
+  if (is_png(file)) return turned(decode_png(file, name), file, exif);
+  throw ImageError(name, "a JPEG or PNG image", file.empty() ? "an empty file" : "something else");
 }
 
-void decode_view(std::span<const std::byte> file, const std::string& name, const ChooseView& choose,
-                 std::vector<std::uint32_t>& pixels) {
-  if (is_jpeg(file)) {
-    ImageView view;
-    const ImagePart part = decode_jpeg_part(file, name, choose, view);
-    return resample(part, view, pixels);
-  }
-  const ImagePart whole{decode_image(file, name)};
-  resample(whole, choose(whole.image.height, whole.image.width), pixels);
+bool decode_view(std::span<const std::byte> file, const std::string& name, const ChooseView& choose,
+                 std::vector<std::uint32_t>& pixels, Exif exif) {
+  const Orientation orientation = exif == Exif::apply ? find_orientation(file) : Orientation{};
+  if (orientation.is_as_stored()) return decode_stored_view(file, name, choose, pixels);
+  ImageView shown;
+  std::vector<std::uint32_t> as_stored;
+  const bool lacks_end = decode_stored_view(
+      file, name,
+      [&](std::int64_t height, std::int64_t width) {
+        shown = orientation.transposes ? choose(width, height) : choose(height, width);
+        return view_of_stored(shown, orientation, height, width);
+      },
+      as_stored);
+  // A mirror image has the shown columns in reverse.
+  Orientation to_shown = orientation;
+  bool& reverses = orientation.transposes ? to_shown.reverses_rows : to_shown.reverses_columns;
+  reverses = reverses != shown.is_mirrored;
+  pixels.resize(as_stored.size());
+  const std::int64_t rows = orientation.transposes ? shown.columns.count : shown.rows.count;
+  const std::int64_t columns = orientation.transposes ? shown.rows.count : shown.columns.count;
+  turn<sizeof(std::uint32_t)>(reinterpret_cast<const std::uint8_t*>(as_stored.data()), rows,
+                              columns, to_shown, reinterpret_cast<std::uint8_t*>(pixels.data()));
+  return lacks_end;
 }
 
 void resize_and_crop(const Image& image, std::int64_t side, std::uint8_t* planes) {

@@ -1,79 +1,46 @@
 #include "tasuki/dataset/images/image_folder.hpp"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <map>
-#include <mutex>
 #include <span>
-#include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/file.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/dataset/images/image.hpp"
+#include "tasuki/core/log.hpp"
+#include "tasuki/dataset/images/image_check.hpp"
 #include "tasuki/dataset/images/image_record.hpp"
+#include "tasuki/dataset/images/image_search.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<fs::path> sorted_entries(const fs::path& folder) {
-  std::error_code error;
-  std::vector<fs::path> entries;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error))
-    if (!entry->path().filename().string().starts_with('.')) entries.push_back(entry->path());
-  if (error)
-    fail(ErrorKind::missing, "{}: expected a readable folder of images, found: {}", folder.string(),
-         error.message());
-  std::ranges::sort(entries);
-  return entries;
-}
-
-void check_same_classes(const fs::path& folder, const std::vector<std::string>& classes) {
-  const std::vector<std::string> found = image_classes(folder);
-  const auto [expected, other] = std::ranges::mismatch(classes, found);
-  if (expected == classes.end() && other == found.end()) return;
-  const auto name = [](auto at, const auto& names) {
-    return at == names.end() ? std::string("none") : '\'' + *at + '\'';
-  };
-  fail(ErrorKind::data, "{}: expected a subfolder for each class of the train folder, {}, found {}",
-       folder.string(), name(expected, classes), name(other, found));
-}
-
-// What a file is instead of an image, from its first bytes; empty for an image.
-std::string problem_of(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (error) return error.message();
-  // Opening a FIFO would wait for a writer.
-  if (!fs::is_regular_file(status)) return "not a regular file";
-  std::array<char, 8> start{};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return std::strerror(errno);
-  file.read(start.data(), start.size());
-  const auto bytes = std::as_bytes(std::span(start)).first(static_cast<std::size_t>(file.gcount()));
-  if (bytes.empty()) return "an empty file";
-  return starts_image(bytes) ? "" : "something else";
+// The folders of a split may be those of the classes, or some of them.
+void check_classes(const fs::path& folder, DataSplit split,
+                   const std::vector<std::string>& classes) {
+  for (const std::string& found : image_classes(folder))
+    if (std::ranges::find(classes, found) == classes.end())
+      fail(ErrorKind::data,
+           "{}: expected subfolders for the classes of the train folder, found "
+           "'{}', which is none of them",
+           folder.string(), found);
+  for (const std::string& name : classes)
+    if (std::error_code ignored;
+        split == DataSplit::train && !fs::is_directory(folder / name, ignored))
+      fail(ErrorKind::missing, "{}: expected a subfolder for class '{}', found none",
+           folder.string(), name);
 }
 
 class ImageFileSource final : public DataSource {
  public:
-  ImageFileSource(std::vector<ImageFile> files, const DatasetHeader& header)
-      : DataSource(header), files_(std::move(files)) {}
+  ImageFileSource(std::vector<ImageFile> files, const DatasetHeader& header, std::string left_out)
+      : DataSource(header), files_(std::move(files)), left_out_(std::move(left_out)) {}
 
   // Files that vanish meanwhile are reported when they are read.
   std::size_t stored_bytes() const override {
     std::size_t bytes = DataSource::stored_bytes();
-    for (const ImageFile& file : files()) {
+    for (const ImageFile& file : image_files()) {
       std::error_code ignored;
       const std::uintmax_t size = fs::file_size(file.path, ignored);
       if (!ignored) bytes += size;
@@ -82,13 +49,20 @@ class ImageFileSource final : public DataSource {
     return bytes;
   }
 
- private:
-  // The files that are read.
-  std::span<const ImageFile> files() const {
+  std::span<const ImageFile> image_files() const override {
     return std::span(files_).first(static_cast<std::size_t>(header().count));
   }
 
-  void check_files() override { check_image_files(files()); }
+ private:
+  void remove_examples(std::span<const std::int64_t> numbers) override {
+    erase_numbered(files_, numbers);
+  }
+
+  void check_files() override {
+    constexpr std::size_t most_shown = 3;
+    if (!left_out_.empty()) log_warning("{}", left_out_);
+    fail_if_unreadable(look_at_images(image_files()), header().count, most_shown);
+  }
 
   void read_next(std::span<FieldWriter> example) override {
     const ImageFile& file = files_[next_++];
@@ -98,72 +72,50 @@ class ImageFileSource final : public DataSource {
   }
 
   std::vector<ImageFile> files_;
+  std::string left_out_;
   std::size_t next_ = 0;
 };
 
 }  // namespace
 
-std::vector<ImageFile> list_image_folder(const fs::path& folder,
-                                         const std::vector<std::string>& classes) {
-  check_same_classes(folder, classes);
-  std::vector<std::pair<std::size_t, ImageFile>> numbered;
-  for (std::size_t label = 0; label < classes.size(); ++label) {
-    std::size_t number = 0;
-    for (fs::path& file : image_files_in(folder / classes[label]))
-      numbered.push_back({number++, {std::move(file), static_cast<std::int32_t>(label)}});
-    if (number == 0)
-      fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files, found none",
-           (folder / classes[label]).string());
-    report_progress();
-  }
-  std::ranges::stable_sort(numbered, {}, [](const auto& each) { return each.first; });
-  std::vector<ImageFile> files;
-  files.reserve(numbered.size());
-  for (auto& [number, file] : numbered) files.push_back(std::move(file));
-  return files;
+std::vector<ImageFile> take_in_turn(std::vector<std::vector<ImageFile>> of_class) {
+  std::size_t longest = 0, all = 0;
+  for (const auto& files : of_class) longest = std::max(longest, files.size()), all += files.size();
+  std::vector<ImageFile> in_turn;
+  in_turn.reserve(all);
+  for (std::size_t number = 0; number < longest; ++number)
+    for (auto& files : of_class)
+      if (number < files.size()) in_turn.push_back(std::move(files[number]));
+  return in_turn;
 }
 
-// In several threads, because disks and servers deliver files sooner when many are requested.
-void check_image_files(std::span<const ImageFile> files) {
-  constexpr std::size_t most_threads = 16, most_shown = 3;
-  std::atomic<std::size_t> next = 0;
-  std::mutex mutex;
-  std::map<std::size_t, std::string> problems;  // by the file's position
-  const auto work = [&] {
-    for (std::size_t i = next++; i < files.size(); i = next++) {
-      std::string problem = problem_of(files[i].path);
-      report_progress();
-      if (problem.empty()) continue;
-      const std::lock_guard lock(mutex);
-      problems.emplace(i, std::move(problem));
-    }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < std::min(most_threads, files.size()); ++i)
-      threads.emplace_back(work);
-    work();
+ImageFolderList list_image_folder(const fs::path& folder, DataSplit split,
+                                  const std::vector<std::string>& classes) {
+  check_classes(folder, split, classes);
+  ImageSearch search(folder);
+  search.leave_out_own();
+  std::vector<std::vector<ImageFile>> of_class(classes.size());
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const fs::path of_this = folder / classes[label];
+    if (std::error_code ignored; fs::is_directory(of_this, ignored))
+      for (fs::path& file : search.images_in(of_this))
+        of_class[label].push_back({std::move(file), static_cast<std::int32_t>(label)});
+    if (of_class[label].empty() && split == DataSplit::train)
+      fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files, found none",
+           of_this.string());
   }
-  if (problems.empty()) return;
-  std::string shown;
-  std::size_t left = most_shown;
-  for (const auto& [i, problem] : problems) {
-    if (left-- == 0) break;
-    shown += fmt::format("{}{} ({})", shown.empty() ? "" : ", ", files[i].path.string(), problem);
-  }
-  fail(ErrorKind::data,
-       "expected JPEG or PNG images, found {} among {} files on {} that {} none: {}{}; get {} "
-       "again or "
-       "remove {}",
-       problems.size(), files.size(), host_name(), problems.size() == 1 ? "is" : "are", shown,
-       problems.size() > most_shown ? ", ..." : "", problems.size() == 1 ? "it" : "them",
-       problems.size() == 1 ? "it" : "them");
+  ImageFolderList list{take_in_turn(std::move(of_class)), search.text_of_left_out()};
+  if (list.files.empty())
+    fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files in its subfolders, found none",
+         folder.string());
+  return list;
 }
 
 std::vector<std::string> image_classes(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const fs::path& entry : sorted_entries(folder))
-    if (fs::is_directory(entry)) names.push_back(entry.filename().string());
+  for (const fs::directory_entry& entry : visible_entries(folder))
+    if (std::error_code ignored; entry.is_directory(ignored))
+      names.push_back(entry.path().filename().string());
   if (names.empty())
     fail(ErrorKind::missing, "{}: expected a subfolder with images for each class, found none",
          folder.string());
@@ -179,33 +131,24 @@ fs::path split_folder(const fs::path& folder, DataSplit split) {
        folder.string());
 }
 
-bool is_image_name(const fs::path& path) {
-  std::string ending = path.extension().string();
-  std::ranges::transform(ending, ending.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".jpg" || ending == ".jpeg" || ending == ".png";
-}
-
-std::vector<fs::path> image_files_in(const fs::path& folder) {
-  std::vector<fs::path> files = sorted_entries(folder);
-  std::erase_if(files, [](const fs::path& entry) { return !is_image_name(entry); });
-  return files;
-}
-
 std::unique_ptr<DataSource> open_image_files(std::vector<ImageFile> files, std::int64_t classes,
-                                             std::int64_t side) {
+                                             const ImageSettings& settings, std::string left_out) {
+  const std::int64_t side = settings.side;
   TASUKI_CHECK(side > 0, "images of {} x {} pixels", side, side);
   DatasetHeader header = classification_header(std::ssize(files), {3, side, side}, classes);
   if (classes == 0) header.fields.resize(1);
-  header.field("x").is_image_file = true;
-  return std::make_unique<ImageFileSource>(std::move(files), header);
+  Field& x = header.field("x");
+  x.is_image_file = true;
+  x.ignores_exif = settings.exif == Exif::ignore;
+  return std::make_unique<ImageFileSource>(std::move(files), header, std::move(left_out));
 }
 
 std::unique_ptr<DataSource> open_image_folder(const fs::path& folder, DataSplit split,
-                                              std::int64_t side) {
+                                              const ImageSettings& settings) {
   const std::vector<std::string> classes = image_classes(split_folder(folder, DataSplit::train));
-  const fs::path part = split_folder(folder, split);
-  return open_image_files(list_image_folder(part, classes), std::ssize(classes), side);
+  ImageFolderList list = list_image_folder(split_folder(folder, split), split, classes);
+  return open_image_files(std::move(list.files), std::ssize(classes), settings,
+                          std::move(list.left_out));
 }
 
 }  // namespace tasuki

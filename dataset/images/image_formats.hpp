@@ -7,9 +7,10 @@
 
 namespace tasuki {
 
-// Longer sides are taken for damage: such an image would need gigabytes.
-inline constexpr std::int64_t largest_image_side = 1 << 14;
+// Larger images would need gigabytes.
+inline constexpr std::int64_t most_pixels = std::int64_t{1} << 28;
 
+// As stored, whatever EXIF data say:
 Image decode_jpeg(std::span<const std::byte> file, const std::string& name,
                   std::int64_t shortest_side);
 // The part of a JPEG that the chosen view shows, perhaps reduced: `view` is then that of the
@@ -20,6 +21,8 @@ Image decode_png(std::span<const std::byte> file, const std::string& name);
 
 // "cat/7.jpg: expected a JPEG image, found damage: Premature end of JPEG file; ..."
 [[noreturn]] void fail_on_image(const std::string& name, const char* format,
-                                const std::string& found);
+                                std::string_view found);
+// An error for an image of more than most_pixels.
+void check_pixels(const std::string& name, std::int64_t height, std::int64_t width);
 
 }  // namespace tasuki

@@ -21,6 +21,7 @@ struct Decoder {
   jpeg_error_mgr errors{};
   std::jmp_buf on_error{};
   std::array<char, JMSG_LENGTH_MAX> message{};
+  bool is_at_end = false;  // of the file, without its end marker
 
   Decoder() = default;
   Decoder(const Decoder&) = delete;
@@ -43,17 +44,34 @@ Decoder& decoder_of(j_common_ptr info) {
 void on_message(j_common_ptr info, int level) {
   if (level >= 0) return;
   const int code = info->err->msg_code;
-  if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE ||
-      code == JWRN_MUST_RESYNC)
+  if (code == JWRN_JPEG_EOF) decoder_of(info).is_at_end = true;
+  if (code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_MUST_RESYNC)
     give_up(info);
 }
 
-// From a printer's four inks; Adobe's programs store 255 - ink.
-void cmyk_to_rgb(const JSAMPLE* inks, std::int64_t count, bool inverted, std::uint8_t* rgb) {
+// Whether a file without its end marker lacks more than that: scans after the last one that was
+// read. That pixels of a scan are missing is reported, except in arithmetic coding.
+bool lacks_pixels(const jpeg_decompress_struct& info) {
+  if (info.arith_code) return true;
+  for (int component = 0; component < info.num_components; ++component) {
+    if (info.comp_info[component].quant_table == nullptr) return true;  // no scan has it
+    if (!info.progressive_mode) continue;
+    const int* const missing_bits = info.coef_bits[component];
+    if (!std::all_of(missing_bits, missing_bits + DCTSIZE2, [](int bits) { return bits == 0; }))
+      return true;
+  }
+  return false;
+}
+
+// From a printer's four inks, stored as 255 - ink, with the rounding of Pillow. Adobe's programs
+// store them like this, and files without Adobe's marker are taken to do so, too.
+void cmyk_to_rgb(const JSAMPLE* inks, std::int64_t count, std::uint8_t* rgb) {
   for (std::int64_t i = 0; i < count; ++i, inks += 4, rgb += 3) {
-    const int black = inverted ? inks[3] : 255 - inks[3];
-    for (int c = 0; c < 3; ++c)
-      rgb[c] = static_cast<std::uint8_t>((inverted ? inks[c] : 255 - inks[c]) * black / 255);
+    const int black = inks[3];
+    for (int c = 0; c < 3; ++c) {
+      const int product = (255 - inks[c]) * black + 128;
+      rgb[c] = static_cast<std::uint8_t>(black - ((product >> 8) + product) / 256);
+    }
   }
 }
 
@@ -94,8 +112,6 @@ bool read_header(Decoder& decoder, std::span<const std::byte> file) {
   jpeg_create_decompress(&decoder.info);
   jpeg_mem_src(&decoder.info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
   jpeg_read_header(&decoder.info, TRUE);
-  if (std::max(decoder.info.image_width, decoder.info.image_height) > largest_image_side)
-    ERREXIT1(&decoder.info, JERR_IMAGE_TOO_BIG, static_cast<int>(largest_image_side));
   const bool inks =
       decoder.info.jpeg_color_space == JCS_CMYK || decoder.info.jpeg_color_space == JCS_YCCK;
   decoder.info.out_color_space = inks ? JCS_CMYK : JCS_RGB;
@@ -128,8 +144,9 @@ bool read_rows(Decoder& decoder, Image& image, std::int64_t top, std::vector<JSA
     std::uint8_t* const rgb = image.pixels.data() + y * image.width * 3;
     JSAMPROW to = row.empty() ? rgb : row.data();
     jpeg_read_scanlines(&decoder.info, &to, 1);
-    if (!row.empty()) cmyk_to_rgb(row.data(), image.width, decoder.info.saw_Adobe_marker != 0, rgb);
+    if (!row.empty()) cmyk_to_rgb(row.data(), image.width, rgb);
   }
+  if (decoder.is_at_end && lacks_pixels(decoder.info)) ERREXIT(&decoder.info, JERR_INPUT_EOF);
   // What follows the last row is not looked at if it is not needed.
   if (end == decoder.info.output_height) jpeg_finish_decompress(&decoder.info);
   return true;
@@ -143,6 +160,7 @@ class JpegFile {
     decoder_.errors.error_exit = give_up;
     decoder_.errors.emit_message = on_message;
     check(read_header(decoder_, file));
+    check_pixels(name, decoder_.info.image_height, decoder_.info.image_width);
   }
 
   Decoder& decoder() { return decoder_; }
@@ -157,6 +175,7 @@ class JpegFile {
     std::vector<JSAMPLE> inks;
     if (info.out_color_space == JCS_CMYK) inks.resize(static_cast<std::size_t>(image.width * 4));
     check(read_rows(decoder_, image, top, inks));
+    image.lacks_end = decoder_.is_at_end;
     return image;
   }
 

@@ -8,6 +8,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/files/text_file.hpp"
 
 namespace tasuki {
@@ -15,11 +16,13 @@ namespace fs = std::filesystem;
 
 namespace {
 
-ImageList list_folder(const fs::path& folder, const std::vector<std::string>& classes) {
+ImageList list_folder(const fs::path& folder, DataSplit split,
+                      const std::vector<std::string>& classes) {
+  const ImageFolderList found = list_image_folder(folder, split, classes);
+  if (!found.left_out.empty()) log_warning("{}", found.left_out);
   ImageList list(folder);
-  for (const ImageFile& file : list_image_folder(folder, classes))
-    list.append(classes[static_cast<std::size_t>(file.label)] + '/' + file.path.filename().string(),
-                file.label);
+  for (const ImageFile& file : found.files)
+    list.append(file.path.lexically_relative(folder).string(), file.label);
   return list;
 }
 
@@ -72,10 +75,26 @@ void ImageList::append(std::string_view name, std::int32_t label) {
   labels_.push_back(label);
 }
 
-fs::path ImageList::path(std::int64_t i) const {
+std::string_view ImageList::name(std::int64_t i) const {
   const auto at = static_cast<std::size_t>(i);
   const std::size_t begin = at == 0 ? 0 : ends_[at - 1];
-  return root_ / std::string_view(names_).substr(begin, ends_[at] - begin);
+  return std::string_view(names_).substr(begin, ends_[at] - begin);
+}
+
+fs::path ImageList::path(std::int64_t i) const {
+  return root_ / name(i);
+}
+
+ImageList ImageList::without(std::span<const std::int64_t> numbers) const {
+  ImageList rest(root_);
+  auto next = numbers.begin();
+  for (std::int64_t i = 0; i < size(); ++i) {
+    if (next != numbers.end() && *next == i)
+      ++next;
+    else
+      rest.append(name(i), labels_[static_cast<std::size_t>(i)]);
+  }
+  return rest;
 }
 
 std::vector<ImageFile> ImageList::files(Range range) const {
@@ -114,7 +133,8 @@ ImageList ImageList::decode(std::span<const std::byte> bytes) {
 
 ImageLists list_class_folders(const fs::path& train, const fs::path& test) {
   const std::vector<std::string> classes = image_classes(train);
-  return {list_folder(train, classes), list_folder(test, classes), std::ssize(classes), classes};
+  return {list_folder(train, DataSplit::train, classes),
+          list_folder(test, DataSplit::test, classes), std::ssize(classes), classes};
 }
 
 ImageLists read_image_lists(const fs::path& train, const fs::path& test, const fs::path& root) {

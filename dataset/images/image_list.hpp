@@ -23,9 +23,12 @@ class ImageList {
   void append(std::string_view name, std::int32_t label);
   std::int64_t size() const { return std::ssize(labels_); }
   std::filesystem::path path(std::int64_t i) const;
+  std::string_view name(std::int64_t i) const;
   std::span<const std::int32_t> labels() const { return labels_; }
   std::vector<ImageFile> files(Range range) const;
   const std::filesystem::path& root() const { return root_; }
+  // Without these, whose numbers ascend.
+  ImageList without(std::span<const std::int64_t> numbers) const;
 
   Bytes encode() const;
   static ImageList decode(std::span<const std::byte> bytes);
@@ -44,7 +47,8 @@ struct ImageLists {
   std::vector<std::string> class_names = {};  // empty if they are not known
 };
 
-// Subfolders of `train`, one for each class, and the same of `test` (image_folder.hpp).
+// Subfolders of `train`, one for each class, and the same of `test` or some of them
+// (image_folder.hpp). Says in the log how many images are left out.
 ImageLists list_class_folders(const std::filesystem::path& train,
                               const std::filesystem::path& test);
 

@@ -1,31 +1,106 @@
+// libpng reports errors by calling back; they become exceptions by longjmp, which jumps over C code
+// only.
 #include <png.h>
 
-#include <algorithm>
+#include <csetjmp>
+#include <cstring>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/images/image_formats.hpp"
 
 namespace tasuki {
+namespace {
+
+struct Decoder {
+  explicit Decoder(std::span<const std::byte> file) : rest(file) {}
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+
+  png_structp png = nullptr;
+  png_infop info = nullptr;
+  std::span<const std::byte> rest;  // what was not read yet
+  std::string message;              // of the last error
+};
+
+[[noreturn]] void give_up(png_structp png, png_const_charp message) {
+  static_cast<Decoder*>(png_get_error_ptr(png))->message = message;
+  png_longjmp(png, 1);
+}
+
+// Of chunks that are not needed, or are understood all the same.
+void pass_over(png_structp /*png*/, png_const_charp /*warning*/) {}
+
+void take(png_structp png, png_bytep to, std::size_t count) {
+  Decoder& decoder = *static_cast<Decoder*>(png_get_io_ptr(png));
+  if (count > decoder.rest.size()) png_error(png, "the file ends early");
+  std::memcpy(to, decoder.rest.data(), count);
+  decoder.rest = decoder.rest.subspan(count);
+}
+
+// The steps of decoding; false if libpng failed. No object with a destructor may be here, because
+// longjmp would skip it. First the size of the image:
+bool read_header(Decoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_set_read_fn(decoder.png, &decoder, take);
+  // Only what pixels are made of is read: not their gamma (gAMA, sRGB, iCCP), their transparency
+  // (tRNS) and texts.
+  png_set_keep_unknown_chunks(decoder.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
+  // Sides are limited by their product.
+  png_set_user_limits(decoder.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+  png_read_info(decoder.png, decoder.info);
+  return true;
+}
+
+// As Pillow converts to RGB, except that it clips grey values of 16 bits.
+bool choose_rgb(Decoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_set_expand(decoder.png);       // palettes, and grey values of less than 8 bits
+  png_set_strip_16(decoder.png);     // the upper 8 bits
+  png_set_strip_alpha(decoder.png);  // pixels keep their colours, however transparent they are
+  png_set_gray_to_rgb(decoder.png);
+  png_set_interlace_handling(decoder.png);
+  png_read_update_info(decoder.png, decoder.info);
+  return true;
+}
+
+bool read_rows(Decoder& decoder, png_bytepp rows) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_read_image(decoder.png, rows);
+  return true;
+}
+
+bool read_end(Decoder& decoder) {
+  if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
+  png_read_end(decoder.png, nullptr);
+  return true;
+}
+
+}  // namespace
 
 Image decode_png(std::span<const std::byte> file, const std::string& name) {
-  png_image png{};
-  png.version = PNG_IMAGE_VERSION;
-  const auto check = [&](int done) {
-    if (done != 0 && (png.warning_or_error & PNG_IMAGE_ERROR) == 0) return;
-    const std::string found = png.message;
-    png_image_free(&png);
-    fail_on_image(name, "PNG", found);
+  Decoder decoder(file);
+  decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, give_up, pass_over);
+  if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
+  if (decoder.info == nullptr) throw std::bad_alloc();
+  const auto check = [&](bool done) {
+    if (!done) fail_on_image(name, "PNG", decoder.message);
   };
-  check(png_image_begin_read_from_memory(&png, file.data(), file.size()));
-  if (std::max(png.width, png.height) > largest_image_side) {
-    png_image_free(&png);
-    fail_on_image(name, "PNG", fmt::format("{} x {} pixels", png.width, png.height));
-  }
-  png.format = PNG_FORMAT_RGB;
-  Image image{png.height, png.width, {}};
-  image.pixels.resize(PNG_IMAGE_SIZE(png));
-  const png_color black{0, 0, 0};
-  check(png_image_finish_read(&png, &black, image.pixels.data(), 0, nullptr));
+  check(read_header(decoder));
+  Image image{png_get_image_height(decoder.png, decoder.info),
+              png_get_image_width(decoder.png, decoder.info),
+              {}};
+  check_pixels(name, image.height, image.width);
+  check(choose_rgb(decoder));
+  const auto row_bytes = static_cast<std::size_t>(image.width * 3);
+  TASUKI_CHECK(png_get_rowbytes(decoder.png, decoder.info) == row_bytes,
+               "libpng makes {} bytes of a row of {} pixels",
+               png_get_rowbytes(decoder.png, decoder.info), image.width);
+  image.pixels.resize(static_cast<std::size_t>(image.height) * row_bytes);
+  std::vector<png_bytep> rows(static_cast<std::size_t>(image.height));
+  for (std::size_t y = 0; y < rows.size(); ++y) rows[y] = image.pixels.data() + y * row_bytes;
+  check(read_rows(decoder, rows.data()));
+  image.lacks_end = !read_end(decoder);
   return image;
 }
 

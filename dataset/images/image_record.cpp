@@ -1,9 +1,11 @@
 #include "tasuki/dataset/images/image_record.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <string>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/log.hpp"
 #include "tasuki/dataset/images/image.hpp"
 
 namespace tasuki {
@@ -24,9 +26,21 @@ ImageRecord read_image_record(std::span<const std::byte> record) {
           record.subspan(length + 1)};
 }
 
-void decode_image_record(std::span<const std::byte> record, std::int64_t side, std::byte* pixels) {
+void decode_image_record(std::span<const std::byte> record, const Field& field, std::byte* pixels) {
   const auto [name, file] = read_image_record(record);
-  resize_and_crop(decode_image(file, name, side), side, reinterpret_cast<std::uint8_t*>(pixels));
+  const std::int64_t side = field.shape[1];
+  const Image image =
+      decode_image(file, name, side, field.ignores_exif ? Exif::ignore : Exif::apply);
+  if (image.lacks_end) warn_of_missing_end(name);
+  resize_and_crop(image, side, reinterpret_cast<std::uint8_t*>(pixels));
+}
+
+void warn_of_missing_end(const std::string& name) {
+  constexpr int most = 3;
+  static std::atomic<int> said = 0;
+  if (said >= most || said++ >= most) return;
+  log_warning("{}: the file lacks its end, but no pixels: it is used; get it again if you can",
+              name);
 }
 
 }  // namespace tasuki

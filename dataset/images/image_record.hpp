@@ -19,7 +19,11 @@ struct ImageRecord {
 };
 ImageRecord read_image_record(std::span<const std::byte> record);
 
-// Decodes a record to 3 x side x side bytes. A damaged image is an error that names its file.
-void decode_image_record(std::span<const std::byte> record, std::int64_t side, std::byte* pixels);
+// Decodes a record to the pixels of the field. A damaged image is an error that names its file.
+void decode_image_record(std::span<const std::byte> record, const Field& field, std::byte* pixels);
+
+// Says in the log that a file lacks its end but no pixels (Image::lacks_end): of the first few
+// files of this process only, because they are read in every epoch.
+void warn_of_missing_end(const std::string& name);
 
 }  // namespace tasuki

@@ -4,6 +4,7 @@
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/dataset/images/image.hpp"
+#include "tasuki/dataset/images/image_check.hpp"
 #include "tasuki/dataset/images/image_record.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
@@ -80,7 +81,7 @@ Transform create_view_transform(const ImageStreamSettings& settings) {
     };
     thread_local std::vector<std::uint32_t> pixels;
     const auto [name, file] = read_image_record(record);
-    decode_view(file, name, view, pixels);
+    if (decode_view(file, name, view, pixels, settings.exif)) warn_of_missing_end(name);
     scale(pixels, planes);
   };
   return transform;
@@ -96,7 +97,16 @@ ImageStream::ImageStream(ImageList list, std::int64_t classes, const ImageStream
 }
 
 void ImageStream::check(Range examples) const {
-  check_image_files(list_.files(examples));
+  constexpr std::size_t most_shown = 3;
+  fail_if_unreadable(look_at_images(list_.files(examples)), examples.size(), most_shown);
+}
+
+std::shared_ptr<const ImageStream> ImageStream::without(
+    std::span<const std::int64_t> numbers) const {
+  auto rest = std::make_shared<ImageStream>(*this);
+  rest->list_ = list_.without(numbers);
+  rest->header_.count = rest->list_.size();
+  return rest;
 }
 
 void ImageStream::read(std::int64_t i, std::size_t field, FieldWriter& into) const {

@@ -9,6 +9,7 @@
 
 #include "tasuki/core/range.hpp"
 #include "tasuki/dataset/dataset.hpp"
+#include "tasuki/dataset/images/exif.hpp"
 #include "tasuki/dataset/images/image_list.hpp"
 #include "tasuki/dataset/images/image_view.hpp"
 #include "tasuki/dataset/transform.hpp"
@@ -27,6 +28,7 @@ struct PixelScale {
 struct ImageStreamSettings {
   std::int64_t side = 224;  // examples are 3 x side x side
   PixelScale scale = {};
+  Exif exif = Exif::apply;
   // Training: a random crop, mirrored or not; a function of (seed, epoch, example). Else the middle
   // of the image, whose shorter side is scaled to `shorter`.
   bool is_random = false;
@@ -53,6 +55,9 @@ class ImageStream final : public Dataset {
 
   // Looks at the files of these examples, as DataSource::check does.
   void check(Range examples) const;
+  const ImageList& list() const { return list_; }
+  // The same without these examples, whose numbers ascend.
+  std::shared_ptr<const ImageStream> without(std::span<const std::int64_t> numbers) const;
 
   const DatasetHeader& header() const override { return header_; }
   void read(std::int64_t i, std::size_t field, FieldWriter& into) const override;

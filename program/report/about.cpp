@@ -58,6 +58,12 @@ nlohmann::json hashes_of(const std::vector<DataVocabulary>& vocabularies) {
   return hashes;
 }
 
+nlohmann::json left_out_of(const TrainingData& data) {
+  nlohmann::json left_out = {{"train", data.train.left_out}};
+  left_out["test"] = data.test ? data.test->left_out : std::vector<std::string>();
+  return left_out;
+}
+
 std::vector<std::string> names_of_classes(const TrainingProgram& program,
                                           const TrainingData& data) {
   if (program.stream_images) return data.class_names;
@@ -115,6 +121,7 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"dataset", program.train_data ? "" : program.dataset},
         {"example", describe_example(data.train.header)},
         {"class_names", names_of_classes(program, data)},
+        {"left_out", left_out_of(data)},
         {"vocabularies", hashes_of(data.vocabularies)},
         {"supervisor", mark_of_supervisor()},
     };

@@ -14,10 +14,10 @@ inline constexpr const char* about_file = "about.json";
 // on it). For those who use the model (apps/predict): "program", "flags" (the text of each; files
 // and folders that are there by their absolute paths, like "data"), "dataset" (its name, empty if
 // the program makes its data), "example" (the shape of field "x" and the number of "classes", where
-// there are such fields), "class_names" (empty if they are not known) and "vocabularies" (of each
-// DataVocabulary by its flag: 16 hexadecimal digits of its hash). "supervisor" is the text of that
-// variable or empty, by which tasuki-run recognises the folder. An error is one on all ranks.
-// Collective.
+// there are such fields), "class_names" (empty if they are not known), "left_out" (images that
+// --skip-damaged left out of "train" and of "test") and "vocabularies" (of each DataVocabulary by
+// its flag: 16 hexadecimal digits of its hash). "supervisor" is the text of that variable or empty,
+// by which tasuki-run recognises the folder. An error is one on all ranks. Collective.
 void write_about(const TrainingProgram& program, const RankSetup& setup, const TrainingData& data,
                  OutputFolder& output);
 

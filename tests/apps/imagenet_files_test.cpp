@@ -8,6 +8,8 @@
 #include "imagenet_job.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/dataset/images/exif.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -65,6 +67,109 @@ TEST_F(ImageNetFiles, DamagedImagesAreNamed) {
                  "expected a JPEG image, found damage");
     write_plain(image(name), whole);
   }
+}
+
+// All at once, before anything is made; or they are left out by all ranks and by a resumed run,
+// also if one of them has been replaced by then.
+TEST_F(ImageNetFiles, DamagedImagesAreListedOrLeftOut) {
+  const std::string whole = read_file(image("train/down/0.jpg"));
+  const std::vector<std::string> damaged = {"train/down/1.jpg", "train/across/4.jpg",
+                                            "val/across/0.jpg"};
+  for (const std::string& name : damaged) write_plain(image(name), whole.substr(0, 300));
+  write_plain(image("train/down/2.jpg"), whole.substr(0, whole.size() - 2));
+  for (const std::string flag : {"--check-data", "--dry-run"}) {
+    const Finished job = run(2, "result", few_steps({"--epoch", "1", flag}));
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+    EXPECT_EQ(count_of(job.err, "found 3 among 16 files that cannot be read: "), 1) << job.all();
+    for (const std::string& name : damaged)
+      EXPECT_EQ(count_of(job.err, image(name) + " (damage: "), 1) << job.all();
+    EXPECT_EQ(count_of(job.err, "1 image file lacks the end, but no pixels, and is used: " +
+                                    image("train/down/2.jpg")),
+              1)
+        << job.all();
+    EXPECT_FALSE(fs::exists(folder / "result"));
+  }
+  const Finished plan = run(1, "result", few_steps({"--dry-run", "--check-data=false"}));
+  EXPECT_EQ(plan.exit_code, 0) << plan.all();
+
+  const std::vector<std::string> flags = few_steps({"--shards", "2", "--skip-damaged"});
+  const Finished job = run(2, "result", with(flags, {"--epoch", "1"}));
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.err, "2 of 12 train images cannot be read and are left out: "), 1)
+      << job.all();
+  EXPECT_EQ(count_of(job.err, "1 of 4 test images cannot be read and are left out: "), 1)
+      << job.all();
+  EXPECT_EQ(read_log("result").size(), 3U) << "10 images in batches of 4";
+  const auto about = nlohmann::json::parse(read_file(folder / "result/about.json"));
+  EXPECT_EQ(about.at("left_out"), (nlohmann::json{{"train", {"down/1.jpg", "across/4.jpg"}},
+                                                  {"test", {"across/0.jpg"}}}));
+
+  write_plain(image("train/down/1.jpg"), whole);
+  const Finished resumed =
+      run(1, "result", with(few_steps({"--shards", "2"}), {"--epoch", "2", "--resume", "auto"}));
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.all();
+  EXPECT_EQ(count_of(resumed.err, "2 of 12 train images are left out, as in the run"), 1)
+      << resumed.all();
+  EXPECT_EQ(count_of(resumed.all(), "had other data"), 0) << resumed.all();
+  EXPECT_EQ(read_log("result").size(), 6U);
+}
+
+// Images that a camera has turned train like those that were turned already.
+TEST_F(ImageNetFiles, ImagesAreTurnedAsExifSays) {
+  const auto write_all = [&](const std::function<std::string(const Image&)>& file_of) {
+    for (const char* const split : {"train", "val"})
+      for (const int label : {0, 1})
+        for (int i = 0; i < 6; ++i)
+          write_plain(image(fmt::format("{}/{}/{}.jpg", split, label ? "across" : "down", i)),
+                      file_of(make_image(70 + i, 90, [&](int c, int y, int x) {
+                        return (label ? 8 * x : 3 * y + x) % 256 / (c + 1);
+                      })));
+  };
+  const auto turned = [](const Image& stored) {
+    Image shown{stored.width, stored.height, stored.pixels};
+    turn<3>(stored.pixels.data(), stored.height, stored.width, orientation_of(6),
+            shown.pixels.data());
+    return shown;
+  };
+  write_all([&](const Image& each) { return png_file(turned(each)); });
+  const std::vector<double> expected = losses(1, "expected", {"--epoch", "1"});
+  write_all([](const Image& each) { return png_with_exif(png_file(each), 6); });
+  const std::vector<double> shown = losses(1, "turned", {"--epoch", "1"});
+  const std::vector<double> stored = losses(1, "stored", {"--epoch", "1", "--exif", "off"});
+  ASSERT_EQ(expected.size(), 3U);
+  ASSERT_EQ(shown.size(), 3U);
+  ASSERT_EQ(stored.size(), 3U);
+  // Pixels differ by the rounding of two passes in another order.
+  EXPECT_NEAR(shown[0], expected[0], 1e-3 * expected[0]);
+  EXPECT_GT(std::abs(stored[0] - expected[0]), 3e-3 * expected[0]);
+
+  // A resumed run keeps its own; a run that does not say is one of a version that did not turn.
+  const auto goes_on = [&](const std::string& from, const std::vector<std::string>& more) {
+    const Finished job =
+        run(1, "resumed", with(few_steps({"--epoch", "2", "--resume", from}), more));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    const auto about = nlohmann::json::parse(read_file(folder / "resumed/about.json"));
+    fs::remove_all(folder / "resumed");
+    return std::pair(about.at("flags").at("exif").get<std::string>(), job.all());
+  };
+  const std::string line = "images are not turned as their EXIF orientation says";
+  const auto [own, said] = goes_on(folder / "stored/snapshot_iter_3", {});
+  EXPECT_EQ(own, "off");
+  EXPECT_EQ(count_of(said, line), 0) << said;
+  const auto [given, said_of_given] = goes_on(folder / "stored/snapshot_iter_3", {"--exif", "on"});
+  EXPECT_EQ(given, "on");
+  EXPECT_EQ(count_of(said_of_given, "exif on instead of off"), 1) << said_of_given;
+
+  const NpzFile snapshot(folder / "turned/snapshot_iter_3");
+  std::vector<NpzEntry> entries;
+  for (const std::string& name : snapshot.names())
+    if (name != "extensions/Flags/exif") entries.push_back({name, snapshot.read(name)});
+  EXPECT_EQ(entries.size() + 1, snapshot.names().size());
+  fs::create_directories(folder / "older");
+  write_npz(folder / "older/snapshot_iter_3", entries);
+  const auto [older, said_of_older] = goes_on(folder / "older/snapshot_iter_3", {});
+  EXPECT_EQ(older, "off");
+  EXPECT_EQ(count_of(said_of_older, line), 1) << said_of_older;
 }
 
 TEST_F(ImageNetFiles, AnImageThatIsRemovedDuringTrainingIsNamed) {

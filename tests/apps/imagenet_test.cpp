@@ -102,7 +102,7 @@ TEST_F(TrainImageNet, TakesListsAsChainerDoes) {
       << found.out;
   const Finished missing = plan(data);
   EXPECT_EQ(missing.exit_code, static_cast<int>(ErrorKind::data)) << missing.all();
-  EXPECT_EQ(count_of(missing.all(), "No such file or directory"), 3) << missing.all();
+  EXPECT_EQ(count_of(missing.all(), "No such file or directory"), 20) << missing.all();
 }
 
 TEST_F(TrainImageNet, BadFlagsAndImagesAreOneLine) {
@@ -140,7 +140,7 @@ TEST_F(TrainImageNet, BadFlagsAndImagesAreOneLine) {
   write_plain(data + "/val/down/2.jpg", "just text");
   expect_line({"--test-examples", "12"}, "val/down/2.jpg (something else)", ErrorKind::data);
   std::filesystem::rename(data + "/val/down", data + "/val/up");
-  expect_line({}, "expected a subfolder for each class of the train folder", ErrorKind::data);
+  expect_line({}, "expected subfolders for the classes of the train folder", ErrorKind::data);
   std::filesystem::remove_all(data + "/train");
   std::filesystem::create_directories(data + "/train");
   expect_line({}, "expected a subfolder with images for each class, found none",

@@ -4,6 +4,7 @@
 #include "pictures.hpp"
 #include "skip.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {
@@ -98,6 +99,27 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
       EXPECT_FALSE(std::filesystem::exists(folder / "junk"));
     }
   }
+}
+
+// All examples are read before anything is made, and a bad one is named by its number.
+TEST_F(TrainingInput, DataAreCheckedBeforeTraining) {
+  const std::vector<std::string> flags = {"--arch", "resnet20", "-b", "10"};
+  const std::string file = data + "/data_batch_3.bin";
+  std::string bytes = read_file(file);
+  bytes[4 * 3073] = 12;
+  std::ofstream(file, std::ios::binary) << bytes;
+  for (const std::string flag : {"--dry-run", "--check-data"}) {
+    const Finished job = run(1, "result", with(flags, {flag}));
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+    EXPECT_EQ(count_of(job.err,
+                       file + ": expected labels from 0 to 9, found 12 at example 4 of the file, "
+                              "404 of the data set"),
+              1)
+        << job.all();
+    EXPECT_FALSE(std::filesystem::exists(folder / "result"));
+  }
+  const Finished plan = run(1, "result", with(flags, {"--dry-run", "--check-data=false"}));
+  EXPECT_EQ(plan.exit_code, 0) << plan.all();
 }
 
 // Limits the address space of each rank, for tests of running out of memory.

@@ -45,7 +45,9 @@ TEST_F(PredictWeights, AFileOfWeightsAloneNeedsItsNetwork) {
         "l3/W is 10x32 in the file",
         ErrorKind::data}});
   const std::string diverged = write_model_file("diverged.npz", NAN);
-  expect_lines({{{diverged, data, "--arch", "mlp"}, "are not finite numbers", ErrorKind::data}});
+  expect_lines({{{diverged, data, "--arch", "mlp"},
+                 "example 0: the model's scores are not finite numbers",
+                 ErrorKind::data}});
   // An older run's about.json has neither flags nor program.
   write_file(folder / "model/about.json", R"({"version": "0.1", "data": "here"})");
   expect_lines({{{model, data}, "no about.json beside it", ErrorKind::usage}});

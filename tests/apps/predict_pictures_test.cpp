@@ -60,6 +60,60 @@ TEST_F(PredictPictures, FoldersOfImagesHaveNamedClasses) {
                  ErrorKind::data}});
 }
 
+// Images that cannot be read are reported, and the others predicted; labels stay with their images.
+TEST_F(PredictPictures, DamagedImagesAreLeftOut) {
+  log_of(1, "result", {"--image-size", "16", "--arch", "resnet20", "-b", "6", "--epoch", "1"});
+  const std::string result = folder / "result", dark = data + "/val/dark";
+  std::ofstream(folder / "labels") << "bright\ndark\ndark\nbright\ndark\ndark\n";
+  const auto whole = predicted(1, {result, dark, "--labels", folder / "labels"});
+  ASSERT_EQ(whole.size(), 7U);
+  fs::resize_file(dark + "/1.png", 60);
+  std::ofstream(dark + "/3.png") << "<html>not found</html>";
+  const auto rows = predicted(2, {result, dark, "--labels", folder / "labels"});
+  ASSERT_EQ(rows.size(), 5U);
+  for (const auto& [row, same] : {std::pair(0, 0), {1, 2}, {2, 4}, {3, 5}})
+    for (const char* const key : {"file", "label", "label_name"})
+      EXPECT_EQ(rows[static_cast<std::size_t>(row)].at(key),
+                whole[static_cast<std::size_t>(same)].at(key));
+  const json unreadable = rows.back().at("summary").at("unreadable");
+  ASSERT_EQ(unreadable.size(), 2U);
+  EXPECT_EQ(unreadable[0].at("file"), dark + "/1.png");
+  EXPECT_THAT(unreadable[0].at("problem").get<std::string>(), HasSubstr("damage: "));
+  EXPECT_EQ(unreadable[1], (json{{"file", dark + "/3.png"}, {"problem", "something else"}}));
+  const Finished text = run_program(predict_words({result, dark, "--quiet"}));
+  EXPECT_EQ(text.exit_code, 0) << text.all();
+  EXPECT_THAT(text.out, HasSubstr("Left out: 2 image files that cannot be read: " + dark));
+}
+
+// Images are turned as in the training.
+TEST_F(PredictPictures, ExifIsThatOfTheRun) {
+  for (const char* const name : {"/val/dark/1.png", "/val/bright/3.png", "/val/bright/5.png"}) {
+    const std::string file = read_file(data + name);
+    std::ofstream(data + name, std::ios::binary) << png_with_exif(file, 6);
+  }
+  const std::vector<std::string> flags = {"--image-size", "16", "--arch",  "resnet20",
+                                          "-b",           "6",  "--epoch", "1"};
+  const std::string result = folder / "result";
+  for (const std::string exif : {"on", "off"}) {
+    const auto log = log_of(1, "result", with(flags, {"--exif", exif}));
+    ASSERT_EQ(log.size(), 1U);
+    const double loss = log[0].at("validation/main/loss");
+    const json own = summary_of(1, {result, "--conv", "direct"});
+    EXPECT_NEAR(own.at("loss").get<double>(), loss, 1e-5 * loss) << exif;
+    const json other =
+        summary_of(1, {result, "--conv", "direct", "--exif", exif == "on" ? "off" : "on"});
+    EXPECT_GT(std::abs(other.at("loss").get<double>() - loss), 1e-4 * loss) << exif;
+  }
+  // A version that did not know the flag.
+  json about = json::parse(read_file(result + "/about.json"));
+  about.at("flags").erase("exif");
+  write_file(result + "/about.json", about.dump());
+  const Finished older = run_program(predict_words({result, "--quiet", "--format", "json"}));
+  EXPECT_THAT(older.err, HasSubstr("images are not turned as their EXIF orientation says"));
+  EXPECT_EQ(lines_of(older.out).back().at("summary").at("loss"),
+            summary_of(1, {result, "--exif", "off"}).at("loss"));
+}
+
 // Its images are cropped and scaled as for its evaluation.
 TEST_F(PredictPictures, RunsOfTrainImagenetSayWhatTheySaid) {
   const std::string result = folder / "imagenet";

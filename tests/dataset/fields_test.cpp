@@ -151,6 +151,44 @@ TEST(Fields, LabelsOfAnyShapeAreChecked) {
   });
 }
 
+TEST(Fields, LabelsAreThoseOfTheClasses) {
+  const auto dataset = make_dataset({1}, 3, std::vector<float>(4), std::vector{0, 2, 3, 1});
+  read_batch(*dataset, std::vector<std::int64_t>{0, 1, 3});
+  expect_error(ErrorKind::data, {"example 2 has label 3, expected 0 .. 2"}, [&] {
+    read_batch(*dataset, std::vector<std::int64_t>{1, 2});
+  });
+}
+
+// A data set of a program's own, of which an example cannot be read.
+struct Unreadable final : Dataset {
+  DatasetHeader of = classification_header(6, {1}, 2, DType::float32);
+  ErrorKind kind = ErrorKind::data;
+  const DatasetHeader& header() const override { return of; }
+  void read(std::int64_t i, std::size_t, FieldWriter&) const override {
+    if (i == 4) fail(kind, "my file is damaged");
+  }
+};
+
+TEST(Fields, ErrorsOfReadingSayWhichExample) {
+  const auto own = std::make_shared<Unreadable>();
+  expect_error(ErrorKind::data, {"example 4: my file is damaged"}, [&] {
+    read_batch(*own, std::vector<std::int64_t>{3, 4});
+  });
+  expect_error(ErrorKind::data, {"example 4: my file is damaged"}, [&] {
+    read_batch(*subset_of(own, {5, 4}), std::vector<std::int64_t>{1});
+  });
+  RecordBlock block;
+  expect_error(ErrorKind::data, {"example 4: my file is damaged"},
+               [&] { source_of(*own)->read(6, block); });
+  own->kind = ErrorKind::unavailable;
+  try {
+    read_batch(*own, std::vector<std::int64_t>{4});
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "my file is damaged");
+  }
+}
+
 // Losses leave negative labels out, so batches may be filled up with them.
 TEST(Fields, PaddingIsNoLabel) {
   for (const DType type : {DType::int32, DType::int64}) {

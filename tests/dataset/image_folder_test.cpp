@@ -2,6 +2,7 @@
 #include "tasuki/dataset/images/image_folder.hpp"
 
 #include <dlfcn.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -18,6 +19,8 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/dataset/images/augmentation.hpp"
+#include "tasuki/dataset/images/image_check.hpp"
+#include "tasuki/dataset/images/image_search.hpp"
 #include "tasuki/dataset/in_memory.hpp"
 #include "tasuki/dataset/iterators/prefetch_iterator.hpp"
 
@@ -81,7 +84,7 @@ class ImageFolder : public ::testing::Test {
     }
   }
   std::unique_ptr<DataSource> open(DataSplit split = DataSplit::train) const {
-    return open_image_folder(folder.path(), split, side);
+    return open_image_folder(folder.path(), split, {.side = side});
   }
   Share scatter(int shards = 0) {
     return scatter_dataset([&] { return open(); }, *comm, {.shuffle = true, .shards = shards});
@@ -107,15 +110,15 @@ TEST_F(ImageFolder, ClassesTakeTurns) {
 }
 
 TEST_F(ImageFolder, FilesAreReadByThemselves) {
-  const auto files = image_files_in(folder / "test/dog");
+  const auto files = ImageSearch(folder / "test/dog").images_in(folder / "test/dog");
   ASSERT_EQ(files.size(), 4u);
   EXPECT_TRUE(std::ranges::is_sorted(files));
-  const auto plain = read_dataset(*open_image_files({{files[3]}, {files[0]}}, 0, side));
+  const auto plain = read_dataset(*open_image_files({{files[3]}, {files[0]}}, 0, {.side = side}));
   EXPECT_EQ(plain->header().fields.size(), 1u);
   ASSERT_EQ(plain->size(), 2);
   for (const std::int64_t i : {0, 1})
     EXPECT_NEAR(std::to_integer<int>(stored_in(*plain, "x", i)[30]), 40 + (i == 0 ? 3 : 0), 4);
-  const auto labelled = read_dataset(*open_image_files({{files[1], 6}}, 7, side));
+  const auto labelled = read_dataset(*open_image_files({{files[1], 6}}, 7, {.side = side}));
   EXPECT_EQ(labelled->header().field("t").classes, 7);
   EXPECT_EQ(label_in(*labelled, 0), 6);
 }
@@ -220,6 +223,146 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
   source->read(6, block);
 }
 
+// Below the folder of the split, in their order.
+std::vector<std::string> names_in(const DataSource& source, const std::filesystem::path& split) {
+  std::vector<std::string> names;
+  for (const ImageFile& file : source.image_files())
+    names.push_back(file.path.lexically_relative(split).string());
+  return names;
+}
+
+// A collection as it grows: subfolders, links to files and folders, and circles of links.
+TEST_F(ImageFolder, SubfoldersAndLinksAreRead) {
+  namespace fs = std::filesystem;
+  if (comm->rank() == 0) {
+    const auto move = [&](const std::string& from, const std::string& to) {
+      fs::create_directories((folder / to).parent_path());
+      fs::rename(folder / from, folder / to);
+    };
+    move("train/cat/1.png", "train/cat/more/deep/1.png");
+    move("train/cat/2.JPG", "elsewhere/2.JPG");
+    move("train/dog", "dogs");
+    fs::create_directory_symlink(folder / "elsewhere", folder / "train/cat/z-link");
+    fs::create_directory_symlink(folder / "dogs", folder / "train/dog");
+    fs::create_symlink(folder / "dogs/0.JPG", folder / "train/bird/one.JPG");
+    for (const char* const circle : {"train/cat/self", "elsewhere/back"})
+      fs::create_directory_symlink(folder / "train/cat", folder / circle);
+    fs::create_directory_symlink("..", folder / "train/cat/more/above");
+    fs::create_directory_symlink("../..", folder / "train/bird/all");
+    fs::create_directory_symlink("/", folder / "train/bird/root");
+  }
+  comm->barrier();
+  const auto source = open();
+  EXPECT_EQ(names_in(*source, folder / "train"),
+            (std::vector<std::string>{"bird/0.JPG", "cat/0.JPG", "dog/0.JPG", "bird/1.png",
+                                      "cat/more/deep/1.png", "dog/1.png", "bird/2.JPG",
+                                      "cat/z-link/2.JPG", "dog/2.JPG", "bird/3.png", "dog/3.png",
+                                      "bird/4.JPG", "bird/one.JPG"}));
+  source->check();
+}
+
+TEST_F(ImageFolder, WhatIsLeftOutIsCounted) {
+  if (comm->rank() == 0) {
+    write_plain(folder / "train/bird/a.webp", "RIFF....WEBP");
+    write_plain(folder / "train/cat/sub.GIF", "GIF89a");
+    write_plain(folder / "train/cat/photo",
+                png_file(make_image(4, 4, [](int, int, int) { return 1; })));
+    write_plain(folder / "train/stray.jpg", "an image without a class");
+    std::filesystem::create_symlink("nowhere", folder / "train/dog/lost");
+  }
+  comm->barrier();
+  const std::vector<std::string> classes = image_classes(folder / "train");
+  const auto list = list_image_folder(folder / "train", DataSplit::train, classes);
+  EXPECT_EQ(std::ssize(list.files), total);
+  EXPECT_EQ(
+      list.left_out,
+      folder.path().string() +
+          "/train: 5 files are left out, for example stray.jpg (in no folder of a class); what "
+          "is read are JPEG and PNG images named .jpg, .jpeg or .png");
+  EXPECT_EQ(list_image_folder(folder / "test", DataSplit::test, classes).left_out, "");
+}
+
+TEST_F(ImageFolder, LeftOutFilesAreNamedByTheirFormat) {
+  const auto example_of = [&](const std::string& name, const std::string& contents) {
+    const TemporaryFolder place;
+    std::filesystem::create_directories(place / "a");
+    write_plain(place / ("a/" + name), contents);
+    ImageSearch search(place.path());
+    EXPECT_TRUE(search.images_in(place / "a").empty());
+    return search.left_out().example;
+  };
+  EXPECT_EQ(example_of("x.WEBP", ""), "a/x.WEBP (WebP)");
+  EXPECT_EQ(example_of("x.tiff", ""), "a/x.tiff (TIFF)");
+  EXPECT_EQ(example_of("x.dat", "II*\0" + std::string(8, ' ')), "");
+  EXPECT_EQ(example_of("x.dat", std::string("II*\0", 4)), "a/x.dat (TIFF)");
+  EXPECT_EQ(example_of("x", "\xFF\xD8\xFF"), "a/x (its name ends otherwise)");
+  EXPECT_EQ(example_of("notes.txt", "GIF is a format"), "");
+  EXPECT_EQ(example_of("a\x1B[31m\n.bmp", ""), "a/a?[31m?.bmp (BMP)");
+}
+
+// The test folder may lack a class, or have it empty; it may not have another one.
+TEST_F(ImageFolder, TheTestFolderMayLackClasses) {
+  if (comm->rank() == 0) {
+    std::filesystem::remove_all(folder / "test/bird");
+    for (const auto& file : std::filesystem::directory_iterator(folder / "test/cat"))
+      std::filesystem::remove(file);
+  }
+  comm->barrier();
+  const auto source = open(DataSplit::test);
+  EXPECT_EQ(source->header().count, 4);
+  EXPECT_EQ(source->header().field("t").classes, 3);
+  const auto all = read_dataset(*source);
+  for (std::int64_t i = 0; i < 4; ++i) EXPECT_EQ(label_in(*all, i), 2);
+  comm->barrier();
+  if (comm->rank() == 0) std::filesystem::remove_all(folder / "test/dog");
+  comm->barrier();
+  expect_error(ErrorKind::missing, {"test", "found none"}, [&] { open(DataSplit::test); });
+}
+
+TEST_F(ImageFolder, ExamplesAreLeftOutByTheirNumbers) {
+  const auto source = open();
+  source->keep_first(6);
+  const std::vector<std::int64_t> numbers = {0, 4};
+  source->leave_out(numbers);
+  EXPECT_EQ(source->header().count, 4);
+  EXPECT_EQ(names_in(*source, folder / "train"),
+            (std::vector<std::string>{"cat/0.JPG", "dog/0.JPG", "bird/1.png", "dog/1.png"}));
+  const auto all = read_dataset(*source);
+  EXPECT_EQ(label_in(*all, 0), 1);
+  EXPECT_EQ(label_in(*all, 3), 2);
+}
+
+TEST_F(ImageFolder, AllFilesThatCannotBeDecodedAreFound) {
+  if (comm->rank() == 0) {
+    for (const char* const name : {"train/cat/1.png", "train/dog/2.JPG"}) {
+      const auto file = folder / name;
+      std::filesystem::resize_file(file, std::filesystem::file_size(file) - 20);
+    }
+    const auto file = folder / "train/bird/0.JPG";
+    std::filesystem::resize_file(file, std::filesystem::file_size(file) - 2);
+    write_plain(folder / "train/bird/4.JPG", "");
+    std::filesystem::remove(folder / "train/dog/0.JPG");
+    EXPECT_EQ(::mkfifo((folder / "train/dog/0.JPG").c_str(), 0600), 0);
+  }
+  comm->barrier();
+  const auto source = open();
+  for (const int threads : {1, 3}) {
+    const ImageFindings found = decode_images(source->image_files(), threads);
+    std::vector<std::int64_t> numbers;
+    for (const ImageProblem& each : found.unreadable) numbers.push_back(each.number);
+    EXPECT_EQ(numbers, (std::vector<std::int64_t>{2, 4, 8, 11}));
+    EXPECT_THAT(text_of(found.unreadable, 20),
+                ::testing::AllOf(::testing::HasSubstr("dog/0.JPG (not a regular file), "),
+                                 ::testing::HasSubstr("cat/1.png (damage: "),
+                                 ::testing::HasSubstr("dog/2.JPG (damage: "),
+                                 ::testing::EndsWith("bird/4.JPG (an empty file)")));
+    EXPECT_THAT(text_of(found.unreadable, 1),
+                ::testing::EndsWith("dog/0.JPG (not a regular file), ..."));
+    ASSERT_EQ(found.without_end.size(), 1U);
+    EXPECT_EQ(found.without_end[0].number, 0);
+  }
+}
+
 TEST_F(ImageFolder, FilesAreLookedAtSideBySide) {
   const auto source = open();
   openings.delay = std::chrono::milliseconds(100);
@@ -241,7 +384,7 @@ TEST_F(ImageFolder, WhatIsMissingIsNamed) {
     comm->barrier();
   };
   change([&] { std::filesystem::rename(folder / "test/dog", folder / "test/doge"); });
-  fails_with(ErrorKind::data, {"test", "'dog', found 'doge'"}, DataSplit::test);
+  fails_with(ErrorKind::data, {"test", "found 'doge', which is none of them"}, DataSplit::test);
   change([&] { std::filesystem::rename(folder / "test", folder / "tests"); });
   fails_with(ErrorKind::missing, {"'test' or 'val'"}, DataSplit::test);
   change([&] { std::filesystem::remove_all(folder / "train/cat"); });

@@ -75,14 +75,63 @@ TEST(Image, LargeJpegsAreReducedWhileDecoded) {
   EXPECT_EQ(decoded(file, 1).width, 6);
 }
 
-TEST(Image, EveryCutIsNoticed) {
-  for (const std::string& file : {jpeg_file(slope(40, 40)), png_file(slope(40, 40))}) {
-    for (std::size_t length = 0; length < file.size() - 2; length += 1 + length / 8) {
+// Where pixels end in a file: what follows is its end marker.
+std::size_t end_of_pixels(const std::string& file) {
+  constexpr std::size_t jpeg_end = 2, png_end = 12;
+  return file.size() - (file[1] == 'P' ? png_end : jpeg_end);
+}
+
+TEST(Image, EveryCutInThePixelsIsDamage) {
+  for (const std::string& file :
+       {jpeg_file(slope(40, 40)), png_file(slope(40, 40)), progressive_jpeg_file(slope(40, 40))}) {
+    for (std::size_t length = 0; length < end_of_pixels(file); ++length) {
       SCOPED_TRACE(length);
       expect_error(ErrorKind::data, {"dog/7", "expected", "found"},
                    [&] { decode_image(bytes_of(file.substr(0, length)), "dog/7"); });
     }
   }
+}
+
+TEST(Image, AMissingEndMarkerIsNoDamage) {
+  for (const std::string& file :
+       {jpeg_file(slope(40, 40)), png_file(slope(40, 40)), progressive_jpeg_file(slope(40, 40))}) {
+    const Image whole = decoded(file);
+    EXPECT_FALSE(whole.lacks_end);
+    for (std::size_t length = end_of_pixels(file); length < file.size(); ++length) {
+      SCOPED_TRACE(length);
+      const Image cut = decoded(file.substr(0, length));
+      EXPECT_TRUE(cut.lacks_end);
+      EXPECT_EQ(cut.pixels, whole.pixels);
+      std::vector<std::uint32_t> pixels;
+      EXPECT_TRUE(decode_view(
+          bytes_of(file.substr(0, length)), "view",
+          [](auto height, auto width) { return middle_crop(height, width, 40, 40); }, pixels));
+    }
+  }
+}
+
+// No damage, however long one side is.
+TEST(Image, PanoramasAreRead) {
+  const Image wide = make_image(8, 20000, [](int c, int, int x) { return (c + x) % 251; });
+  for (const Image& found : {decoded(png_file(wide)), decoded(jpeg_file(wide))}) {
+    EXPECT_EQ(found.width, 20000);
+    EXPECT_EQ(found.height, 8);
+  }
+  std::vector<std::uint32_t> pixels;
+  decode_view(
+      bytes_of(png_file(wide)), "view",
+      [](auto height, auto width) { return middle_crop(height, width, 8, 8); }, pixels);
+  for (std::size_t x = 0; x < 8; ++x) EXPECT_EQ(pixels[x] & 255, (9996 + x) % 251);
+}
+
+TEST(Image, MorePixelsThanFitMemoryAreNamed) {
+  std::string file = png_file(slope(4, 4));
+  // 65,535 x 65,535 pixels, as the header says with its check sum.
+  for (const std::size_t at : {18, 19, 22, 23}) file[at] = '\xFF';
+  const unsigned long sum = ::crc32(0, reinterpret_cast<const Bytef*>(file.data()) + 12, 17);
+  file.replace(29, 4, big_endian(sum, 4));
+  expect_error(ErrorKind::data, {"huge.png", "at most 268435456 pixels, found 65535 x 65535"},
+               [&] { decode_image(bytes_of(file), "huge.png"); });
 }
 
 // Whatever bytes come: an image or one line, never a crash.

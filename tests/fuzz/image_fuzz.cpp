@@ -1,5 +1,6 @@
 // JPEG and PNG files. An accepted image has as many pixels as its sides say, is the same after it
-// was written as PNG and read again, and can be decoded reduced and in part as well.
+// was written as PNG and read again, and can be decoded reduced and in part as well. EXIF data, of
+// which any bytes may follow, turn it without changing its pixels.
 #include "fuzz.hpp"
 #include "tasuki/dataset/images/image.hpp"
 #include "tasuki/dataset/images/image_formats.hpp"
@@ -10,8 +11,7 @@ using namespace tasuki;
 namespace {
 
 bool is_whole(const Image& image) {
-  return image.height > 0 && image.width > 0 &&
-         std::max(image.height, image.width) <= largest_image_side &&
+  return image.height > 0 && image.width > 0 && image.height * image.width <= most_pixels &&
          std::ssize(image.pixels) == image.height * image.width * 3;
 }
 
@@ -23,6 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto seed = input.number<std::uint16_t>();
   const std::span<const std::byte> file = input.rest();
 
+  find_orientation(file);  // also of what is no image
   Image image;
   if (!fuzz::accepts([&] { image = decode_image(file, "image"); })) return 0;
   fuzz::require(is_whole(image), "an image has other pixels than its sides say");
@@ -43,6 +44,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
                 "an image is reduced too much");
   std::vector<std::uint8_t> planes(static_cast<std::size_t>(3 * side * side));
   resize_and_crop(reduced, side, planes.data());
+
+  const Image stored = decode_image(file, "stored", whole_image, Exif::ignore);
+  const Orientation orientation = find_orientation(file);
+  fuzz::require((orientation.transposes ? stored.width : stored.height) == image.height &&
+                    stored.pixels.size() == image.pixels.size(),
+                "an image has another size when it is turned");
+  fuzz::require(stored.pixels == image.pixels || !orientation.is_as_stored(),
+                "an image is turned without reason");
 
   std::vector<std::uint32_t> pixels;
   decode_view(

@@ -83,6 +83,12 @@ def png(depth, colour, rows, extra=b""):
             chunk(b"IEND", b""))
 
 
+def exif(orientation, order):
+    """EXIF data with nothing but the orientation."""
+    return (b"II" if order == "<" else b"MM") + struct.pack(
+        order + "HIHHHIHHI", 42, 8, 1, 0x0112, 3, 1, orientation, 0, 0)
+
+
 def image_inputs():
     front = b"\x08\x01\x02"  # side and seed
     palette = struct.pack(">I4s6sI", 6, b"PLTE", b"\x01\x02\x03\xff\xfe\xfd",
@@ -91,8 +97,15 @@ def image_inputs():
     yield "grey16.png", front + png(16, 0, [bytes(range(8))] * 3)
     yield "alpha.png", front + png(8, 6, [bytes(range(16))] * 2)
     yield "palette.png", front + png(1, 3, [b"\x50", b"\xa0"], palette)
+    turned = exif(6, "<")
+    chunk = struct.pack(f">I4s{len(turned)}sI", len(turned), b"eXIf", turned,
+                        zlib.crc32(b"eXIf" + turned))
+    yield "turned.png", front + png(8, 2, [bytes(range(12)), bytes(range(12, 24))], chunk)
     for name, text in JPEGS.items():
         yield f"{name}.jpg", front + base64.b64decode(text)
+    grey, segment = base64.b64decode(JPEGS["grey"]), b"Exif\0\0" + exif(8, ">")
+    yield "turned.jpg", (front + grey[:2] + b"\xff\xe1" + struct.pack(">H", len(segment) + 2) +
+                         segment + grey[2:])
 
 
 def npy(descr, shape, data, version=1):

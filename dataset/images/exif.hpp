@@ -1,0 +1,47 @@
+// Orientation: how a camera was held, as EXIF data in JPEG and PNG files say it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tasuki/dataset/images/image_view.hpp"
+
+namespace tasuki {
+
+// Whether images are turned as their EXIF orientation says, as viewers and browsers do, or taken as
+// they are stored, as Pillow and torchvision do unless told otherwise.
+enum class Exif : std::uint8_t { apply, ignore };
+
+// How the image that is shown follows from the stored one: by reversing rows or columns, then
+// perhaps by exchanging rows and columns.
+struct Orientation {
+  bool reverses_rows = false, reverses_columns = false, transposes = false;
+  bool is_as_stored() const { return !reverses_rows && !reverses_columns && !transposes; }
+  friend bool operator==(const Orientation&, const Orientation&) = default;
+};
+
+// EXIF's numbers 1 to 8; any other number: as stored.
+Orientation orientation_of(std::uint32_t exif_number);
+
+// Of a JPEG file, from its first APP1 segment with EXIF data, or of a PNG file, from its chunk
+// eXIf. As stored if there is none, if it cannot be understood, and for other files; never an
+// error.
+Orientation find_orientation(std::span<const std::byte> file);
+
+// The view of the stored image (height x width pixels) that has the pixels of `shown`, which is not
+// mirrored, in another order.
+ImageView view_of_stored(const ImageView& shown, const Orientation& orientation,
+                         std::int64_t height, std::int64_t width);
+
+// Writes the image that is shown. `from`: height x width pixels of this many bytes.
+template <std::size_t pixel_bytes>
+void turn(const std::uint8_t* from, std::int64_t height, std::int64_t width,
+          const Orientation& orientation, std::uint8_t* to);
+
+extern template void turn<3>(const std::uint8_t*, std::int64_t, std::int64_t, const Orientation&,
+                             std::uint8_t*);
+extern template void turn<4>(const std::uint8_t*, std::int64_t, std::int64_t, const Orientation&,
+                             std::uint8_t*);
+
+}  // namespace tasuki

@@ -1,0 +1,128 @@
+#include "tasuki/dataset/images/image_check.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+#include "tasuki/core/activity.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/host_name.hpp"
+#include "tasuki/core/printable.hpp"
+#include "tasuki/dataset/images/image.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+
+namespace {
+
+// Why a file is not worth opening; empty if it is. Opening a FIFO would wait for a writer.
+std::string problem_of_kind(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error) return error.message();
+  return fs::is_regular_file(status) ? "" : "not a regular file";
+}
+
+void look_at(const ImageFile& file, ImageProblem& problem) {
+  problem.what = problem_of_kind(file.path);
+  if (!problem.what.empty()) return;
+  std::array<char, 8> start{};
+  std::ifstream opened(file.path, std::ios::binary);
+  if (!opened) {
+    problem.what = std::strerror(errno);
+    return;
+  }
+  opened.read(start.data(), start.size());
+  const auto bytes =
+      std::as_bytes(std::span(start)).first(static_cast<std::size_t>(opened.gcount()));
+  if (bytes.empty())
+    problem.what = "an empty file";
+  else if (!starts_image(bytes))
+    problem.what = "something else";
+}
+
+// Returns whether the file lacks its end.
+bool decode(const ImageFile& file, ImageProblem& problem) {
+  problem.what = problem_of_kind(file.path);
+  if (!problem.what.empty()) return false;
+  try {
+    const std::string contents = read_file(file.path);
+    // As small as possible: all data are looked at, but less is computed.
+    return decode_image(std::as_bytes(std::span(contents)), problem.name, 1, Exif::ignore)
+        .lacks_end;
+  } catch (const ImageError& error) {
+    problem.what = error.what_was_found();
+  } catch (const Error& error) {
+    problem.what = error.what();
+  }
+  return false;
+}
+
+// Calls `work` for each file, in several threads. It sets ImageProblem::what if the file cannot be
+// read, and returns whether it lacks its end.
+ImageFindings find_problems(std::span<const ImageFile> files, std::size_t threads,
+                            const std::function<bool(const ImageFile&, ImageProblem&)>& work) {
+  std::atomic<std::size_t> next = 0;
+  std::mutex mutex;
+  ImageFindings findings;
+  const auto work_on_some = [&] {
+    for (std::size_t i = next++; i < files.size(); i = next++) {
+      ImageProblem problem{static_cast<std::int64_t>(i), printable(files[i].path.string()), ""};
+      const bool lacks_end = work(files[i], problem);
+      report_progress();
+      if (problem.what.empty() && !lacks_end) continue;
+      const std::lock_guard lock(mutex);
+      (lacks_end ? findings.without_end : findings.unreadable).push_back(std::move(problem));
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min(threads, files.size()); ++i)
+      others.emplace_back(work_on_some);
+    work_on_some();
+  }
+  for (auto* const list : {&findings.unreadable, &findings.without_end})
+    std::ranges::sort(*list, {}, &ImageProblem::number);
+  return findings;
+}
+
+}  // namespace
+
+// In several threads, because disks and servers deliver files sooner when many are requested.
+ImageFindings look_at_images(std::span<const ImageFile> files) {
+  constexpr std::size_t most_threads = 16;
+  return find_problems(files, most_threads, [](const ImageFile& file, ImageProblem& problem) {
+    look_at(file, problem);
+    return false;
+  });
+}
+
+ImageFindings decode_images(std::span<const ImageFile> files, int threads) {
+  return find_problems(files, static_cast<std::size_t>(std::max(1, threads)), decode);
+}
+
+std::string text_of(std::span<const ImageProblem> problems, std::size_t most) {
+  std::string text;
+  for (const ImageProblem& each : problems.first(std::min(most, problems.size())))
+    text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", each.name, each.what);
+  return text + (problems.size() > most ? ", ..." : "");
+}
+
+void fail_if_unreadable(const ImageFindings& findings, std::int64_t count, std::size_t most_shown) {
+  const std::size_t bad = findings.unreadable.size();
+  if (bad == 0) return;
+  fail(ErrorKind::data,
+       "expected JPEG or PNG images, found {} among {} files on {} that {} none: {}; get {} again "
+       "or remove {}",
+       bad, count, host_name(), bad == 1 ? "is" : "are", text_of(findings.unreadable, most_shown),
+       bad == 1 ? "it" : "them", bad == 1 ? "it" : "them");
+}
+
+}  // namespace tasuki
