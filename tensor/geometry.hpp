@@ -27,7 +27,8 @@ struct PoolingGeometry {
   std::int64_t pad_end_h = 0, pad_end_w = 0;
 
   // Computes the shape of y; an Error names shapes and settings that do not fit each other. With
-  // `cover_all` windows over the far edge count, unless they would begin beyond it.
+  // `cover_all`, where the stride leaves a rest of the padded image, one more window reaches over
+  // the far edge, unless it would begin behind the last row or column of x.
   PoolingGeometry(const Shape& x_shape, const Pool2dOptions& settings);
   std::string text() const;
 };

@@ -364,6 +364,22 @@ TEST(Pooling, NumberOfWindows) {
   EXPECT_EQ(size(8, 3, 2, 1, false), 4);
   EXPECT_EQ(size(8, 3, 2, 1, true), 5);
   EXPECT_EQ(size(4, 1, 2, 0, true), 2) << "a window that begins beyond the edge does not count";
+
+  // What the header says, window by window.
+  for (const std::int64_t in : {1, 2, 3, 5, 8, 11})
+    for (const std::int64_t kernel : {1, 2, 3, 4})
+      for (const std::int64_t stride : {1, 2, 3, 5})
+        for (std::int64_t pad = 0; pad < kernel; ++pad) {
+          if (kernel > in + 2 * pad) continue;
+          std::int64_t within = 0;
+          while (within * stride - pad + kernel <= in + pad) ++within;
+          const bool leaves_a_rest = (in + 2 * pad - kernel) % stride != 0;
+          const bool begins_inside = within * stride - pad < in;
+          EXPECT_EQ(size(in, kernel, stride, pad, false), within);
+          EXPECT_EQ(size(in, kernel, stride, pad, true),
+                    within + (leaves_a_rest && begins_inside ? 1 : 0))
+              << in << ", window " << kernel << ", stride " << stride << ", padding " << pad;
+        }
 }
 
 TEST(Pooling, ImpossibleSettingsAreErrors) {
