@@ -51,8 +51,8 @@ class Module : public ModuleMemory {
   // This module and all below it, in order of registration, depth first.
   std::vector<Module*> modules();
   // Whether training passes of this module, or of one below it, exchange messages with other ranks:
-  // every rank then runs its passes in every step, on a batch of no items if it has no examples
-  // (Optimizer::forward).
+  // every rank then runs its passes in every step of which any rank has examples, on a batch of no
+  // items if it has none itself (Optimizer::forward).
   bool communicates() const;
 
   // Draws all parameters from `seed`; each depends only on the seed and its path. Those without a

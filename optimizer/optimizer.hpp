@@ -57,10 +57,10 @@ class Optimizer {
   // Forward and backward pass, exchange, hooks and update: Chainer's update(lossfun).
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
   // `loss` returns the mean over this rank's `examples`; it is not called without examples, unless
-  // the model's passes exchange messages (Module::communicates): then it is called with a batch of
-  // no items, whose loss counts for nothing. It is called again whenever a pass on any rank has
-  // given layers their shape. The gradient is the mean
-  // over the examples of all ranks; parameters that the loss does not use get zero gradients.
+  // another rank has some and the model's passes exchange messages (Module::communicates): then it
+  // is called with a batch of no items, whose loss counts for nothing. It is called again whenever
+  // a pass on any rank has given layers their shape. The gradient is the mean over the examples of
+  // all ranks; parameters that the loss does not use get zero gradients.
   // Returns this rank's loss, undefined without examples. Collective. If no rank has examples,
   // nothing changes.
   //
@@ -78,9 +78,12 @@ class Optimizer {
   //
   // Calls `loss` as above, with `always` also without examples: for a function in which another
   // optimizer's forward() is called. The first call in a step is collective; while some parameters
-  // have no shape, every call is.
+  // have no shape, and where the model's passes exchange messages, every call is.
   Variable forward(const std::function<Variable()>& loss, std::int64_t examples,
                    bool always = false);
+  // Whether this rank runs the passes of a batch of which it has so many examples: see update().
+  // Inside forward().
+  bool takes_part(std::int64_t examples) const;
   // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
   // may be undefined only where forward() does not call its function.
   void backward(const Variable& loss, std::int64_t examples);
@@ -283,7 +286,8 @@ class Optimizer {
   // For code that runs steps on a GPU. Adapts to a changed model and exchanges one small message
   // between the hosts, while the device may still be busy with the previous step. If the model
   // changed on only some ranks, all throw (kind disagreement). forward() and exchange() call it
-  // unless it was already called in this StepScope. Collective.
+  // unless it was already called in this StepScope; where the model's passes exchange messages,
+  // forward() calls it for each batch. Collective.
   //   On CPUs there is a message only if the model's passes exchange messages or gradients are
   // double-buffered; a single process never sends one. Without a message the result has this rank's
   // own numbers, and exchange() returns the examples of all ranks. `level`, 0 to 3, is for callers
@@ -424,7 +428,8 @@ class Optimizer {
   // StepScope it belongs to.
   struct Met {
     std::uint64_t step = 0;
-    int batches = 0;  // for which it was called
+    int batches = 0;                     // for which it was called
+    std::int64_t examples_of_batch = 0;  // of the last one, on all ranks
     Agreement agreement;
   };
   std::optional<Met> met_;

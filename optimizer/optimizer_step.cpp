@@ -42,8 +42,9 @@ Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds
   else if (shares_weights() && plan_->hook_of_arrays() != nullptr)
     build_arena();
   const Met before = adds && has_met() ? *met_ : Met{};
+  const std::int64_t examples_of_batch = agreement.global_examples;
   agreement.global_examples += before.agreement.global_examples;
-  met_ = {StepScope::number(), before.batches + 1, agreement};
+  met_ = {StepScope::number(), before.batches + 1, examples_of_batch, agreement};
   plan_->expect(exchange_ ? exchange_->expect(agreement.global_examples)
                           : agreement.global_examples);
   return agreement;
@@ -76,18 +77,27 @@ Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_le
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples,
                             bool always) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
-  if (!has_met()) meet(examples);
+  // Of later batches, too, ranks ask each other whether the layers have something to exchange.
+  const int before = gradients_of_ == StepScope::number() ? batches_ : 0;
+  if (!has_met() || (before >= met_->batches && has_peers() && model_->communicates()))
+    meet(examples, 0, before > 0);
   if (guard_ && (!StepScope::is_open() || guarded_ != StepScope::number())) {
     guard_->begin(*model_);
     guarded_ = StepScope::number();
   }
   if (exchange_) exchange_->prepare();
   try {
-    return run_forward(loss, always || examples > 0 || model_->communicates());
+    return run_forward(loss, always || takes_part(examples));
   } catch (...) {
     if (exchange_) exchange_->give_up();
     throw;
   }
+}
+
+bool Optimizer::takes_part(std::int64_t examples) const {
+  if (examples > 0) return true;
+  const bool has_none_anywhere = tells_ahead_ && has_met() && met_->examples_of_batch == 0;
+  return model_->communicates() && !has_none_anywhere;
 }
 
 // A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
@@ -151,7 +161,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   ++batches_;
   if (guard_) note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor());
   // Without examples, a loss is defined where its pass is one of several ranks.
-  if (examples == 0 && !model_->communicates() && !loss.defined()) return;
+  if (!loss.defined() && !takes_part(examples)) return;
   TASUKI_CHECK(loss.defined(),
                "the loss of {} examples is undefined; return it from the loss "
                "function",

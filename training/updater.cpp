@@ -117,13 +117,12 @@ void StandardUpdater::train_on(const Batch& batch, AccumulatedBatches& batches, 
 std::vector<Variable> StandardUpdater::forward(const Batch& batch, RandomKeys& random,
                                                Observation& seen) {
   std::vector<Variable> losses(optimizers_.size());
-  const bool takes_part =
-      batch.weight() > 0 || std::ranges::any_of(optimizers_, [](const NamedOptimizer& each) {
-        return each.optimizer->model().communicates();
-      });
+  const auto takes_part = [&](const NamedOptimizer& each) {
+    return each.optimizer->takes_part(batch.weight());
+  };
   std::function<Variable(std::size_t)> pass = [&](std::size_t i) {
     if (i == optimizers_.size()) {
-      if (takes_part) losses = losses_of(batch, random, seen);
+      if (std::ranges::any_of(optimizers_, takes_part)) losses = losses_of(batch, random, seen);
       return Variable();
     }
     const auto inner = [&] {

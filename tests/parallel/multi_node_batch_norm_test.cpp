@@ -234,6 +234,47 @@ TEST_F(MultiNodeBatchNorms, TrainingEqualsThatOfOneRank) {
   }
 }
 
+// As where all labels of a batch are ignored: examples that no rank learns from.
+TEST_F(MultiNodeBatchNorms, BatchesOfWhichNothingCountsLeaveRunningAveragesAlone) {
+  Net net;
+  convert_to_multi_node_batch_norm(net, *communicator_);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator_);
+  optimizer->setup(net);
+  const Examples own = Examples::random(4, static_cast<std::uint64_t>(rank_));
+  int passes = 0;
+  const auto loss = [&] {
+    ++passes;
+    return net.loss(own.x, own.t);
+  };
+  const auto averages = [&] { return net.buffers()[0].tensor->clone(); };
+  optimizer->update(loss, 4);
+  const Tensor after_one = averages(), weights = optimizer->arena().values().clone();
+  EXPECT_FALSE(optimizer->update(loss, 0).defined());
+  EXPECT_EQ(passes, 1);
+  EXPECT_EQ(optimizer->t(), 1);
+  expect_near(averages(), after_one, 0, "running averages");
+  expect_near(optimizer->arena().values(), weights, 0, "weights");
+
+  // The same for the second of two batches that make one step.
+  {
+    StepScope step;
+    optimizer->backward(optimizer->forward(loss, 4), 4);
+    const Tensor after_batch = averages();
+    const Variable none = optimizer->forward(loss, 0);
+    EXPECT_FALSE(none.defined());
+    optimizer->update(optimizer->backward_and_exchange(none, 0));
+    step.succeeded();
+    expect_near(averages(), after_batch, 0, "running averages");
+  }
+  EXPECT_EQ(passes, 2);
+  EXPECT_EQ(optimizer->t(), 2);
+
+  // All ranks run a batch of which one rank has an example that counts.
+  const std::int64_t counted = rank_ == 0 ? 1 : 0;
+  optimizer->update(loss, counted);
+  EXPECT_EQ(passes, size_ > 1 || rank_ == 0 ? 3 : 2);
+}
+
 // Where the others would wait for its statistics.
 TEST_F(MultiNodeBatchNorms, AModelThatChangedOnOneRankIsNamed) {
   if (size_ == 1) GTEST_SKIP() << "one rank has no other to differ from";
