@@ -73,11 +73,18 @@ class Pad final : public Function {
 };
 
 // A split array in the graph. Its parts write their gradients into one array; this function runs
-// after all of them and passes it on.
+// after all of them and passes it on. A later pass through the same graph begins with none.
 class SplitArray final : public Function {
  public:
+  explicit SplitArray(std::shared_ptr<Tensor> whole) : whole_(std::move(whole)) {}
   const char* name() const override { return "split"; }
-  void backward(const Tensor& dy, Gradients& gradients) override { gradients.add(0, dy); }
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    *whole_ = {};
+    gradients.add(0, dy);
+  }
+
+ private:
+  std::shared_ptr<Tensor> whole_;
 };
 
 class SplitPart final : public Function {
@@ -96,7 +103,7 @@ class SplitPart final : public Function {
   }
 
  private:
-  std::shared_ptr<Tensor> whole_;  // the gradient, from the first part on that has one
+  std::shared_ptr<Tensor> whole_;  // a pass's gradient, from the first part on that has one
   Shape from_;
   View place_;
 };
@@ -197,9 +204,9 @@ std::vector<Variable> split_at(const Variable& x, const std::vector<std::int64_t
                                int axis) {
   const int along = checked_axis(axis, x.shape(), "split");
   const std::int64_t size = x.shape()[along];
-  const Variable source =
-      Function::record(x.value(), {x}, [] { return std::make_unique<SplitArray>(); });
   const auto gradient = std::make_shared<Tensor>();
+  const Variable source =
+      Function::record(x.value(), {x}, [&] { return std::make_unique<SplitArray>(gradient); });
   std::vector<Variable> parts;
   for (std::size_t i = 0; i <= places.size(); ++i) {
     const std::int64_t begin = i == 0 ? 0 : places[i - 1];

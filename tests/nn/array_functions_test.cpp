@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "reference.hpp"
+#include "tasuki/nn/backward.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/arithmetic.hpp"
 #include "tasuki/nn/functions/concat.hpp"
@@ -168,6 +169,28 @@ TEST(ArrayFunctions, PartsThatAreNotUsedGetNoGradient) {
   const Variable x = vector_of({1, 2, 3, 4});
   sum(split(x, 4)[2]).backward();
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 0, 1, 0}));
+}
+
+// As with two optimizers whose losses share a part of their graph.
+TEST(ArrayFunctions, PartsOfAKeptGraphGetTheGradientsOfEachPass) {
+  const auto keep = [](const Variable& loss) {
+    run_backward(loss, {.seed = Tensor::full({}, 1), .keeps_graph = true});
+  };
+  for (const auto& divide : {+[](const Variable& x) { return split(x, 2); },
+                             +[](const Variable& x) { return split_at(x, {2}); }}) {
+    const Variable x = vector_of({1, 2, 3, 4});
+    const std::vector<Variable> parts = divide(2 * x);
+    keep(sum(parts[0]));
+    EXPECT_EQ(values_of(x.grad()), (std::vector<float>{2, 2, 0, 0}));
+    keep(sum(10 * parts[1]) + sum(100 * parts[0]));
+    EXPECT_EQ(values_of(x.grad()), (std::vector<float>{202, 202, 20, 20}));
+  }
+  const Variable x = vector_of({1, 2});
+  const std::vector<Variable> items = separate(2 * x);
+  keep(items[1]);
+  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 2}));
+  (items[0] + 10 * items[1]).backward();
+  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{2, 22}));
 }
 
 TEST(ArrayFunctions, AnArrayMeetsItself) {

@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "reference_check.hpp"
+#include "tasuki/nn/backward.hpp"
 #include "tasuki/nn/embed_id.hpp"
 #include "tasuki/nn/functions/concat.hpp"
 #include "tasuki/nn/functions/embed_id.hpp"
 #include "tasuki/nn/functions/recurrent.hpp"
+#include "tasuki/nn/functions/reduction.hpp"
 
 namespace tasuki {
 namespace {
@@ -45,6 +47,32 @@ TEST(SequenceReference, Gru) {
   check_file("gru", [](const Inputs& in, const ReferenceCase& test) {
     return run_recurrent(in, test, Recurrence::gru);
   });
+}
+
+// A pass through a graph that was kept takes the gradients of the results that it met alone.
+TEST(Recurrent, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
+  for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru}) {
+    const auto x = [] { return Variable(testing::random_tensor({2, 3, 4}, 1), true); };
+    RecurrentWeights weights;
+    for (int i = 0; i < 2 * gates_of(kind); ++i) {
+      weights.w.emplace_back(testing::random_tensor(i < gates_of(kind) ? Shape{5, 4} : Shape{5, 5},
+                                                    static_cast<std::uint64_t>(i + 2)));
+      weights.b.emplace_back(testing::random_tensor({5}, 20));
+    }
+    const Tensor lengths = Tensor::full({2}, 3, DType::int64);
+    const auto loss_of = [&](const Variable& in, bool of_states) {
+      const auto [y, states] = recurrent(kind, in, lengths, {}, weights, false);
+      return std::array{sum(of_states ? states : y), sum(of_states ? y : states)};
+    };
+    for (const bool states_first : {false, true}) {
+      const Variable kept = x(), apart = x();
+      const auto losses = loss_of(kept, states_first);
+      run_backward(losses[0], {.seed = Tensor::full({}, 1), .keeps_graph = true});
+      losses[1].backward();
+      for (const std::size_t i : {0, 1}) loss_of(apart, states_first)[i].backward();
+      EXPECT_LT(testing::relative_error(kept.grad(), apart.grad()), 1e-6);
+    }
+  }
 }
 
 TEST(EmbedId, IdsOfBothTypesAndAnyShapeGiveTheSameRows) {

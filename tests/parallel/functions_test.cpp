@@ -9,6 +9,7 @@
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/core/range.hpp"
+#include "tasuki/nn/backward.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/linear.hpp"
 #include "tasuki/nn/functions/mean_squared_error.hpp"
@@ -345,6 +346,17 @@ TEST_F(FunctionsBetweenRanks, ResultsThatAreNotUsedHaveGradientsOfZeros) {
 }
 
 // A rank's functions run in the reverse of their order, whatever the graph looks like.
+TEST_F(FunctionsBetweenRanks, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
+  const Variable x(numbers({2}, 1), true);
+  const std::vector<Variable> all = functions::allgather(*comm_, x);
+  const Tensor ones = Tensor::full({2}, 1);
+  run_backward(weighted_sum({all.front()}, {ones}),
+               {.seed = Tensor::full({}, 1), .keeps_graph = true});
+  weighted_sum({all.back()}, {times(ones, 10)}).backward();
+  expect_equal(x.grad(),
+               times(ones, (rank_ == 0 ? size_ : 0) + (rank_ == size_ - 1 ? 10 * size_ : 0)));
+}
+
 TEST_F(FunctionsBetweenRanks, IndependentExchangesKeepTheirOrder) {
   const Variable x = value_of(rank_, true, DType::float32);
   const Variable a = functions::allreduce(*comm_, x), b = functions::bcast(*comm_, x, size_ - 1),
