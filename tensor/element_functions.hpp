@@ -41,13 +41,13 @@ enum class Binary {
 
 // Functions of three values a, b and c; most are gradients of others, c being that of the result.
 enum class Ternary {
-  select,            // b where a is not 0, else c
-  if_greater_equal,  // c where a >= b, else 0
-  if_less,           // c where a < b, else 0
-  if_equal,          // c where a = b, else 0
-  divisor_gradient,  // of a / b by b: -c a / b^2
-  base_gradient,     // of a^b by a: c b a^(b - 1)
-  exponent_gradient  // of a^b by b: c a^b log(a)
+  select,                // b where a is not 0, else c
+  if_greater_equal,      // c where a >= b, else 0
+  unless_greater_equal,  // 0 where a >= b, else c
+  if_equal,              // c where a = b or both are NaN, else 0
+  divisor_gradient,      // of a / b by b: -c a / b^2
+  base_gradient,         // of a^b by a: c b a^(b - 1)
+  exponent_gradient      // of a^b by b: c a^b log(a)
 };
 
 }  // namespace tasuki

@@ -1,4 +1,5 @@
-// Element-wise activation functions, which keep the shape.
+// Element-wise activation functions, which keep the shape. Of infinite values they are limits:
+// gelu and silu of -infinity are 0.
 #pragma once
 
 #include "tasuki/nn/variable.hpp"

@@ -43,9 +43,11 @@ class BinaryFunction final : public Function {
         return each.ternary(of_first ? Ternary::base_gradient : Ternary::exponent_gradient, a_, b_,
                             dy);
       case Binary::maximum:
-        return each.ternary(of_first ? Ternary::if_greater_equal : Ternary::if_less, a_, b_, dy);
+        return each.ternary(of_first ? Ternary::if_greater_equal : Ternary::unless_greater_equal,
+                            a_, b_, dy);
       case Binary::minimum:
-        return each.ternary(of_first ? Ternary::if_greater_equal : Ternary::if_less, b_, a_, dy);
+        return each.ternary(of_first ? Ternary::if_greater_equal : Ternary::unless_greater_equal,
+                            b_, a_, dy);
       default:  // the sum
         return dy;
     }

@@ -16,7 +16,7 @@ Variable mul(const Variable& a, const Variable& b);
 Variable div(const Variable& a, const Variable& b);
 // a^b, as std::pow; the gradient of b is NaN where a is negative.
 Variable pow(const Variable& a, const Variable& b);
-// NaN where either is; where both are equal, a gets the gradient.
+// NaN where either is. Where both are equal, a gets the gradient; where either is NaN, b.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 // a where `condition` is not 0, else b. `condition` is a tensor of any type, such as a comparison

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <vector>
 
 #include "tasuki/tensor/cpu/attention_kernels.hpp"
@@ -19,7 +20,7 @@ namespace {
 // Two blocks of scores are 128 KiB. Of causal attention, what a block of queries does not see of
 // the keys is not computed.
 constexpr std::int64_t query_block = 64, key_block = 256;
-constexpr float no_score = -1e30f;
+constexpr float no_score = std::numeric_limits<float>::lowest();
 
 // Rows of floats, `step` apart.
 struct Rows {

@@ -40,9 +40,10 @@ TASUKI_BINARY(greater_equal, a >= b ? 1.0f : 0.0f)
 
 TASUKI_TERNARY(select, a != 0.0f ? b : c)
 TASUKI_TERNARY(if_greater_equal, a >= b ? c : 0.0f)
-TASUKI_TERNARY(if_less, a < b ? c : 0.0f)
-TASUKI_TERNARY(if_equal, a == b ? c : 0.0f)
-TASUKI_TERNARY(divisor_gradient, -c* a / (b * b))
+TASUKI_TERNARY(unless_greater_equal, a >= b ? 0.0f : c)
+TASUKI_TERNARY(if_equal, (a == b || (a != a && b != b)) ? c : 0.0f)
+// b^2 would overflow where the gradient does not.
+TASUKI_TERNARY(divisor_gradient, -c*((a / b) / b))
 TASUKI_TERNARY(base_gradient, b == 0.0f ? 0.0f : c * b * std::pow(a, b - 1.0f))
 // 0 where a = 0 and b > 0: the limit of a^b log(a).
 TASUKI_TERNARY(exponent_gradient, a == 0.0f && b > 0.0f ? 0.0f : c * std::pow(a, b) * std::log(a))
@@ -85,8 +86,8 @@ TernaryKernel ternary_kernel(Ternary f) {
       return select;
     case Ternary::if_greater_equal:
       return if_greater_equal;
-    case Ternary::if_less:
-      return if_less;
+    case Ternary::unless_greater_equal:
+      return unless_greater_equal;
     case Ternary::if_equal:
       return if_equal;
     case Ternary::divisor_gradient:

@@ -61,39 +61,38 @@ TASUKI_VECTORIZE void subtract_row(float* y, const float* x, float factor, std::
 
 constexpr std::int64_t most_columns = 64;
 
+// The largest score of each, and the sum of exponentials of the others' distances from it.
 // `even_scores` stays as it is without `even`.
 TASUKI_VECTORIZE void sums_of_columns(const float* x, std::int64_t classes, std::int64_t stride,
                                       std::int64_t columns, const float* even, float* tops,
-                                      float* log_sums, float* even_scores) {
+                                      float* sums, float* even_scores) {
   for (std::int64_t j = 0; j < columns; ++j) tops[j] = x[j];
   for (std::int64_t c = 1; c < classes; ++c)
     for (std::int64_t j = 0; j < columns; ++j)
       tops[j] = tops[j] > x[c * stride + j] ? tops[j] : x[c * stride + j];
-  for (std::int64_t j = 0; j < columns; ++j) log_sums[j] = 0;
+  for (std::int64_t j = 0; j < columns; ++j) sums[j] = 0;
   for (std::int64_t c = 0; c < classes; ++c)
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const float score = x[c * stride + j] - tops[j];
-      log_sums[j] += fast_exp(score < -87.0f ? -87.0f : score);
-    }
-  for (std::int64_t j = 0; j < columns; ++j) log_sums[j] = fast_log(log_sums[j]);
+    for (std::int64_t j = 0; j < columns; ++j) sums[j] += limited_exp(x[c * stride + j] - tops[j]);
   if (even == nullptr) return;
   for (std::int64_t c = 0; c < classes; ++c)
     for (std::int64_t j = 0; j < columns; ++j)
       even_scores[j] += even[c] * (x[c * stride + j] - tops[j]);
 }
 
-// dx = spreads * softmax - factors * even
+TASUKI_VECTORIZE void logarithms(const float* x, float* y, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) y[j] = fast_log(x[j]);
+}
+
+// dx = factors * exp(x - tops) - even_factors * even
 TASUKI_VECTORIZE void gradient_of_columns(const float* x, float* dx, std::int64_t classes,
                                           std::int64_t stride, std::int64_t columns,
-                                          const float* log_sums, const float* spreads,
-                                          const float* even, const float* factors) {
+                                          const float* tops, const float* factors,
+                                          const float* even, const float* even_factors) {
   for (std::int64_t c = 0; c < classes; ++c) {
     const float part = even == nullptr ? 0.0f : even[c];
     for (std::int64_t j = 0; j < columns; ++j) {
-      const float score = x[c * stride + j] - log_sums[j];
-      const float least = score < -87.0f ? -87.0f : score;
-      const float p = fast_exp(least > 0.0f ? 0.0f : least);  // above 0 by rounding
-      dx[c * stride + j] = spreads[j] * p - factors[j] * part;
+      const float e = limited_exp(x[c * stride + j] - tops[j]);
+      dx[c * stride + j] = factors[j] * e - even_factors[j] * part;
     }
   }
 }
@@ -114,14 +113,19 @@ void for_each_columns(const ClassScores& scores, const Work& work) {
 
 // --- both ---
 
-struct Losses {
-  float* log_sums;
-  float* losses;
+// Of each position: the largest score, and the sum of exponentials of the distances from it. Their
+// logarithm added to a large score would lose digits.
+struct Sums {
+  float* tops;
+  float* sums;
+
+  // CountedLoss::saved: a row of each.
+  explicit Sums(const Tensor& saved) : tops(saved.data<float>()), sums(tops + saved.shape()[1]) {}
 };
 
 template <class Label>
 void losses_of(const ClassScores& scores, const float* x, const Label* labels, std::int64_t ignored,
-               const Targets& targets, const Losses& to) {
+               const Targets& targets, const Sums& found, float* losses) {
   const std::int64_t classes = scores.classes;
   if (scores.inner == 1) {
     parallel_for(scores.outer, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
@@ -129,34 +133,34 @@ void losses_of(const ClassScores& scores, const float* x, const Label* labels, s
       for (std::int64_t i = begin; i < end; ++i) {
         const float* const row = x + i * classes;
         const float top = largest_in_row(row, classes);
-        const float log_sum = std::log(exp_of_row(row, scratch.data(), top, classes));
-        to.log_sums[i] = top + log_sum;
-        to.losses[i] = 0;
+        found.tops[i] = top;
+        found.sums[i] = exp_of_row(row, scratch.data(), top, classes);
+        losses[i] = 0;
         if (labels[i] == ignored) continue;
         const float even = targets.even() ? even_part(targets.even(), row, top, classes) : 0.0f;
-        to.losses[i] = targets.loss(labels[i], log_sum, row[labels[i]] - top, even);
+        losses[i] = targets.loss(labels[i], std::log(found.sums[i]), row[labels[i]] - top, even);
       }
     });
     return;
   }
   for_each_columns(scores, [&](std::int64_t first, std::int64_t begin, std::int64_t columns) {
-    float tops[most_columns], log_sums[most_columns], even_scores[most_columns] = {};
-    sums_of_columns(x + begin, classes, scores.inner, columns, targets.even(), tops, log_sums,
-                    even_scores);
+    float even_scores[most_columns] = {}, log_sums[most_columns];
+    sums_of_columns(x + begin, classes, scores.inner, columns, targets.even(), found.tops + first,
+                    found.sums + first, even_scores);
+    logarithms(found.sums + first, log_sums, columns);
     for (std::int64_t j = 0; j < columns; ++j) {
       const std::int64_t i = first + j, label = labels[i];
-      to.log_sums[i] = tops[j] + log_sums[j];
-      to.losses[i] = 0;
+      losses[i] = 0;
       if (label == ignored) continue;
-      const float score = x[begin + label * scores.inner + j] - tops[j];
-      to.losses[i] = targets.loss(label, log_sums[j], score, even_scores[j]);
+      const float score = x[begin + label * scores.inner + j] - found.tops[i];
+      losses[i] = targets.loss(label, log_sums[j], score, even_scores[j]);
     }
   });
 }
 
 template <class Label>
 void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
-                 std::int64_t ignored, const Targets& targets, const float* log_sums, float factor,
+                 std::int64_t ignored, const Targets& targets, const Sums& found, float factor,
                  float* dx) {
   const std::int64_t classes = scores.classes;
   if (scores.inner == 1) {
@@ -168,8 +172,8 @@ void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
           std::fill_n(to, classes, 0.0f);
           continue;
         }
-        exp_of_row(x + i * classes, to, log_sums[i], classes);
-        scale_row(to, to, factor * targets.spread(label), classes);
+        exp_of_row(x + i * classes, to, found.tops[i], classes);
+        scale_row(to, to, factor * targets.spread(label) / found.sums[i], classes);
         if (targets.even()) subtract_row(to, targets.even(), factor, classes);
         to[label] -= factor * targets.peak(label);
       }
@@ -177,14 +181,14 @@ void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
     return;
   }
   for_each_columns(scores, [&](std::int64_t first, std::int64_t begin, std::int64_t columns) {
-    float spreads[most_columns], factors[most_columns];
+    float factors[most_columns], even_factors[most_columns];
     for (std::int64_t j = 0; j < columns; ++j) {
-      const std::int64_t label = labels[first + j];
-      factors[j] = label == ignored ? 0.0f : factor;
-      spreads[j] = label == ignored ? 0.0f : factor * targets.spread(label);
+      const std::int64_t i = first + j, label = labels[i];
+      even_factors[j] = label == ignored ? 0.0f : factor;
+      factors[j] = label == ignored ? 0.0f : factor * targets.spread(label) / found.sums[i];
     }
-    gradient_of_columns(x + begin, dx + begin, classes, scores.inner, columns, log_sums + first,
-                        spreads, targets.even(), factors);
+    gradient_of_columns(x + begin, dx + begin, classes, scores.inner, columns, found.tops + first,
+                        factors, targets.even(), even_factors);
     for (std::int64_t j = 0; j < columns; ++j) {
       const std::int64_t label = labels[first + j];
       if (label != ignored) {
@@ -203,11 +207,11 @@ CountedLoss cpu_cross_entropy(const ClassScores& scores, const CrossEntropySetti
   const std::int64_t positions = scores.labels.count();
   const std::int64_t counted = count_labels(scores.labels, scores.classes, settings.ignored_label);
   const Tensor x = scores.x.plain();
-  const Tensor log_sums = Tensor::empty({positions}), losses = Tensor::empty({positions});
-  const float* const loss = losses.data<float>();
+  const Tensor saved = Tensor::empty({2, positions}), losses = Tensor::empty({positions});
+  float* const loss = losses.data<float>();
   with_labels(scores.labels, [&](const auto* labels) {
     losses_of(scores, x.data<float>(), labels, settings.ignored_label,
-              Targets(settings, scores.classes), {log_sums.data<float>(), losses.data<float>()});
+              Targets(settings, scores.classes), Sums(saved), loss);
   });
   const double sum = sum_of_blocks(positions, [&](std::int64_t begin, std::int64_t end) {
     double part = 0;
@@ -215,7 +219,7 @@ CountedLoss cpu_cross_entropy(const ClassScores& scores, const CrossEntropySetti
     return part;
   });
   CountedLoss result = mean_of(sum, counted);
-  result.saved = log_sums;
+  result.saved = saved;
   return result;
 }
 
@@ -226,8 +230,7 @@ Tensor cpu_cross_entropy_backward(const CountedLoss& forward, const ClassScores&
   const float factor = factor_of(dy, *forward.counted.data<std::int64_t>());
   with_labels(scores.labels, [&](const auto* labels) {
     gradient_of(scores, x.data<float>(), labels, settings.ignored_label,
-                Targets(settings, scores.classes), forward.saved.data<float>(), factor,
-                dx.data<float>());
+                Targets(settings, scores.classes), Sums(forward.saved), factor, dx.data<float>());
   });
   return dx;
 }

@@ -103,7 +103,6 @@ class OperationKey {
  public:
   enum Kind : std::int64_t {
     reorder,
-    eltwise,
     linear,
     linear_data,
     linear_weights,

@@ -1,49 +1,29 @@
 // Element-wise functions. They keep the layout of their inputs.
 #include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
 #include "tasuki/tensor/cpu/eltwise_operands.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
 
 namespace tasuki {
-namespace {
 
-Tensor dnnl_unary(dnnl::algorithm algorithm, const char* name, const Tensor& source) {
-  const Tensor x = without_padding(source);
-  return with_dnnl([&] { return fmt::format("{} of {}", name, x.shape().text()); },
-                   [&] {
-                     OperationKey key(OperationKey::eltwise);
-                     key.add(static_cast<std::int64_t>(algorithm)).add(x);
-                     const auto operation = cached_operation(key, [&] {
-                       const dnnl::eltwise_forward::desc desc(dnnl::prop_kind::forward_inference,
-                                                              algorithm, desc_of(x), 0.0f, 0.0f);
-                       const dnnl::eltwise_forward::primitive_desc pd(desc, scratchpad_attr(),
-                                                                      dnnl_engine());
-                       return DnnlOperation(dnnl::eltwise_forward(pd),
-                                            {{DNNL_ARG_SRC, pd.src_desc()},
-                                             {DNNL_ARG_DST, pd.dst_desc()},
-                                             {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-                     });
-                     Tensor y = operation->make(DNNL_ARG_DST);
-                     operation->run({{DNNL_ARG_SRC, x.raw()}, {DNNL_ARG_DST, y.raw()}});
-                     return y;
-                   });
-}
-
-}  // namespace
-
-Tensor CpuBackend::unary(Unary op, const Tensor& x, float slope) {
-  if (x.count() == 0) return Tensor::empty(x.shape());
-  if (op == Unary::sigmoid) return dnnl_unary(dnnl::algorithm::eltwise_logistic, "sigmoid", x);
-  if (op == Unary::tanh) return dnnl_unary(dnnl::algorithm::eltwise_tanh, "tanh", x);
+Tensor CpuBackend::unary(Unary op, const Tensor& source, float slope) {
+  if (source.count() == 0) return Tensor::empty(source.shape());
+  const Tensor x = op == Unary::sigmoid ? without_padding(source) : source;
   Tensor y = empty_like(x);
-  const float* const from = floats(x);
-  float* const to = floats(y);
+  const float* const in = floats(x);
+  float* const out = floats(y);
   parallel_for(stored_count(x), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
-    if (op == Unary::relu)
-      relu_kernel(from + begin, to + begin, end - begin);
-    else
-      leaky_relu_kernel(from + begin, to + begin, slope, end - begin);
+    const std::int64_t n = end - begin;
+    switch (op) {
+      case Unary::relu:
+        return relu_kernel(in + begin, out + begin, n);
+      case Unary::leaky_relu:
+        return leaky_relu_kernel(in + begin, out + begin, slope, n);
+      case Unary::sigmoid:
+        return sigmoid_kernel(in + begin, out + begin, n);
+      case Unary::tanh:
+        return tanh_kernel(in + begin, out + begin, n);
+    }
   });
   return y;
 }

@@ -1,5 +1,6 @@
 #include "tasuki/tensor/cpu/eltwise_kernels.hpp"
 
+#include "tasuki/tensor/cpu/fast_math.hpp"
 #include "tasuki/tensor/cpu/lanes.hpp"
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
@@ -29,9 +30,17 @@ TASUKI_VECTORIZE void leaky_relu_backward_kernel(const float* y, const float* dy
   for (std::int64_t i = 0; i < count; ++i) dx[i] = dy[i] * (y[i] > 0 ? 1.0f : slope);
 }
 
+TASUKI_VECTORIZE void sigmoid_kernel(const float* x, float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = fast_sigmoid(x[i]);
+}
+
 TASUKI_VECTORIZE void sigmoid_backward_kernel(const float* y, const float* dy, float* dx,
                                               std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) dx[i] = dy[i] * y[i] * (1 - y[i]);
+}
+
+TASUKI_VECTORIZE void tanh_kernel(const float* x, float* y, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) y[i] = fast_tanh(x[i]);
 }
 
 TASUKI_VECTORIZE void tanh_backward_kernel(const float* y, const float* dy, float* dx,

@@ -13,8 +13,11 @@ void relu_backward_kernel(const float* y, const float* dy, float* dx, std::int64
 void leaky_relu_kernel(const float* x, float* y, float slope, std::int64_t count);
 void leaky_relu_backward_kernel(const float* y, const float* dy, float* dx, float slope,
                                 std::int64_t count);
+// y = 1 / (1 + exp(-x))
+void sigmoid_kernel(const float* x, float* y, std::int64_t count);
 // dx = dy * y * (1 - y)
 void sigmoid_backward_kernel(const float* y, const float* dy, float* dx, std::int64_t count);
+void tanh_kernel(const float* x, float* y, std::int64_t count);
 // dx = dy * (1 - y * y)
 void tanh_backward_kernel(const float* y, const float* dy, float* dx, std::int64_t count);
 // c = a + b

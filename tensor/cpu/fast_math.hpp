@@ -40,6 +40,12 @@ struct ExpParts {
   return e * power_of_two(__builtin_bit_cast(std::uint32_t, parts.scale_bits));
 }
 
+// e^x for x <= 0 within 2 units in the last place; 0 below -87.
+[[gnu::always_inline]] inline float limited_exp(float x) {
+  const float e = fast_exp(x < -87.0f ? -87.0f : x);
+  return x < -87.0f ? 0.0f : e;
+}
+
 // e^x for all x within 2 units in the last place; 0 below -87.3, infinite above 88.7.
 [[gnu::always_inline]] inline float full_exp(float x) {
   const float above = x < -87.5f ? -87.5f : x;
@@ -119,20 +125,27 @@ struct CosSin {
   return {sign * (1.0f + cos * s), sign * (a + a * s * sin)};
 }
 
-// 1 / (1 + e^-x)
+// 1 / (1 + e^-x); 0 below -87.
 [[gnu::always_inline]] inline float fast_sigmoid(float x) {
   const float least = x < -87.0f ? -87.0f : x;
-  return 1.0f / (1.0f + fast_exp(-(least > 87.0f ? 87.0f : least)));
+  const float y = 1.0f / (1.0f + fast_exp(-(least > 87.0f ? 87.0f : least)));
+  return x < -87.0f ? 0.0f : y;
 }
 
-// The standard normal distribution at x, both within 2e-7: the probability of values below x
-// (Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.17) and the density.
+// The hyperbolic tangent of x within 2e-7 of its value.
+[[gnu::always_inline]] inline float fast_tanh(float x) {
+  const float e = fast_expm1(-2.0f * __builtin_fabsf(x));
+  return __builtin_copysignf(-e / (2.0f + e), x);
+}
+
+// The standard normal distribution at x, both within 2e-7 and 0 far from 0: the probability of
+// values below x (Abramowitz and Stegun, "Handbook of Mathematical Functions", 26.2.17) and the
+// density.
 struct NormalDistribution {
   float probability, density;
 };
 [[gnu::always_inline]] inline NormalDistribution normal_distribution(float x) {
-  const float exponent = -0.5f * x * x;
-  const float density = 0.39894228f * fast_exp(exponent < -87.0f ? -87.0f : exponent);
+  const float density = 0.39894228f * limited_exp(-0.5f * x * x);
   const float t = 1.0f / (1.0f + 0.2316419f * __builtin_fabsf(x));
   float p = 1.330274429f;
   p = p * t - 1.821255978f;

@@ -14,15 +14,16 @@ namespace {
 
 // --- sigmoid cross entropy: targets are float32 or labels ---
 
-// The sum of max(x, 0) - t x + log(1 + exp(-|x|)) over at most a block of elements, each times its
-// weight.
+// The sum of max(x, 0) - t x + log(1 + exp(-|x|)) over at most a block of elements, those of
+// weight 0 left out. Of a positive x it takes (1 - t) x, which does not cancel out.
 TASUKI_VECTORIZE double sigmoid_losses(const float* x, const float* t, const float* weights,
                                        std::int64_t count) {
   float losses[loss_block];
   for (std::int64_t i = 0; i < count; ++i) {
-    const float size = x[i] < 0 ? -x[i] : x[i];
-    const float e = fast_exp(size > 87.0f ? -87.0f : -size);
-    losses[i] = ((x[i] > 0 ? x[i] : 0.0f) - t[i] * x[i] + fast_log1p(e)) * weights[i];
+    const float e = limited_exp(-__builtin_fabsf(x[i]));
+    const float share = x[i] > 0 ? 1.0f - t[i] : -t[i];
+    const float loss = share * x[i] + fast_log1p(e);
+    losses[i] = weights[i] == 0 ? 0 : loss;
   }
   double sum = 0;
   for (std::int64_t i = 0; i < count; ++i) sum += static_cast<double>(losses[i]);
@@ -31,8 +32,10 @@ TASUKI_VECTORIZE double sigmoid_losses(const float* x, const float* t, const flo
 
 TASUKI_VECTORIZE void sigmoid_gradient(const float* x, const float* t, const float* weights,
                                        float factor, float* dx, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    dx[i] = (fast_sigmoid(x[i]) - t[i]) * weights[i] * factor;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float slope = (fast_sigmoid(x[i]) - t[i]) * factor;
+    dx[i] = weights[i] == 0 ? 0 : slope;
+  }
 }
 
 // A block of targets and of their weights, 0 for what does not count.

@@ -33,9 +33,22 @@ namespace {
 constexpr float tanh_factor = 1.5957691f;  // 2 sqrt(2 / pi)
 constexpr float tanh_cubic = 0.044715f;
 
+[[gnu::always_inline]] inline float limit(float x, float low, float high) {
+  const float least = x < low ? low : x;
+  return least > high ? high : least;
+}
+
+// A share of x: where the share is 0, so is the product, also of an infinite x.
+[[gnu::always_inline]] inline float share_of(float x, float share) {
+  const float product = x * share;
+  return share == 0.0f ? 0.0f : product;
+}
+
+// Slopes are 0 or 1 far from 0, where products of x are no numbers: they take x limited to where
+// slopes change.
 [[gnu::always_inline]] inline float gelu_slope(float x) {
   const NormalDistribution normal = normal_distribution(x);
-  return normal.probability + x * normal.density;
+  return normal.probability + limit(x, -15.0f, 15.0f) * normal.density;
 }
 
 // (1 + tanh(u)) / 2 = sigmoid(2 u) of the approximation's u.
@@ -44,16 +57,13 @@ constexpr float tanh_cubic = 0.044715f;
 }
 
 [[gnu::always_inline]] inline float gelu_tanh_slope(float x) {
-  const float s = tanh_probability(x);
-  // Beyond 10 the slope is 0 or 1, and the polynomial would overflow.
-  const float least = x < -10.0f ? -10.0f : x;
-  const float near = least > 10.0f ? 10.0f : least;
+  const float s = tanh_probability(x), near = limit(x, -10.0f, 10.0f);
   return s + near * s * (1.0f - s) * tanh_factor * (1.0f + 3.0f * tanh_cubic * near * near);
 }
 
 [[gnu::always_inline]] inline float silu_slope(float x) {
   const float s = fast_sigmoid(x);
-  return s + x * s * (1.0f - s);
+  return s + limit(x, -88.0f, 88.0f) * s * (1.0f - s);
 }
 
 [[gnu::always_inline]] inline float elu(float x, float p) {
@@ -69,14 +79,7 @@ constexpr float tanh_cubic = 0.044715f;
 
 [[gnu::always_inline]] inline float softplus(float x, float p) {
   const float scaled = p * x;
-  const float exponent = -__builtin_fabsf(scaled);
-  const float z = fast_exp(exponent < -87.0f ? -87.0f : exponent);
-  return ((scaled < 0.0f ? 0.0f : scaled) + fast_log1p(z)) / p;
-}
-
-[[gnu::always_inline]] inline float limit(float x, float low, float high) {
-  const float least = x < low ? low : x;
-  return least > high ? high : least;
+  return (scaled < 0.0f ? 0.0f : x) + fast_log1p(limited_exp(-__builtin_fabsf(scaled))) / p;
 }
 
 // clang-format off: it takes products for declarations of pointers.
@@ -90,14 +93,14 @@ TASUKI_MAP(log_map, fast_log(x))
 TASUKI_MAP(sqrt_map, std::sqrt(x))
 TASUKI_MAP(abs_map, __builtin_fabsf(x))
 TASUKI_MAP(clip_map, limit(x, p, q))
-TASUKI_MAP(gelu_map, x* normal_distribution(x).probability)
-TASUKI_MAP(gelu_tanh_map, x* tanh_probability(x))
-TASUKI_MAP(silu_map, x* fast_sigmoid(x))
+TASUKI_MAP(gelu_map, share_of(x, normal_distribution(x).probability))
+TASUKI_MAP(gelu_tanh_map, share_of(x, tanh_probability(x)))
+TASUKI_MAP(silu_map, share_of(x, fast_sigmoid(x)))
 TASUKI_MAP(elu_map, elu(x, p))
 TASUKI_MAP(softplus_map, softplus(x, p))
 
 TASUKI_MAP_GRADIENT(affine_gradient, p* d)
-TASUKI_MAP_GRADIENT(quotient_gradient, -d*(p / (v * v)))
+TASUKI_MAP_GRADIENT(quotient_gradient, -d*((p / v) / v))
 TASUKI_MAP_GRADIENT(square_gradient, 2.0f * v * d)
 TASUKI_MAP_GRADIENT(cube_gradient, 3.0f * v * v * d)
 TASUKI_MAP_GRADIENT(power_gradient, d* p* std::pow(v, p - 1.0f))

@@ -4,14 +4,6 @@
 #include "tasuki/tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
-namespace {
-
-[[gnu::always_inline]] inline float fast_tanh(float x) {
-  const float e = fast_expm1(-2.0f * __builtin_fabsf(x));
-  return __builtin_copysignf(-e / (2.0f + e), x);
-}
-
-}  // namespace
 
 TASUKI_VECTORIZE void lstm_gates(float* gates, const float* products, const float* c_before,
                                  float* c, float* h, std::int64_t units) {

@@ -15,14 +15,7 @@ TASUKI_VECTORIZE float largest_in_row(const float* x, std::int64_t count) {
 }
 
 TASUKI_VECTORIZE float exp_of_row(const float* x, float* y, float shift, std::int64_t count) {
-  for (std::int64_t j = 0; j < count; ++j) {
-    const float argument = x[j] - shift;
-    y[j] = argument < -87.0f ? -87.0f : argument;
-  }
-  for (std::int64_t j = 0; j < count; ++j) {
-    const float e = fast_exp(y[j]);
-    y[j] = y[j] <= -87.0f ? 0.0f : e;
-  }
+  for (std::int64_t j = 0; j < count; ++j) y[j] = limited_exp(x[j] - shift);
   return sum_in_lanes(y, count);
 }
 
@@ -110,9 +103,14 @@ Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forw
   float* const to = dx.data<float>();
   parallel_for(items, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) {
+      float* const row = to + i * classes;
       const std::int64_t label = labels[i];
-      scale_row(from + i * classes, to + i * classes, label < 0 ? 0 : factor, classes);
-      if (label >= 0) to[i * classes + label] -= factor;
+      if (label < 0) {  // also where scores are infinite, whose softmax is no number
+        std::fill_n(row, classes, 0.0f);
+        continue;
+      }
+      scale_row(from + i * classes, row, factor, classes);
+      row[label] -= factor;
     }
   });
   return dx;

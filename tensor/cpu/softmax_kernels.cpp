@@ -10,14 +10,11 @@
 namespace tasuki {
 namespace {
 
-// e^x of x <= 0, and 0 below -87.
-[[gnu::always_inline]] inline float limited_exp(float x) {
-  const float e = fast_exp(x < -87.0f ? -87.0f : x);
-  return x < -87.0f ? 0.0f : e;
-}
-
-TASUKI_VECTORIZE void subtract_row(const float* x, float* y, float value, std::int64_t count) {
-  for (std::int64_t j = 0; j < count; ++j) y[j] = x[j] - value;
+// One after the other: the sum of a large top and a small logarithm would lose digits of the
+// latter.
+TASUKI_VECTORIZE void subtract_row(const float* x, float* y, float top, float log_sum,
+                                   std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) y[j] = (x[j] - top) - log_sum;
 }
 
 TASUKI_VECTORIZE void plain_gradient(const float* y, const float* dy, float* dx,
@@ -38,7 +35,7 @@ void softmax_row(const float* x, float* y, std::int64_t length, bool logarithm) 
   const float top = largest_in_row(x, length);
   const float sum = exp_of_row(x, y, top, length);
   if (logarithm)
-    subtract_row(x, y, top + std::log(sum), length);
+    subtract_row(x, y, top, std::log(sum), length);
   else
     scale_row(y, y, 1 / sum, length);
 }
@@ -62,9 +59,10 @@ TASUKI_VECTORIZE void softmax_columns(const float* x, float* y, std::int64_t len
       sums[j] += e;
     }
   if (logarithm) {
-    for (std::int64_t j = 0; j < columns; ++j) tops[j] += std::log(sums[j]);
+    for (std::int64_t j = 0; j < columns; ++j) sums[j] = std::log(sums[j]);
     for (std::int64_t i = 0; i < length; ++i)
-      for (std::int64_t j = 0; j < columns; ++j) y[i * stride + j] = x[i * stride + j] - tops[j];
+      for (std::int64_t j = 0; j < columns; ++j)
+        y[i * stride + j] = (x[i * stride + j] - tops[j]) - sums[j];
     return;
   }
   for (std::int64_t j = 0; j < columns; ++j) sums[j] = 1 / sums[j];

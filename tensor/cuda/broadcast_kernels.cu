@@ -43,14 +43,17 @@ struct Select {
 struct IfGreaterEqual {
   __device__ float operator()(float a, float b, float c) const { return a >= b ? c : 0; }
 };
-struct IfLess {
-  __device__ float operator()(float a, float b, float c) const { return a < b ? c : 0; }
+struct UnlessGreaterEqual {
+  __device__ float operator()(float a, float b, float c) const { return a >= b ? 0 : c; }
 };
 struct IfEqual {
-  __device__ float operator()(float a, float b, float c) const { return a == b ? c : 0; }
+  __device__ float operator()(float a, float b, float c) const {
+    return a == b || (a != a && b != b) ? c : 0;
+  }
 };
+// b^2 would overflow where the gradient does not.
 struct DivisorGradient {
-  __device__ float operator()(float a, float b, float c) const { return -c * a / (b * b); }
+  __device__ float operator()(float a, float b, float c) const { return -c * (a / b / b); }
 };
 struct BaseGradient {
   __device__ float operator()(float a, float b, float c) const {
@@ -143,8 +146,8 @@ void ternary(const Launch& launch, Ternary f, DType type, const void* a, const v
       return run(Select{});
     case Ternary::if_greater_equal:
       return run(IfGreaterEqual{});
-    case Ternary::if_less:
-      return run(IfLess{});
+    case Ternary::unless_greater_equal:
+      return run(UnlessGreaterEqual{});
     case Ternary::if_equal:
       return run(IfEqual{});
     case Ternary::divisor_gradient:

@@ -47,7 +47,7 @@ struct Team {
 
 template <bool by_warp, class T, class Label>
 __global__ void cross_entropy_kernel(const T* x, const Label* labels, std::int64_t count,
-                                     Positions positions, float* log_sums, float* losses) {
+                                     Positions positions, float* tops, float* sums, float* losses) {
   using Sharing = Team<by_warp>;
   const std::int64_t step = positions.inner;
   for (std::int64_t i = thread_index() / Sharing::threads; i < count;
@@ -65,18 +65,19 @@ __global__ void cross_entropy_kernel(const T* x, const Label* labels, std::int64
       even += positions.even(c) * score;
       even_sum += positions.even(c);
     }
-    const float log_sum = logf(Sharing::sum(sum));
+    sum = Sharing::sum(sum);
     even = Sharing::sum(even);
     even_sum = Sharing::sum(even_sum);
     if (Sharing::lane() != 0) continue;
-    log_sums[i] = top + log_sum;
+    tops[i] = top;
+    sums[i] = sum;
     const std::int64_t label = labels[i];
     if (label == positions.ignored_label)
       losses[i] = 0;
     else if (label < 0 || label >= positions.classes)
       losses[i] = NAN;
     else
-      losses[i] = (positions.peak(label) + even_sum) * log_sum -
+      losses[i] = (positions.peak(label) + even_sum) * logf(sum) -
                   positions.peak(label) * (convert<float>(row[label * step]) - top) - even;
   }
 }
@@ -87,8 +88,8 @@ __device__ inline float mean_factor(const float* dy, const std::int64_t* counted
 
 // The sum of even(c) does not depend on the position: each block computes it once.
 template <class T, class Label>
-__global__ void cross_entropy_backward_kernel(const T* x, const Label* labels,
-                                              const float* log_sums, std::int64_t elements,
+__global__ void cross_entropy_backward_kernel(const T* x, const Label* labels, const float* tops,
+                                              const float* sums, std::int64_t elements,
                                               Positions positions, const std::int64_t* counted,
                                               const float* dy, T* dx) {
   __shared__ float shared[32];
@@ -111,7 +112,7 @@ __global__ void cross_entropy_backward_kernel(const T* x, const Label* labels,
       continue;
     }
     const float peak = positions.peak(label);
-    float value = (peak + even_sum) * expf(convert<float>(x[at]) - log_sums[i]);
+    float value = (peak + even_sum) * expf(convert<float>(x[at]) - tops[i]) / sums[i];
     if (positions.smoothing != 0) value -= positions.even(c);
     if (c == label) value -= peak;
     dx[at] = convert<T>(value * factor);
@@ -134,7 +135,9 @@ struct SigmoidLoss {
   bool has_labels;  // else targets are probabilities
   __device__ float probability(float t) const { return has_labels && t != 0 && t != 1 ? NAN : t; }
   __device__ float loss(float x, float t) const {
-    return fmaxf(x, 0.0f) - probability(t) * x + log1pf(expf(-fabsf(x)));
+    // max(x, 0) - p x, which cancels out, as a product.
+    const float p = probability(t);
+    return (x > 0 ? 1 - p : -p) * x + log1pf(expf(-fabsf(x)));
   }
   __device__ float slope(float x, float t) const { return sigmoid(x) - probability(t); }
 };
@@ -145,7 +148,10 @@ struct HuberLoss {
     const float d = x - t, size = fabsf(d);
     return size <= delta ? 0.5f * d * d : delta * (size - 0.5f * delta);
   }
-  __device__ float slope(float x, float t) const { return fminf(fmaxf(x - t, -delta), delta); }
+  __device__ float slope(float x, float t) const {
+    const float d = x - t;
+    return d < -delta ? -delta : d > delta ? delta : d;  // a NaN stays one
+  }
 };
 
 // `counted`: null if all elements count.
@@ -199,7 +205,7 @@ void mean_loss_backward(const Launch& launch, const TargetedScores& scores, Loss
 }  // namespace
 
 void general_cross_entropy(const Launch& launch, const GeneralScores& scores, float* loss,
-                           std::int64_t* counted, float* log_sums, float* losses, double* sums) {
+                           std::int64_t* counted, float* saved, float* losses, double* sums) {
   const std::int64_t count = scores.outer * scores.inner;
   with_scores(scores, [&](auto type, const auto* labels) {
     using T = typename decltype(type)::type;
@@ -207,25 +213,25 @@ void general_cross_entropy(const Launch& launch, const GeneralScores& scores, fl
     // Neighbouring threads read neighbouring elements: those of a row, or of positions.
     if (count > 0 && scores.inner == 1)
       cross_entropy_kernel<true><<<grid_for(launch, count * 32), block_threads, 0, launch.stream>>>(
-          x, labels, count, positions_of(scores), log_sums, losses);
+          x, labels, count, positions_of(scores), saved, saved + count, losses);
     else if (count > 0)
       cross_entropy_kernel<false><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-          x, labels, count, positions_of(scores), log_sums, losses);
+          x, labels, count, positions_of(scores), saved, saved + count, losses);
     mean_of_losses(launch, losses, labels, count, scores.ignored_label, GivenLoss(), loss, counted,
                    sums);
   });
 }
 
 void general_cross_entropy_backward(const Launch& launch, const GeneralScores& scores,
-                                    const float* log_sums, const std::int64_t* counted,
+                                    const float* saved, const std::int64_t* counted,
                                     const float* dy, void* dx) {
-  const std::int64_t elements = scores.outer * scores.classes * scores.inner;
+  const std::int64_t positions = scores.outer * scores.inner, elements = positions * scores.classes;
   if (elements == 0) return;
   with_scores(scores, [&](auto type, const auto* labels) {
     using T = typename decltype(type)::type;
     cross_entropy_backward_kernel<<<grid_for(launch, elements), block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(scores.values), labels, log_sums, elements, positions_of(scores),
-        counted, dy, static_cast<T*>(dx));
+        static_cast<const T*>(scores.values), labels, saved, saved + positions, elements,
+        positions_of(scores), counted, dy, static_cast<T*>(dx));
   });
 }
 

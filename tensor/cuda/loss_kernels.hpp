@@ -24,13 +24,14 @@ struct GeneralScores {
 // Blocks that add up losses.
 inline constexpr int loss_blocks = 256;
 
-// The mean loss, the number of positions that count, and the logarithm of each position's sum of
-// exponentials. Scratch memory: `losses`, one float per position; `sums`, 2 * loss_blocks doubles.
+// The mean loss, the number of positions that count, and what the backward pass takes: the largest
+// score of each position, then each position's sum of exponentials of the distances from it.
+// Scratch memory: `losses`, one float per position; `sums`, 2 * loss_blocks doubles.
 void general_cross_entropy(const Launch& launch, const GeneralScores& scores, float* loss,
-                           std::int64_t* counted, float* log_sums, float* losses, double* sums);
+                           std::int64_t* counted, float* saved, float* losses, double* sums);
 // dx in the scores' type and order; dy: a float32 scalar.
 void general_cross_entropy_backward(const Launch& launch, const GeneralScores& scores,
-                                    const float* log_sums, const std::int64_t* counted,
+                                    const float* saved, const std::int64_t* counted,
                                     const float* dy, void* dx);
 
 // Scores and targets of float32, int32 or int64.

@@ -60,7 +60,7 @@ class CudaLossOperations final : public LossOperations {
     const Tensor x = scores.x.plain();
     CountedLoss result = empty_loss(x.device());
     const Shape positions{scores.outer * scores.inner};
-    result.saved = Tensor::empty(positions, DType::float32, x.device());
+    result.saved = Tensor::empty({2, positions.count()}, DType::float32, x.device());
     const Tensor losses = Tensor::empty(positions, DType::float32, x.device());
     kernels::general_cross_entropy(launch_on(x), general(x, scores, settings),
                                    result.loss.data<float>(), result.counted.data<std::int64_t>(),

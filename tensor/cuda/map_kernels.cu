@@ -17,6 +17,15 @@ __device__ inline float normal_probability(float x) {
 __device__ inline float tanh_probability(float x) {
   return sigmoid(tanh_factor * (x + tanh_cubic * x * x * x));
 }
+// A share of x: where the share is 0, so is the product, also of an infinite x.
+__device__ inline float share_of(float x, float share) {
+  return share == 0 ? 0 : x * share;
+}
+// Slopes are 0 or 1 far from 0, where products of x are no numbers: they take x limited to where
+// slopes change.
+__device__ inline float limit(float x, float low, float high) {
+  return x < low ? low : x > high ? high : x;
+}
 
 struct Affine {
   float p, q;
@@ -48,19 +57,19 @@ struct Abs {
 };
 struct Clip {
   float p, q;
-  __device__ float operator()(float x) const { return x < p ? p : x > q ? q : x; }
+  __device__ float operator()(float x) const { return limit(x, p, q); }
 };
 struct Gelu {
   float p, q;
-  __device__ float operator()(float x) const { return x * normal_probability(x); }
+  __device__ float operator()(float x) const { return share_of(x, normal_probability(x)); }
 };
 struct GeluTanh {
   float p, q;
-  __device__ float operator()(float x) const { return x * tanh_probability(x); }
+  __device__ float operator()(float x) const { return share_of(x, tanh_probability(x)); }
 };
 struct Silu {
   float p, q;
-  __device__ float operator()(float x) const { return x * sigmoid(x); }
+  __device__ float operator()(float x) const { return share_of(x, sigmoid(x)); }
 };
 struct Elu {
   float p, q;
@@ -70,7 +79,7 @@ struct Softplus {
   float p, q;
   __device__ float operator()(float x) const {
     const float scaled = p * x;
-    return ((scaled < 0 ? 0 : scaled) + log1pf(expf(-fabsf(scaled)))) / p;
+    return (scaled < 0 ? 0 : x) + log1pf(expf(-fabsf(scaled))) / p;
   }
 };
 
@@ -80,7 +89,7 @@ struct AffineGradient {
 };
 struct QuotientGradient {
   float p, q;
-  __device__ float operator()(float x, float d) const { return -d * (p / (x * x)); }
+  __device__ float operator()(float x, float d) const { return -d * (p / x / x); }
 };
 struct PowerGradient {
   float p, q;
@@ -111,15 +120,14 @@ struct ClipGradient {
 struct GeluGradient {
   float p, q;
   __device__ float operator()(float x, float d) const {
-    return d * (normal_probability(x) + x * density_at_0 * expf(-0.5f * x * x));
+    const float density = density_at_0 * expf(-0.5f * x * x);
+    return d * (normal_probability(x) + limit(x, -15, 15) * density);
   }
 };
 struct GeluTanhGradient {
   float p, q;
   __device__ float operator()(float x, float d) const {
-    const float s = tanh_probability(x);
-    // Beyond 10 the slope is 0 or 1, and the polynomial would overflow.
-    const float near = x < -10 ? -10 : x > 10 ? 10 : x;
+    const float s = tanh_probability(x), near = limit(x, -10, 10);
     return d * (s + near * s * (1 - s) * tanh_factor * (1 + 3 * tanh_cubic * near * near));
   }
 };
@@ -127,7 +135,7 @@ struct SiluGradient {
   float p, q;
   __device__ float operator()(float x, float d) const {
     const float s = sigmoid(x);
-    return d * (s + x * s * (1 - s));
+    return d * (s + limit(x, -104, 104) * s * (1 - s));
   }
 };
 struct EluGradient {

@@ -35,10 +35,12 @@ __global__ void softmax_kernel(Axis axis, const T* x, T* y, bool logarithm) {
     for (std::int64_t j = lane; j < axis.length; j += lanes)
       sum += expf(convert<float>(x[at + j * axis.inner]) - top);
     sum = over_lanes<lanes>(sum, Plus());
-    const float shift = top + logf(sum), factor = 1 / sum;
+    const float log_sum = logf(sum), factor = 1 / sum;
     for (std::int64_t j = lane; j < axis.length; j += lanes) {
       const float value = convert<float>(x[at + j * axis.inner]);
-      y[at + j * axis.inner] = convert<T>(logarithm ? value - shift : expf(value - top) * factor);
+      // top + log_sum would lose digits of a small logarithm.
+      y[at + j * axis.inner] =
+          convert<T>(logarithm ? (value - top) - log_sum : expf(value - top) * factor);
     }
   }
 }

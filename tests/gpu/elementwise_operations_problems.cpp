@@ -36,9 +36,9 @@ Results combined(Side& side, const Shape& left, const Shape& right) {
        {Binary::add, Binary::subtract, Binary::multiply, Binary::divide, Binary::maximum,
         Binary::minimum, Binary::power, Binary::equal, Binary::greater, Binary::greater_equal})
     results.push_back({fmt::format("binary {}", static_cast<int>(f)), each.binary(f, a, b)});
-  for (const Ternary f :
-       {Ternary::select, Ternary::if_greater_equal, Ternary::if_less, Ternary::if_equal,
-        Ternary::divisor_gradient, Ternary::base_gradient, Ternary::exponent_gradient})
+  for (const Ternary f : {Ternary::select, Ternary::if_greater_equal, Ternary::unless_greater_equal,
+                          Ternary::if_equal, Ternary::divisor_gradient, Ternary::base_gradient,
+                          Ternary::exponent_gradient})
     results.push_back({fmt::format("ternary {}", static_cast<int>(f)), each.ternary(f, a, b, c)});
   return results;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -11,10 +12,13 @@
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/arithmetic.hpp"
 #include "tasuki/nn/functions/concat.hpp"
+#include "tasuki/nn/functions/huber_loss.hpp"
 #include "tasuki/nn/functions/math.hpp"
 #include "tasuki/nn/functions/matmul.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
 #include "tasuki/nn/functions/rearrange.hpp"
 #include "tasuki/nn/functions/reduction.hpp"
+#include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
 #include "tasuki/nn/functions/softmax.hpp"
 #include "tasuki/tensor/backend.hpp"
 
@@ -88,6 +92,67 @@ TEST(ArrayFunctions, ActivationsAreLinearFarFromZero) {
 TEST(ArrayFunctions, MapsTakeArraysWithoutElementsAndScalars) {
   EXPECT_EQ(exp(Variable(Tensor::empty({3, 0, 2}))).shape(), Shape({3, 0, 2}));
   EXPECT_EQ(abs(Variable(Tensor::full({}, -2.5))).value().item(), 2.5);
+}
+
+// Each function of a scalar has the numbers of the same function of one element, and no axis more.
+TEST(ArrayFunctions, ScalarsStayScalars) {
+  const Variable two(Tensor::full({}, 2));
+  const Tensor half = Tensor::full({}, 0.5);
+  const std::vector<std::pair<const char*, std::function<Variable(const Variable&)>>> functions{
+      {"relu", relu},
+      {"leaky_relu", [](const Variable& x) { return leaky_relu(x); }},
+      {"sigmoid", sigmoid},
+      {"tanh", tanh},
+      {"gelu", [](const Variable& x) { return gelu(x); }},
+      {"silu", silu},
+      {"elu", [](const Variable& x) { return elu(x); }},
+      {"softplus", [](const Variable& x) { return softplus(x); }},
+      {"exp", exp},
+      {"log", log},
+      {"sqrt", sqrt},
+      {"abs", abs},
+      {"clip", [](const Variable& x) { return clip(x, 0, 1); }},
+      {"power", [](const Variable& x) { return pow(x, 1.5f); }},
+      {"number", [](const Variable& x) { return 1 - 3 / x; }},
+      {"add", [](const Variable& x) { return x + x; }},
+      {"two", [&](const Variable& x) { return x * two - two / x; }},
+      {"powers", [&](const Variable& x) { return pow(two, x); }},
+      {"maximum", [&](const Variable& x) { return maximum(x, two); }},
+      {"where", [&](const Variable& x) { return where(greater(x, two), x, two * x); }},
+      {"sum", [](const Variable& x) { return sum(x); }},
+      {"mean", [](const Variable& x) { return mean(x, {}, true); }},
+      {"max", [](const Variable& x) { return max(x); }},
+      {"min", [](const Variable& x) { return min(x); }},
+      {"transpose", [](const Variable& x) { return transpose(x); }},
+      {"slice", [](const Variable& x) { return slice(x, {}); }},
+      {"pad", [](const Variable& x) { return pad(x, {}); }},
+      {"stack",
+       [](const Variable& x) {
+         return sum(stack({x, x}));
+       }},
+      {"broadcast_to",
+       [](const Variable& x) {
+         return sum(broadcast_to(x, {2, 3}));
+       }},
+      {"softmax", [](const Variable& x) { return squeeze(softmax(expand_dims(x, 0), 0), 0); }},
+      {"mean_squared_error",
+       [&](const Variable& x) { return mean_squared_error(x, half.reshape(x.shape())); }},
+      {"huber_loss", [&](const Variable& x) { return huber_loss(x, half.reshape(x.shape()), 1); }},
+      {"sigmoid_cross_entropy",
+       [&](const Variable& x) { return sigmoid_cross_entropy(x, half.reshape(x.shape())); }},
+  };
+  for (const auto& [name, f] : functions) {
+    SCOPED_TRACE(name);
+    const Variable scalar(Tensor::full({}, 0.75), true), one(Tensor::full({1}, 0.75), true);
+    const Variable y = f(scalar);
+    const Variable expected = sum(f(one));
+    ASSERT_EQ(y.shape(), Shape{});
+    EXPECT_EQ(y.value().item(), expected.value().item());
+    y.backward();
+    expected.backward();
+    ASSERT_EQ(scalar.grad().shape(), Shape{});
+    EXPECT_EQ(scalar.grad().item(), one.grad().item());
+  }
 }
 
 TEST(ArrayFunctions, BadSettingsAreNamed) {
