@@ -99,6 +99,11 @@ bool is_built_on_gemm(const dnnl::primitive& primitive) {
 
 }  // namespace
 
+bool has_instructions(dnnl::cpu_isa set) {
+  const auto bits = static_cast<unsigned>(set);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
+}
+
 const dnnl::engine& dnnl_engine() {
   // Never destroyed, because caches of threads that end late still hold its primitives.
   static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);

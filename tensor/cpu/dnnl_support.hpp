@@ -43,6 +43,9 @@ void reorder_into(const Tensor& destination, const Tensor& source, bool accumula
 // all their tensors have the same layout.
 std::int64_t stored_count(const Tensor& tensor);
 
+// Whether oneDNN uses all of these instructions on this processor.
+bool has_instructions(dnnl::cpu_isa set);
+
 const dnnl::engine& dnnl_engine();
 dnnl::stream& dnnl_stream();
 // Attributes of every primitive: the caller provides the scratchpad.

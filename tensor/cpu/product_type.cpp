@@ -2,20 +2,15 @@
 #include <cpuid.h>
 
 #include <cstdlib>
-#include <oneapi/dnnl/dnnl.hpp>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 namespace {
 
 thread_local DType chosen_type = DType::float32;
-
-bool has_instructions(dnnl::cpu_isa set) {
-  const auto bits = static_cast<unsigned>(set);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-}
 
 // Some hypervisors report AMX but not the leaf of CPUID that describes its tiles. oneDNN then
 // configures none and dies of SIGILL in its first product, so AMX is disabled there; at load,

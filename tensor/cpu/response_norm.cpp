@@ -23,6 +23,26 @@ float dnnl_alpha(const ResponseNormOptions& options) {
   return options.alpha * static_cast<float>(window_of(options));
 }
 
+// Channels in blocks, of which oneDNN adds up each window. In plain order it carries a sum of
+// squares from channel to channel, adding the next and subtracting the last, so that small values
+// behind a large one drown in its rounding; with channels innermost, its gradients of wide windows
+// are wrong. Numbers of channels that make no whole blocks stay in plain order, where it has a
+// simple loop for them.
+Tensor in_blocks(const Tensor& source) {
+  using Tag = dnnl::memory::format_tag;
+  const Tensor x = dnnl_order(source);
+  const std::int64_t channels = x.shape()[1];
+  const auto order = [&](Tag tag) {
+    return dnnl::memory::desc({x.shape().begin(), x.shape().end()}, dnnl::memory::data_type::f32,
+                              tag);
+  };
+  const dnnl::memory::desc own = desc_of(x);
+  if (own == order(Tag::nChw16c) || own == order(Tag::nChw8c)) return x;
+  if (channels % 8 != 0) return x.plain();
+  const bool is_wide = channels % 16 == 0 && has_instructions(dnnl::cpu_isa::avx512_core);
+  return reordered(x, order(is_wide ? Tag::nChw16c : Tag::nChw8c));
+}
+
 std::string describe(const Shape& shape) {
   return fmt::format("local_response_norm of {}", shape.text());
 }
@@ -53,10 +73,10 @@ Tensor cpu_response_norm(const Tensor& source, const ResponseNormOptions& option
   check_response_norm(source.shape(), options);
   if (workspace != nullptr) *workspace = std::make_shared<ResponseNormWorkspace>();
   if (source.count() == 0) return Tensor::empty(source.shape());
-  const Tensor x = dnnl_order(source);
   return with_dnnl(
-      [&] { return describe(x.shape()); },
+      [&] { return describe(source.shape()); },
       [&] {
+        const Tensor x = in_blocks(source);
         const bool training = workspace != nullptr;
         const auto operation = cached_operation(
             key_of(OperationKey::lrn, x.shape(), x.layout(), options).add(training), [&] {
