@@ -20,22 +20,26 @@ typedef float Vector __attribute__((vector_size(width * sizeof(float))));
 typedef float Stored
     __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(float)), may_alias));
 
-// Adds the deviations of `rows` lines, `stride` apart, from `shifts`, and their squares.
+// Adds the deviations of `rows` lines, `stride` apart, from `shifts`, and their squares. In float32
+// it sums deviations from a line near by: if a channel's shift is an outlier, the squares of
+// deviations from it are large and nearly equal, and rounding would leave nothing of the variance.
 TASUKI_VECTORIZE void sum_lines(const float* x, std::int64_t rows, std::int64_t stride,
                                 const float* shifts, double* sums, double* squares) {
   constexpr std::int64_t most = 64;  // rows that are summed in float32
-  const Vector shift = *reinterpret_cast<const Stored*>(shifts);
   for (std::int64_t begin = 0; begin < rows; begin += most) {
     Vector sum{}, square{};
+    const Vector near = *reinterpret_cast<const Stored*>(x + begin * stride);
     const std::int64_t end = std::min(rows, begin + most);
     for (std::int64_t row = begin; row < end; ++row) {
-      const Vector deviation = *reinterpret_cast<const Stored*>(x + row * stride) - shift;
+      const Vector deviation = *reinterpret_cast<const Stored*>(x + row * stride) - near;
       sum += deviation;
       square += deviation * deviation;
     }
+    const auto count = static_cast<double>(end - begin);
     for (std::int64_t i = 0; i < width; ++i) {
-      sums[i] += double{sum[i]};
-      squares[i] += double{square[i]};
+      const double apart = double{near[i]} - double{shifts[i]}, all_apart = count * apart;
+      sums[i] += double{sum[i]} + all_apart;
+      squares[i] += double{square[i]} + apart * (2 * double{sum[i]} + all_apart);
     }
   }
 }

@@ -25,8 +25,8 @@ struct ChannelOrder {
 struct ChannelSums {
   std::vector<double> values, squares;
 };
-// Deviations from the channel's first value are summed in float32 over 64 rows, and these sums in
-// double, so that a mean far from zero costs no digits of the variance.
+// Deviations from the first of 64 rows are summed in float32, and these sums in double, so that
+// neither a mean far from zero nor an outlier costs digits of the variance.
 ChannelSums channel_sums(const float* x, const ChannelOrder& order);
 
 // y += factors[c] * (x - means[c]) + shifts[c]; numbers for all channels() of the order.

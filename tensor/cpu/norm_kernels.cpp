@@ -20,12 +20,13 @@ constexpr int lane_count = 16;
 
 TASUKI_VECTORIZE RowStatistics row_statistics(const float* x, std::int64_t count, float eps) {
   const auto n = static_cast<float>(count);
+  const float near = x[0];
   float sums[lane_count] = {}, squares[lane_count] = {};
   std::int64_t j = 0;
   for (; j + lane_count <= count; j += lane_count)
-    for (int lane = 0; lane < lane_count; ++lane) sums[lane] += x[j + lane];
-  for (; j < count; ++j) sums[0] += x[j];
-  const float mean = total(sums) / n;
+    for (int lane = 0; lane < lane_count; ++lane) sums[lane] += x[j + lane] - near;
+  for (; j < count; ++j) sums[0] += x[j] - near;
+  const float mean = near + total(sums) / n;
   for (j = 0; j + lane_count <= count; j += lane_count)
     for (int lane = 0; lane < lane_count; ++lane) {
       const float centred = x[j + lane] - mean;
@@ -67,9 +68,11 @@ TASUKI_VECTORIZE void normalize_row_gradient(const float* __restrict x, const fl
   }
 }
 
-TASUKI_VECTORIZE void affine_row(const float* x, float* y, float factor, float addend,
-                                 std::int64_t count) {
-  for (std::int64_t j = 0; j < count; ++j) y[j] = factor * x[j] + addend;
+// Not factor * x + addend, which cancel out where the mean is large.
+TASUKI_VECTORIZE void normalize_channel(const float* x, float* y, float gamma, float beta,
+                                        RowStatistics row, std::int64_t count) {
+  const float factor = gamma * row.inverse;
+  for (std::int64_t j = 0; j < count; ++j) y[j] = factor * (x[j] - row.mean) + beta;
 }
 
 TASUKI_VECTORIZE ChannelSums channel_sums(const float* x, const float* dy, RowStatistics row,

@@ -9,7 +9,8 @@ struct RowStatistics {
   float mean, inverse;  // inverse: 1 / sqrt(variance + eps)
 };
 
-// In two passes, so that a large mean costs the variance no digits.
+// In two passes, the first over distances from the first value, so that a large mean costs no
+// digits. `count` is at least 1.
 RowStatistics row_statistics(const float* x, std::int64_t count, float eps);
 
 // Channels of one pixel each: y = gamma * (x - mean) * inverse + beta.
@@ -19,8 +20,9 @@ void normalize_row(const float* x, const float* gamma, const float* beta, float*
 void normalize_row_gradient(const float* x, const float* dy, const float* gamma, float* dx,
                             float* dgamma, float* dbeta, RowStatistics row, std::int64_t count);
 
-// A channel of several pixels: y = factor * x + addend.
-void affine_row(const float* x, float* y, float factor, float addend, std::int64_t count);
+// A channel of several pixels: y = gamma * (x - mean) * inverse + beta.
+void normalize_channel(const float* x, float* y, float gamma, float beta, RowStatistics row,
+                       std::int64_t count);
 // Sums over a channel of dy and of dy times the normalised x.
 struct ChannelSums {
   float dy, product;

@@ -105,8 +105,7 @@ class CpuNormalizationOperations final : public NormalizationOperations {
         }
         for (std::int64_t c = 0; c < rows.channels; ++c) {
           const std::int64_t at = i * length + c * rows.pixels;
-          const float factor = g[c] * row.inverse;
-          affine_row(from + at, to + at, factor, b[c] - factor * row.mean, rows.pixels);
+          normalize_channel(from + at, to + at, g[c], b[c], row, rows.pixels);
         }
       }
     });

@@ -8,16 +8,33 @@ namespace {
 
 // --- summands ---
 
-// x and x squared, minus the channel's first value, which keeps digits if the mean is far from 0.
+// x and x squared, minus a value of the channel, which keeps digits if the mean is far from 0: the
+// middle one of three, as a single one may be an outlier, itself far from all others.
 template <class T>
 struct StatisticsTerms {
   const T* x;
   std::int64_t channel_step;  // from the first value of a channel to that of the next
+  std::int64_t middle, last;  // of a channel's values, from its first one
   struct Channel {
     float shift;
   };
 
-  __device__ Channel channel(std::int64_t c) const { return {convert<float>(x[c * channel_step])}; }
+  StatisticsTerms(const T* values, const BatchNormSize& size)
+      : x(values), channel_step(size.channels_last ? 1 : size.pixels) {
+    const std::int64_t items = size.items, pixels = size.pixels;
+    middle = place(size, items / 2, pixels / 2);
+    last = place(size, items - 1, pixels - 1);
+  }
+  static std::int64_t place(const BatchNormSize& size, std::int64_t item, std::int64_t pixel) {
+    const std::int64_t of_item = item * size.pixels * size.channels;
+    return of_item + pixel * (size.channels_last ? size.channels : 1);
+  }
+
+  __device__ Channel channel(std::int64_t c) const {
+    const T* const first = x + c * channel_step;
+    const float a = convert<float>(*first), b = convert<float>(first[middle]);
+    return {fmaxf(fminf(a, b), fminf(fmaxf(a, b), convert<float>(first[last])))};
+  }
   template <int V>
   __device__ void add(std::int64_t index, const Channel (&channels)[V], float (&first)[V],
                       float (&second)[V]) const {
@@ -252,7 +269,7 @@ void sum_statistics(const Launch& launch, DType type, const void* x, const Batch
                     float* scratch, const Finish& finish) {
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const StatisticsTerms<T> terms{static_cast<const T*>(x), size.channels_last ? 1 : size.pixels};
+    const StatisticsTerms<T> terms(static_cast<const T*>(x), size);
     finish(terms, sum<T>(launch, size, terms, scratch, x));
   });
 }

@@ -28,6 +28,9 @@ TEST_P(ExtremeValues, OfScores) {
 TEST_P(ExtremeValues, OfLosses) {
   check_extreme_losses(Device::cuda(0));
 }
+TEST_P(ExtremeValues, OfBatches) {
+  check_extreme_batches(Device::cuda(0));
+}
 
 INSTANTIATE_TEST_SUITE_P(Precisions, ExtremeValues, ::testing::Values("fp32"),
                          [](const auto& info) { return std::string(info.param); });

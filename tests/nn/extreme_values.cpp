@@ -21,6 +21,7 @@
 #include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
 #include "tasuki/nn/functions/softmax.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/tensor/backend.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -389,6 +390,42 @@ void check_extreme_losses(Device device) {
     const Real slope = d < -0.5L ? -0.5L : (d > 0.5L ? 0.5L : d);
     expect_value(values_of(found.value())[0], expected, 1e-6L, least_normal, what);
     expect_value(values_of(one.grad())[0], slope, 1e-6L, least_normal, "slope of " + what);
+  }
+}
+
+void check_extreme_batches(Device device) {
+  // Channels: a large mean, and an outlier in each of three places.
+  constexpr std::int64_t items = 33, channels = 4, pixels = 30 * 30, count = items * pixels;
+  const Tensor host = Tensor::empty({items, channels, 30, 30});
+  const auto at = [&](std::int64_t c, std::int64_t i) -> float& {
+    return host.data<float>()[(i / pixels * channels + c) * pixels + i % pixels];
+  };
+  for (std::int64_t i = 0; i < count; ++i) {
+    at(0, i) = 3000 + static_cast<float>(i % 7) / 4;
+    for (std::int64_t c = 1; c < channels; ++c) at(c, i) = 0.1f;
+  }
+  for (std::int64_t c = 1; c < channels; ++c) at(c, (c - 1) * (count - 1) / 2) = 1000;
+
+  const Tensor x = host.to(device), ones = Tensor::full({channels}, 1, DType::float32, device);
+  const BatchNormResult whole =
+      backend(device).batch_norm(x, ones, Tensor::zeros({channels}, DType::float32, device), 1e-5f,
+                                 /*relu=*/false);
+  const Tensor sums = backend(device).batch_norm_sums(x).to(Device::cpu());
+  const std::vector<float> means = values_of(whole.mean), variances = values_of(whole.variance);
+  for (std::int64_t c = 0; c < channels; ++c) {
+    Real mean = 0, variance = 0;
+    for (std::int64_t i = 0; i < count; ++i) mean += Real{at(c, i)} / count;
+    for (std::int64_t i = 0; i < count; ++i)
+      variance += (at(c, i) - mean) * (at(c, i) - mean) / count;
+    const std::string what = fmt::format("channel {}", c);
+    const auto channel = static_cast<std::size_t>(c);
+    expect_value(means[channel], mean, 1e-5L, 0, "mean of " + what);
+    expect_value(variances[channel], variance, 1e-4L, 0, "variance of " + what);
+    const double* const sum = sums.data<double>();
+    const double found = sum[c] / count;
+    expect_value(static_cast<float>(found), mean, 1e-5L, 0, "mean by sums of " + what);
+    expect_value(static_cast<float>(sum[channels + c] / count - found * found), variance, 1e-4L, 0,
+                 "variance by sums of " + what);
   }
 }
 

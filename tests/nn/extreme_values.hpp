@@ -14,5 +14,7 @@ void check_extreme_pairs(Device device);
 void check_extreme_scores(Device device);
 // Losses of each element.
 void check_extreme_losses(Device device);
+// Statistics of channels whose mean is far from 0, and of those with an outlier.
+void check_extreme_batches(Device device);
 
 }  // namespace tasuki::testing

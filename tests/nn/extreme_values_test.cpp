@@ -17,6 +17,9 @@ TEST(ExtremeValues, ScoresFollowTheirDefinitions) {
 TEST(ExtremeValues, LossesFollowTheirDefinitions) {
   check_extreme_losses(Device::cpu());
 }
+TEST(ExtremeValues, BatchesHaveTheStatisticsOfTheirDefinition) {
+  check_extreme_batches(Device::cpu());
+}
 
 }  // namespace
 }  // namespace tasuki::testing

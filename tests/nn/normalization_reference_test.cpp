@@ -1,6 +1,8 @@
 // Normalisation and softmax, as reference_check.hpp says.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "reference_check.hpp"
 #include "tasuki/nn/functions/normalization.hpp"
 #include "tasuki/nn/functions/softmax.hpp"
@@ -51,6 +53,29 @@ TEST(LayerNorm, TakesItsSizeFromTheFirstInput) {
   EXPECT_EQ(layer.parameters()[0].path, "gamma");
   EXPECT_EQ(layer.parameters()[0].parameter->shape(), Shape{5});
   EXPECT_THROW(layer(Variable(testing::random_tensor({2, 6}, 1))), Error);
+}
+
+// The mean is subtracted before anything is multiplied.
+TEST(GroupNorm, MeansFarFromZeroCostNoDigits) {
+  Tensor x = testing::random_tensor({2, 4, 3, 5}, 2);
+  for (float& value : x.span<float>()) value += 5000;
+  const Tensor gamma = testing::random_tensor({4}, 3), beta = testing::random_tensor({4}, 4);
+  const Tensor y = group_norm(Variable(x), 2, Variable(gamma), Variable(beta), 1e-5f).value();
+  constexpr std::int64_t of_group = 30, of_channel = 15;
+  for (std::int64_t group = 0; group < 4; ++group) {
+    const auto values = x.span<float>().subspan(group * of_group, of_group);
+    double mean = 0, squares = 0;
+    for (const float value : values) mean += value / double{of_group};
+    for (const float value : values) squares += (value - mean) * (value - mean);
+    const double deviation = std::sqrt(squares / of_group + 1e-5);
+    for (std::int64_t i = 0; i < of_group; ++i) {
+      const std::int64_t c = group % 2 * 2 + i / of_channel;
+      const double expected =
+          gamma.data<float>()[c] * (values[i] - mean) / deviation + beta.data<float>()[c];
+      // The mean itself is a float here.
+      EXPECT_NEAR(y.data<float>()[group * of_group + i], expected, 3e-4 / deviation);
+    }
+  }
 }
 
 TEST(GroupNorm, RefusesChannelsThatGroupsDoNotDivide) {
