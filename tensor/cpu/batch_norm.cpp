@@ -98,7 +98,8 @@ BatchNormResult CpuBackend::batch_norm_by_sums(const Tensor& input, const Tensor
   const auto unbiased = static_cast<float>(values / std::max(values - 1, 1.0));
   for (std::int64_t c = 0; c < channels; ++c) {
     const double mean = sum[c] / values;
-    const double variance = std::max(0.0, sum[channels + c] / values - mean * mean);
+    const double spread = sum[channels + c] / values - mean * mean;
+    const double variance = spread < 0 ? 0 : spread;  // a NaN stays one
     float& found_mean = result.mean.data<float>()[c];
     float& found_variance = result.variance.data<float>()[c];
     found_mean = static_cast<float>(mean);

@@ -194,6 +194,19 @@ TEST_F(MultiNodeBatchNorms, MeansFarFromZeroKeepTheirVariance) {
   EXPECT_NEAR(buffers[1].tensor->item(), squares / (rows - 1), 1e-3);
 }
 
+// So that what diverged shows in all of the statistics.
+TEST_F(MultiNodeBatchNorms, ValuesThatAreNoNumbersLeaveNone) {
+  const Tensor x = random_values({6, 2}, 4);
+  x.data<float>()[1] = std::nanf("");
+  MultiNodeBatchNorm layer(2, communicator_->split(0, rank_));
+  layer(Variable(x));
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto averages = layer.buffers()[i].tensor->span<float>();
+    EXPECT_TRUE(std::isfinite(averages[0])) << layer.buffers()[i].path;
+    EXPECT_TRUE(std::isnan(averages[1])) << layer.buffers()[i].path;
+  }
+}
+
 // Uneven shares, batches of fewer examples than ranks, and a rank that never has any.
 TEST_F(MultiNodeBatchNorms, TrainingEqualsThatOfOneRank) {
   for (const ExchangeMode mode : {ExchangeMode::whole, ExchangeMode::overlapped,
