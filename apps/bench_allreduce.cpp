@@ -28,6 +28,7 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/start/device.hpp"
@@ -166,7 +167,7 @@ class Bench {
 
   void write_on_root(const std::string& text) const {
     run_on_root(*everyone_, 0, [&] {
-      write_file(*settings_.json, text);
+      write_named_file(*settings_.json, text);
       return Bytes{};
     });
   }

@@ -19,8 +19,11 @@
 #include "processes/run_to_end.hpp"
 #include "run_tool.hpp"
 #include "tasuki/core/file_lock.hpp"
+#include "tasuki/core/named_file.hpp"
+#include "tasuki/core/own_file.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/start/processors.hpp"
+#include "tasuki/training/output_folder.hpp"
 
 namespace tasuki::experiment {
 namespace {
@@ -59,14 +62,22 @@ void lock(const fs::path& folder) {
          folder.string(), holder_of_lock(folder / "lock"));
 }
 
+// With all that it says in this file.
+EndedProcess run_with_log(const std::vector<std::string>& command, const fs::path& log,
+                          double timeout) {
+  const Descriptor file = open_own_file(log, OwnFile::renew);
+  return run_to_end(command, {file.get(), file.get()}, timeout);
+}
+
 void run_one(const ExperimentPlan& plan, RunRecord& run) {
-  const fs::path log = run.folder / "output.log";
-  make_output_folder(run.folder);
+  const fs::path log = run.folder / "output.log", result = run.folder / "result";
+  make_own_folder(run.folder);
+  make_own_folder(result);
+  remove_results(result);
   std::error_code ignored;  // there may be none
-  fs::remove_all(run.folder / "result", ignored);
   fs::rename(log, run.folder / "output.previous.log", ignored);
   forget_record(run);
-  const EndedProcess ended = run_to_end(run.command, log, plan.timeout);
+  const EndedProcess ended = run_with_log(run.command, log, plan.timeout);
   if (!ended.is_clean)
     say(
         fmt::format("warning: a process of {} cannot be killed, as it waits in the kernel; it may "
@@ -74,12 +85,12 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
                     run.folder.string()));
   if (ended.how == HowEnded::interrupted) return;
 
-  run.failure = describe_failure(ended, plan.timeout, read_file(log));
+  run.failure = describe_failure(ended, plan.timeout, read_own_file(log));
   if (run.failure.empty()) {
     try {
-      run.result = read_training_log(run.folder / "result" / "log");
+      run.result = read_training_log(result / "log");
       run.result->wall_seconds = ended.seconds;
-      run.origin = read_origin(run.folder / "result");
+      run.origin = read_origin(result);
     } catch (const Error& error) {
       run.result.reset();
       run.failure = error.what();
@@ -141,13 +152,13 @@ void forget_rows(const std::string& rows, std::vector<RunRecord>& runs, bool on_
 
 void draw(const fs::path& folder) {
   const EndedProcess drawn =
-      run_to_end({"gnuplot", folder / "plot.gp"}, folder / "plot.log", /*timeout=*/60);
+      run_with_log({"gnuplot", folder / "plot.gp"}, folder / "plot.log", /*timeout=*/60);
   if (drawn.exit_code == 127)
     say(fmt::format(
         "gnuplot is not installed (Debian's gnuplot-nox): no plot was drawn; its script is {}",
         (folder / "plot.gp").string()));
   else if (drawn.exit_code != 0)
-    say(fmt::format("gnuplot could not draw: {}", last_words(read_file(folder / "plot.log"))));
+    say(fmt::format("gnuplot could not draw: {}", last_words(read_own_file(folder / "plot.log"))));
 }
 
 void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs,
@@ -156,8 +167,9 @@ void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs
   write_file(folder / "table.csv", csv_text(plan, runs));
   const std::string table = markdown_text(plan, rows, describe_machine());
   write_file(folder / "table.md", table);
-  write_file(folder / "plot.gp",
-             gnuplot_script(plan, rows, (folder / ("plot." + settings.plot)).string()));
+  const fs::path plot = folder / ("plot." + settings.plot);
+  check_own_file(plot);
+  write_file(folder / "plot.gp", gnuplot_script(plan, rows, plot.string()));
   say('\n' + table);
   if (const std::string warning = warn_of_mixture(rows); !warning.empty()) say(warning + '\n');
   if (std::ranges::any_of(rows, [](const TableRow& row) { return row.result.has_value(); }))
@@ -227,7 +239,7 @@ std::vector<Experiment> experiments_of(const Settings& settings, const fs::path&
       settings.folder.value_or((fs::path("results") / fs::path(*settings.file).stem()).string());
   std::vector<std::string> names;
   for (ExperimentPlan& plan :
-       parse_experiments(read_file(*settings.file), *settings.file, programs)) {
+       parse_experiments(read_text_file(*settings.file), *settings.file, programs)) {
     names.push_back(plan.section);
     if (settings.section && plan.section != *settings.section) continue;
     const fs::path own = plan.section.empty() ? folder : folder / plan.section;

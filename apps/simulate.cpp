@@ -14,6 +14,7 @@
 #include "simulate/report.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/start/device.hpp"
 #include "tasuki/program/start/link.hpp"
@@ -154,7 +155,7 @@ class Simulation {
   void print() const {
     const std::vector<Row> rows = rows_of(question_, ranks_);
     if (settings_.json)
-      write_file(*settings_.json, as_json(question_, rows, hiding_).dump(2) + '\n');
+      write_named_file(*settings_.json, as_json(question_, rows, hiding_).dump(2) + '\n');
     fmt::print("{}\n{}\n", describe(question_.several), describe(question_.cluster, source_));
     if (hiding_) fmt::print("{}\n", describe(*hiding_));
     fmt::print("{}", table_text(rows));

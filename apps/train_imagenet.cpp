@@ -7,6 +7,7 @@
 #include <map>
 
 #include "imagenet/mean_image.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/models/catalog.hpp"
 #include "tasuki/models/googlenet_bn.hpp"
 #include "tasuki/nn/classifier.hpp"
@@ -82,8 +83,8 @@ ImageLists list_images(const Flags& flags, const program::TrainingSettings& sett
     return list_class_folders(split_folder(folder, DataSplit::train),
                               split_folder(folder, DataSplit::test));
   }
-  const bool is_folder = fs::is_directory(flags.train);
-  if (is_folder != fs::is_directory(flags.test))
+  const bool is_folder = fs::is_directory(status_of(flags.train));
+  if (is_folder != fs::is_directory(status_of(flags.test)))
     fail(ErrorKind::usage,
          "--train and --val: expected two folders or two lists, found one folder");
   return is_folder ? list_class_folders(flags.train, flags.test)

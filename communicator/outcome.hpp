@@ -4,14 +4,16 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "tasuki/core/error.hpp"
 
 namespace tasuki {
 
 struct Outcome {
-  int exit_code = 0;    // of the error; 0: success
-  std::string message;  // of the error; after a success anything that goes with it
+  int exit_code = 0;        // of the error; 0: success
+  std::string message;      // of the error; after a success anything that goes with it
+  std::error_code cause{};  // of a SystemError
 };
 
 // Calls `work`. What it throws keeps its kind; std::bad_alloc is of kind unavailable, and other

@@ -3,75 +3,94 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
-#include <regex>
-#include <sstream>
 #include <system_error>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/long_call.hpp"
+#include "tasuki/core/named_file.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
+#include "tasuki/core/temporary_name.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
 
 namespace {
 
+// Where there is no fsync of folders, the rename is as safe as it can be; folders that may be
+// written but not read cannot be opened for it.
+bool is_no_failure_of_folder(const std::error_code& cause) {
+  return cause == std::errc::invalid_argument || cause == std::errc::permission_denied;
+}
+
 void sync_to_disk(const fs::path& path, int flags) {
-  const int descriptor = ::open(path.c_str(), flags);
-  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-  const int error = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  // Some file systems refuse to sync a folder; the rename is then as safe as it can be there.
-  if (!synced && !(error == EINVAL && (flags & O_DIRECTORY) != 0))
-    fail(ErrorKind::cannot_write, "cannot sync {}: {}", path.string(), std::strerror(error));
+  const Descriptor file(::open(path.c_str(), flags | O_CLOEXEC));
+  if (file && ::fsync(file.get()) == 0) return;
+  const std::error_code cause = last_system_error();
+  if ((flags & O_DIRECTORY) == 0 || !is_no_failure_of_folder(cause))
+    fail_because(cause, ErrorKind::cannot_write, "cannot sync {}", final_path(path).string());
 }
 
 void check_writable(const fs::path& folder) {
-  if (::access(folder.c_str(), W_OK | X_OK) != 0)
-    fail(ErrorKind::cannot_write, "cannot write in output folder {}: {}", folder.string(),
-         std::strerror(errno));
+  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0)
+    fail_because(last_system_error(), ErrorKind::cannot_write, "cannot write in output folder {}",
+                 folder.string());
 }
 
-}  // namespace
-
-ErrorKind kind_of_absence(const std::error_code& error) {
-  const bool is_absent =
-      error == std::errc::no_such_file_or_directory || error == std::errc::not_a_directory ||
-      error == std::errc::is_a_directory || error == std::errc::filename_too_long ||
-      error == std::errc::too_many_symbolic_link_levels;
-  return is_absent ? ErrorKind::missing : ErrorKind::io;
+fs::path parent_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-std::string read_file(const fs::path& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) {
-    const std::error_code error(errno, std::generic_category());
-    fail(kind_of_absence(error), "cannot read {}: {}", path.string(), error.message());
-  }
+std::optional<std::string> read_if_there(const fs::path& path, std::size_t most) {
   try {
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  } catch (const std::ios_base::failure&) {  // thrown by iterators for a folder or a broken disk
-    fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
-  }
-}
-
-std::optional<std::string> read_file_if_there(const fs::path& path) {
-  try {
-    return read_file(path);
+    return read_own_file(path, most);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::missing) throw;
+    if (!is_absence(error)) throw;
     return std::nullopt;
   }
 }
 
+[[noreturn]] void refuse_output_folder(const fs::path& folder, const std::error_code& cause) {
+  if (cause)
+    fail_because(cause, ErrorKind::cannot_write, "cannot make output folder {}", folder.string());
+  fail(ErrorKind::cannot_write, "cannot make output folder {}: a file of that name exists",
+       folder.string());
+}
+
+// Those of the path that are not there, the innermost first.
+std::vector<fs::path> missing_folders(const fs::path& folder) {
+  std::vector<fs::path> missing;
+  std::error_code error;
+  for (fs::path each = fs::absolute(folder);
+       each.has_relative_path() && !fs::exists(each, error) && !error; each = each.parent_path())
+    if (each.has_filename()) missing.push_back(each);
+  if (error) refuse_output_folder(folder, error);
+  return missing;
+}
+
+}  // namespace
+
+ErrorKind kind_of_absence(const std::error_code& cause) {
+  const bool is_forbidden =
+      cause == std::errc::permission_denied || cause == std::errc::operation_not_permitted;
+  return is_absence(cause) || is_forbidden ? ErrorKind::missing : ErrorKind::io;
+}
+
+std::string read_file(const fs::path& path) {
+  return read_up_to(path, std::size_t{1} << 30);
+}
+
+std::optional<std::string> read_file_if_there(const fs::path& path) {
+  return read_if_there(path, own_file_limit);
+}
+
 std::optional<std::string> first_line_in(const fs::path& path) {
-  std::istringstream in(read_file_if_there(path).value_or(""));
-  std::string line;
-  if (!std::getline(in, line) || line.empty()) return std::nullopt;
+  constexpr std::size_t most = 1 << 16;
+  const std::string text = read_if_there(path, most).value_or("");
+  std::string line = text.substr(0, text.find('\n'));
+  if (line.empty()) return std::nullopt;
   return line;
 }
 
@@ -81,28 +100,22 @@ std::vector<std::string> names_in(const fs::path& folder) {
   fs::directory_iterator each(folder, error);
   for (; !error && each != fs::directory_iterator(); each.increment(error))
     names.push_back(each->path().filename().string());
-  if (error && kind_of_absence(error) != ErrorKind::missing)
-    fail(ErrorKind::io, "cannot read {}: {}", folder.string(), error.message());
+  if (error && !is_absence(error))
+    fail_because(error, kind_of_absence(error), "cannot read {}", folder.string());
   return names;
 }
 
 void replace_file(const fs::path& path,
                   const std::function<void(const fs::path& temporary)>& write) {
-  // Threads may replace one file at the same time, each with a temporary file of its own.
-  static std::atomic<unsigned> calls = 0;
-  fs::path temporary = path;
-  temporary += fmt::format(".{}.{}.tmp", ++calls, ::getpid());
+  const fs::path temporary = temporary_name(path);
   const LongCall writing;  // the system may write most of the data only now
   try {
     write(temporary);
     sync_file(temporary);
     std::error_code error;
     fs::rename(temporary, path, error);
-    if (error)
-      fail(ErrorKind::cannot_write, "cannot rename {} to {}: {}", temporary.string(), path.string(),
-           error.message());
-    const fs::path folder = path.parent_path();
-    sync_folder(folder.empty() ? fs::path(".") : folder);
+    if (error) fail_because(error, ErrorKind::cannot_write, "cannot write {}", path.string());
+    sync_folder(parent_of(path));
   } catch (...) {
     std::error_code ignored;
     fs::remove(temporary, ignored);
@@ -112,12 +125,7 @@ void replace_file(const fs::path& path,
 
 void write_file(const fs::path& path, std::string_view contents) {
   replace_file(path, [&](const fs::path& temporary) {
-    std::ofstream out(temporary, std::ios::binary | std::ios::trunc);
-    out.write(contents.data(), static_cast<std::streamsize>(contents.size()));
-    out.close();
-    if (!out)
-      fail(ErrorKind::cannot_write, "cannot write {} bytes to {}: {}", contents.size(),
-           path.string(), std::strerror(errno));
+    write_to(open_own_file(temporary, OwnFile::make), contents, path);
   });
 }
 
@@ -130,12 +138,12 @@ void sync_folder(const fs::path& folder) {
 }
 
 std::vector<fs::path> leftovers_in(const fs::path& folder) {
-  // Named as by replace_file, plus the suffix that libzip adds while it writes.
-  static const std::regex leftover(R"(.*\.[0-9]+\.tmp(\.[A-Za-z0-9]{6})?)");
   std::vector<fs::path> found;
   std::error_code ignored;
   for (const auto& file : fs::directory_iterator(folder, ignored))
-    if (std::regex_match(file.path().filename().string(), leftover)) found.push_back(file.path());
+    if (is_leftover(file.path().filename().string()) &&
+        fs::is_regular_file(file.symlink_status(ignored)))
+      found.push_back(file.path());
   return found;
 }
 
@@ -146,28 +154,28 @@ void remove_leftovers(const fs::path& folder) {
 
 void make_output_folder(const fs::path& folder) {
   std::error_code error;
-  fs::create_directories(folder, error);
-  if (error || !fs::is_directory(folder))
-    fail(ErrorKind::cannot_write, "cannot make output folder {}: {}", folder.string(),
-         error ? error.message() : "a file of that name exists");
+  const std::vector<fs::path> missing = missing_folders(folder);
+  for (auto each = missing.rbegin(); each != missing.rend(); ++each) {
+    // Others may make it at the same time.
+    if (fs::create_directory(*each, error)) sync_folder(parent_of(*each));
+    if (error) refuse_output_folder(folder, error);
+  }
+  if (!fs::is_directory(folder, error)) refuse_output_folder(folder, error);
   check_writable(folder);
 }
 
 void check_output_folder(const fs::path& folder) {
+  const std::vector<fs::path> missing = missing_folders(folder);
   std::error_code error;
-  if (fs::is_directory(folder, error)) return check_writable(folder);
+  if (missing.empty()) {
+    if (!fs::is_directory(folder, error)) refuse_output_folder(folder, error);
+    return check_writable(folder);
+  }
   // Makes the first missing folder and removes it again, because permissions alone do not tell
   // whether that is possible.
-  fs::path missing = fs::absolute(folder).lexically_normal();
-  while (missing.has_relative_path() && !fs::exists(missing.parent_path(), error))
-    missing = missing.parent_path();
-  if (!fs::exists(missing, error) && fs::create_directory(missing, error)) {
-    check_writable(missing);
-    fs::remove(missing, error);
-    return;
-  }
-  fail(ErrorKind::cannot_write, "cannot make output folder {}: {}", folder.string(),
-       error ? error.message() : "a file of that name exists");
+  if (!fs::create_directory(missing.back(), error)) refuse_output_folder(folder, error);
+  check_writable(missing.back());
+  fs::remove(missing.back(), error);
 }
 
 }  // namespace tasuki

@@ -13,17 +13,17 @@
 
 namespace tasuki {
 
-// The kind of an error in looking for a file or opening it: missing if it is not there, else io,
-// because it may be there (no permission, too many open files, a disk that fails).
+// The kind of an error in looking for a file or opening it: missing if it is not there or may not
+// be read, which another try would not change; else io (too many open files, a disk that fails).
 ErrorKind kind_of_absence(const std::error_code& error);
 
-// The whole contents of a file; an error, as above, names the file and the cause.
+// The whole contents of a file of at most 1 GiB; an error, as above, names the file and the cause.
 std::string read_file(const std::filesystem::path& path);
-// The same; nothing if it is not there.
+// The same of one that Tasuki names (own_file.hpp); nothing if it is not there.
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
-// Of a file with one line; nothing if it is not there or empty.
+// Of such a file with one short line; nothing if it is not there or empty.
 std::optional<std::string> first_line_in(const std::filesystem::path& path);
-// The names in a folder, in any order; none if it is not there. Another error is of kind io.
+// The names in a folder, in any order; none if it is not there. Other errors are as above.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 // Calls `write` with the name of a temporary file in the same folder, then syncs that file, renames
@@ -41,14 +41,14 @@ void write_file(const std::filesystem::path& path, std::string_view contents);
 void sync_file(const std::filesystem::path& file);
 void sync_folder(const std::filesystem::path& folder);
 
-// Temporary files that processes killed in replace_file have left in `folder`; files that other
-// processes are writing there look the same.
+// Temporary files in `folder` that processes of this host have left, which are over
+// (temporary_name.hpp).
 std::vector<std::filesystem::path> leftovers_in(const std::filesystem::path& folder);
-// Removes them. No process may be writing into the folder.
+// Removes them.
 void remove_leftovers(const std::filesystem::path& folder);
 
-// Makes the folder (and those above) and checks that files can be written in it; an error of kind
-// cannot_write names the cause.
+// Makes the folder (and those above, on disk) and checks that files can be written in it; an error
+// of kind cannot_write names the cause.
 void make_output_folder(const std::filesystem::path& folder);
 
 // Whether make_output_folder would succeed; the same errors. Leaves no new folder behind.

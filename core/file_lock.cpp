@@ -2,63 +2,67 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki {
+namespace {
+
+// A file with another text is somebody else's.
+bool has_text_of_a_holder(const Descriptor& file) {
+  constexpr std::string_view start = "pid ";
+  std::array<char, start.size()> found{};
+  const ssize_t bytes = ::pread(file.get(), found.data(), found.size(), 0);
+  return bytes == 0 ||
+         (bytes == std::ssize(found) && start == std::string_view(found.data(), found.size()));
+}
+
+}  // namespace
 
 std::optional<FileLock> FileLock::try_lock(const std::filesystem::path& file,
                                            std::string_view holder) {
   // Opened for writing, because NFS requires that.
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (descriptor < 0)
-    fail(ErrorKind::cannot_write, "cannot write {}: {}", file.string(), std::strerror(errno));
-  FileLock lock(descriptor, "");
+  FileLock lock(open_own_file(file, OwnFile::update));
+  const int descriptor = lock.file_.get();
   if (::flock(descriptor, LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return std::nullopt;
     lock.what_is_missing_ = std::strerror(errno);
   }
   // The text is only for messages; a full disk is reported elsewhere.
-  if (::ftruncate(descriptor, 0) == 0)
+  if (has_text_of_a_holder(lock.file_) && ::ftruncate(descriptor, 0) == 0)
     static_cast<void>(::pwrite(descriptor, holder.data(), holder.size(), 0));
   return lock;
 }
 
 bool FileLock::is_held(const std::filesystem::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  const bool is_held = ::flock(descriptor, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  ::close(descriptor);  // which gives the lock back
-  return is_held;
+  const Descriptor found(::open(file.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  // Closing it gives the lock back.
+  return found && ::flock(found.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-FileLock::FileLock(int descriptor, std::string what_is_missing)
-    : descriptor_(descriptor), what_is_missing_(std::move(what_is_missing)) {}
-
-FileLock::FileLock(FileLock&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      what_is_missing_(std::move(other.what_is_missing_)) {}
-
-FileLock& FileLock::operator=(FileLock&& other) noexcept {
-  std::swap(descriptor_, other.descriptor_);
-  std::swap(what_is_missing_, other.what_is_missing_);
-  return *this;
-}
-
-FileLock::~FileLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+bool FileLock::is_at(const std::filesystem::path& file) const {
+  struct stat held {
+  }, found{};
+  return ::fstat(file_.get(), &held) == 0 && ::lstat(file.c_str(), &found) == 0 &&
+         held.st_dev == found.st_dev && held.st_ino == found.st_ino;
 }
 
 std::string holder_of_lock(const std::filesystem::path& file) {
-  std::string holder;
-  std::getline(std::ifstream(file), holder);
-  return holder.empty() ? "another process" : holder;
+  constexpr std::size_t most = 200;
+  try {
+    if (const auto holder = first_line_in(file)) return printable(*holder, most);
+  } catch (const Error&) {  // somebody else's file
+  }
+  return "another process";
 }
 
 }  // namespace tasuki

@@ -5,32 +5,34 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "tasuki/core/descriptor.hpp"
 
 namespace tasuki {
 
 // flock: advisory, works on NFS, and is released by the system when the process ends, however it
-// ends. The file stays, with the text of the last holder.
+// ends. The file stays, with the text of the last holder. Links are not followed (own_file.hpp).
 class FileLock {
  public:
   // Tries once, without waiting: nothing if another process holds the lock. Makes the file if it is
   // missing (an error of kind cannot_write if that fails) and writes `holder` into it, a line that
-  // describes the holder.
+  // describes the holder and begins with "pid "; a file with another text keeps it.
   static std::optional<FileLock> try_lock(const std::filesystem::path& file,
                                           std::string_view holder);
   // Whether another process holds the lock. Makes and writes nothing; false if there is no such
   // file, or no locks.
   static bool is_held(const std::filesystem::path& file);
-  FileLock(FileLock&& other) noexcept;
-  FileLock& operator=(FileLock&& other) noexcept;
-  ~FileLock();
-
+  // Whether the path names the file that is locked. If not, it was removed or replaced, and another
+  // process may lock what is there.
+  bool is_at(const std::filesystem::path& file) const;
   // Empty, or why this file system has no locks; then other processes are not kept away.
   const std::string& what_is_missing() const { return what_is_missing_; }
 
  private:
-  FileLock(int descriptor, std::string what_is_missing);
+  explicit FileLock(Descriptor file) : file_(std::move(file)) {}
 
-  int descriptor_;
+  Descriptor file_;
   std::string what_is_missing_;
 };
 

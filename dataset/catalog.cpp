@@ -5,7 +5,9 @@
 #include <functional>
 #include <system_error>
 
+#include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/dataset/files/cifar.hpp"
 #include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/files/text_file.hpp"
@@ -18,6 +20,7 @@ namespace {
 
 const char* const debian_folder = "/usr/share/datasets/fashion-mnist";
 
+// Of places that nobody has named, where there may be anything.
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
@@ -28,8 +31,7 @@ fs::path find_idx_file(const fs::path& folder, const std::string& part, const st
   const std::string usual = fmt::format("{}-idx{}-ubyte", part, axes);
   const std::string dotted = fmt::format("{}.idx{}-ubyte", part, axes);
   for (const std::string& name : {usual, usual + ".gz", dotted, dotted + ".gz"}) {
-    std::error_code ignored;
-    if (fs::exists(folder / name, ignored)) return folder / name;
+    if (fs::exists(status_of(folder / name))) return folder / name;
   }
   fail(ErrorKind::missing, "{}: expected {} or {}.gz in this folder, found neither",
        folder.string(), usual, usual);
@@ -72,8 +74,7 @@ Names fashion_names(const fs::path&) {
 
 // One on each line, as in the binary versions of CIFAR.
 Names names_in(const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return {};
+  if (!fs::is_regular_file(status_of(file))) return {};
   Names names;
   TextFile lines(file);
   for (std::string_view line; lines.next(line);) names.emplace_back(line);
@@ -125,7 +126,7 @@ std::vector<std::string> dataset_names() {
 fs::path find_data_folder(std::string_view name, const fs::path& given) {
   const CatalogEntry& entry = entry_of(name);
   if (!given.empty()) {
-    if (!is_folder(given))
+    if (!fs::is_directory(status_of(given)))
       fail(ErrorKind::missing, "{}: expected a folder with the files of {}, found none",
            given.string(), name);
     return given;

@@ -14,6 +14,7 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
@@ -66,7 +67,7 @@ std::unique_ptr<ArraySource> open_part(const fs::path& snapshot, int part, int p
     return std::make_unique<Generation>(snapshot, suffix_of(part, parts));
   }
   const fs::path file = file_of(snapshot, part, parts);
-  if (!is_there(file))
+  if (!fs::exists(status_of(file)))
     fail(ErrorKind::missing, "cannot read {}: no such file{}", file.string(),
          found_instead(snapshot, parts));
   return std::make_unique<NpzFile>(file, /*require_hash=*/true);
@@ -164,9 +165,8 @@ fs::path without_slash(const fs::path& path) {
 }  // namespace
 
 bool is_checkpoint(const fs::path& path) {
-  std::error_code ignored;
   const fs::path folder = without_slash(path);
-  if (!fs::is_directory(folder, ignored)) return false;
+  if (!fs::is_directory(status_of(folder))) return false;
   return is_there(folder / manifest_name) || (folder.parent_path().filename() == checkpoints_name &&
                                               GenerationName::parse(folder.filename().string()));
 }

@@ -15,6 +15,7 @@
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/checkpoints/retention.hpp"
@@ -51,12 +52,26 @@ bool is_result(std::string_view name) {
 
 std::vector<fs::path> results_in(const fs::path& folder) {
   std::vector<fs::path> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored))
-    if (is_result(entry.path().filename().string())) found.push_back(entry.path());
-  for (const GenerationName& name : generations_in(folder))
-    found.push_back(generation_folder(folder, name));
+  try {
+    for (const std::string& name : names_in(folder))
+      if (is_result(name)) found.push_back(folder / name);
+    for (const GenerationName& name : generations_in(folder))
+      found.push_back(generation_folder(folder, name));
+  } catch (const SystemError& error) {
+    throw SystemError(ErrorKind::cannot_write, error.cause(), error.what());
+  }
   return found;
+}
+
+// Checkpoints would be written, and old ones removed, in another folder.
+void refuse_linked_checkpoints(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path checkpoints = folder / checkpoints_name;
+  if (fs::is_symlink(fs::symlink_status(checkpoints, ignored)))
+    fail(ErrorKind::cannot_write,
+         "{} is a link; remove it, and give an output folder on the disk that is to have the "
+         "checkpoints (which may itself be a link)",
+         checkpoints.string());
 }
 
 void remove_unfinished(const fs::path& folder) {
@@ -100,10 +115,11 @@ bool has_results(const fs::path& folder) {
 void remove_results(const fs::path& folder) {
   for (const fs::path& result : results_in(folder)) {
     std::error_code error;
-    if (GenerationName::parse(result.filename().string())) remove_generation(result);
-    fs::remove(result, error);
-    if (error)
-      fail(ErrorKind::cannot_write, "cannot remove {}: {}", result.string(), error.message());
+    if (GenerationName::parse(result.filename().string()))
+      remove_generation(result);
+    else
+      fs::remove(result, error);
+    if (error) fail_because(error, ErrorKind::cannot_write, "cannot remove {}", result.string());
   }
   remove_unfinished_generations(folder);
   std::error_code not_empty;
@@ -132,6 +148,7 @@ struct OutputFolder::Hold {
     return stat(path.c_str(), &found) == 0 && held.st_dev == found.st_dev &&
            held.st_ino == found.st_ino;
   }
+  bool is_lock_at(const fs::path& path) const { return lock.is_at(path / lock_file); }
 };
 
 OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {}
@@ -164,6 +181,7 @@ void OutputFolder::take(OldResults old) {
       continue;
     }
     make_output_folder(folder);
+    refuse_linked_checkpoints(folder);
     auto lock = try_lock_folder(folder);
     // Another job may have come and gone between the first check and the lock.
     switch (choose_folder(old, !lock, has_results(folder))) {
@@ -198,12 +216,30 @@ void OutputFolder::write(const std::string& name, std::string contents) {
 }
 
 void OutputFolder::restore() {
-  if (!hold_ || hold_->is_at(path_)) return;
-  const fs::path gone = path_;
+  if (!hold_) return;
+  const fs::path before = path_;
+  const bool is_there = hold_->is_at(path_);
+  if (is_there && hold_->is_lock_at(path_)) return;
+  if (is_there) {
+    if (auto lock = try_lock_folder(path_)) {
+      hold_ = std::make_unique<Hold>(std::move(*lock), path_);
+      log_warning(
+          "the lock of output folder {} was removed while the run writes to it; locked again",
+          path_.string());
+      return;
+    }
+  }
   take(OldResults::leave);
   for (const auto& [name, contents] : written_) write_file(path_ / name, contents);
-  log_warning("output folder {} was removed while the run writes to it; the run continues in {}{}",
-              gone.string(), path_.string(), path_ == gone ? ", made again" : "");
+  if (is_there)
+    log_warning(
+        "the lock of output folder {} was removed while the run writes to it, and another "
+        "job has taken it ({}); the run continues in {}",
+        before.string(), holder(before), path_.string());
+  else
+    log_warning(
+        "output folder {} was removed while the run writes to it; the run continues in {}{}",
+        before.string(), path_.string(), path_ == before ? ", made again" : "");
 }
 
 }  // namespace tasuki

@@ -47,10 +47,10 @@ class OutputFolder {
   // Which process that is, or was: "pid 4711 on node1".
   static std::string holder(const std::filesystem::path& folder);
 
-  // Makes the folder, locks it and removes what killed runs have left unfinished, there and in
-  // passed-over folders in which no job is at work. Errors of kind cannot_write: it cannot be made,
-  // or another job has it (with `join`; the error names the job). A file system without locks is a
-  // warning.
+  // Makes the folder, locks it and removes what killed runs of this host have left unfinished,
+  // there and where no job is at work in a passed-over folder. Errors of kind cannot_write: it
+  // cannot be made or listed, or another job has it (with `join`; the error names the job). A file
+  // system without locks is a warning.
   void take(OldResults old);
   bool is_taken() const { return hold_ != nullptr; }
   void release();
@@ -58,9 +58,9 @@ class OutputFolder {
   // Writes a file into the folder that was taken, and again whenever restore() makes one.
   void write(const std::string& name, std::string contents);
 
-  // If the folder was removed or moved away since it was taken: takes it again, with nothing in it
-  // but the files of write(), and warns. It has another name (as with `leave`) if another job has
-  // taken it meanwhile.
+  // If the folder, or the lock in it, was removed or moved away since it was taken: takes it again,
+  // a new folder with nothing but the files of write(), and warns. It has another name (as with
+  // `leave`) if another job has taken it meanwhile.
   void restore();
 
  private:

@@ -6,6 +6,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/own_file.hpp"
 #include "tasuki/core/philox.hpp"
 #include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/images/png_file.hpp"
@@ -25,12 +26,7 @@ std::vector<std::uint8_t> as_bytes(const Tensor& images) {
 }
 
 void make_folder_of(const std::filesystem::path& file) {
-  const std::filesystem::path folder = std::filesystem::absolute(file).parent_path();
-  std::error_code failed;
-  std::filesystem::create_directories(folder, failed);
-  if (failed)
-    fail(ErrorKind::cannot_write, "{}: cannot make the folder: {}", folder.string(),
-         failed.message());
+  make_output_folder(std::filesystem::absolute(file).parent_path());
 }
 
 class WriteSamples final : public Extension {
@@ -49,6 +45,7 @@ class WriteSamples final : public Extension {
     on_root(trainer, [&] {
       const std::int64_t iteration = trainer.updater().iteration();
       const auto name = fmt::format("image{:08}.png", iteration);
+      make_own_folder(trainer.out() / "preview");
       write_images(trainer.out() / "preview" / name,
                    generate(gan_.gen, settings_.model, settings_.seed, grid_images));
       save_npz(trainer.out() / fmt::format("gen_iter_{}.npz", iteration), gan_.gen);
@@ -60,8 +57,9 @@ class WriteSamples final : public Extension {
     if (settings_.samples == 0 || trainer.is_stopped()) return;
     on_root(trainer, [&] {
       const Tensor images = generate(gan_.gen, settings_.model, settings_.seed, settings_.samples);
-      write_images(trainer.out() / (images.shape()[1] == 1 ? "samples-idx3-ubyte" : "samples"),
-                   images);
+      const bool is_grey = images.shape()[1] == 1;
+      if (!is_grey) make_own_folder(trainer.out() / "samples");
+      write_images(trainer.out() / (is_grey ? "samples-idx3-ubyte" : "samples"), images);
     });
   }
 

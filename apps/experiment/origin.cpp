@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "tasuki/core/file.hpp"
 #include "tasuki/program/report/about.hpp"
 
 namespace tasuki::experiment {
@@ -22,9 +23,10 @@ std::string text_of(const RunOrigin& origin, bool with_gpu) {
 
 std::optional<RunOrigin> read_origin(const std::filesystem::path& folder) {
   const auto file = folder / program::about_file;
-  if (!std::filesystem::exists(file)) return std::nullopt;
+  const auto text = read_file_if_there(file);
+  if (!text) return std::nullopt;
   try {
-    const auto about = nlohmann::json::parse(read_file(file));
+    const auto about = nlohmann::json::parse(*text);
     RunOrigin origin{about.at("version"),
                      about.at("host"),
                      about.at("machine"),

@@ -8,6 +8,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/own_file.hpp"
 #include "tasuki/program/report/step_times_file.hpp"
 
 namespace tasuki::experiment {
@@ -40,7 +41,7 @@ std::optional<double> median_of_column(const std::vector<std::vector<std::string
 }
 
 RankLoad read_monitor(const fs::path& file) {
-  std::string whole = read_file(file);
+  std::string whole = read_own_file(file);
   whole.erase(whole.rfind('\n') + 1);  // a line that a killed rank did not end
   std::istringstream text(whole);
   std::vector<std::vector<std::string>> lines;
@@ -75,9 +76,10 @@ std::optional<Place> place_of(const std::string& name) {
 }
 
 void add_step_times(const fs::path& file, std::map<Place, RankLoad>& loads) {
-  if (!fs::exists(file)) return;
+  const auto text = read_file_if_there(file);
+  if (!text) return;
   try {
-    for (const json& device : json::parse(read_file(file))) {
+    for (const json& device : json::parse(*text)) {
       const auto load = loads.find({device.at("rank"), device.at("worker")});
       if (load == loads.end()) continue;
       double all = 0;

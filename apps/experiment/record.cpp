@@ -6,6 +6,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/own_file.hpp"
 
 namespace tasuki::experiment {
 namespace {
@@ -79,9 +80,10 @@ RunResult result_from_json(const json& object) {
 // A record that cannot be read counts as none: the run is done again.
 void take_over(RunRecord& record) {
   const auto file = record.folder / "run.json";
-  if (!std::filesystem::exists(file)) return;
+  const auto text = read_file_if_there(file);
+  if (!text) return;
   try {
-    const json object = json::parse(read_file(file));
+    const json object = json::parse(*text);
     if (object.contains("result")) record.result = result_from_json(object["result"]);
     if (object.contains("origin")) record.origin = origin_from_json(object["origin"]);
     if (object.contains("failure")) record.failure = object["failure"];
@@ -165,7 +167,7 @@ void forget_record(RunRecord& record) {
 RunResult read_training_log(const std::filesystem::path& file) {
   json log;
   try {
-    log = json::parse(read_file(file));
+    log = json::parse(read_own_file(file));
   } catch (const json::exception& error) {
     fail(ErrorKind::data, "{} is not the log of a training program: {}", file.string(),
          error.what());

@@ -8,6 +8,7 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/dataset/files/text_windows.hpp"
 #include "tasuki/dataset/views.hpp"
 #include "tasuki/nn/functions/softmax_cross_entropy.hpp"
@@ -17,7 +18,7 @@ namespace tasuki::lm {
 TrainingText read_training_text(const std::optional<std::string>& named,
                                 std::optional<std::int64_t> bytes, std::int64_t context) {
   const std::filesystem::path place = named.value_or(default_text);
-  if (!named && !std::filesystem::exists(place))
+  if (!named && !std::filesystem::exists(status_of(place)))
     fail(ErrorKind::missing,
          "{}: no such file; install it (apt-get install dict-gcide), or give another text with "
          "--data",

@@ -5,6 +5,7 @@
 
 #include "imagenet/mean_image.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/dataset/catalog.hpp"
 #include "tasuki/program/flags/option_value.hpp"
 
@@ -44,7 +45,7 @@ std::vector<ImageFile> evaluated_images(const TrainingRun& run) {
     test = split_folder(folder, DataSplit::test);
     train = split_folder(folder, DataSplit::train);
   }
-  if (!fs::is_directory(test)) {
+  if (!fs::is_directory(status_of(test))) {
     const ImageList list = read_image_lists(train, test, run.flag("root").value_or(".")).test;
     return list.files({0, list.size()});
   }

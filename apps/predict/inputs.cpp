@@ -14,7 +14,10 @@
 #include "predict/grey_images.hpp"
 #include "predict/labels.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/named_file.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/dataset/files/cifar.hpp"
 #include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/images/image.hpp"
@@ -28,14 +31,12 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
+  return fs::is_directory(status_of(path));
 }
 
 bool has(const fs::path& folder, const std::vector<std::string>& names) {
-  std::error_code ignored;
   return std::ranges::any_of(
-      names, [&](const std::string& name) { return fs::exists(folder / name, ignored); });
+      names, [&](const std::string& name) { return fs::exists(status_of(folder / name)); });
 }
 
 bool has_subfolders(const fs::path& folder) {
@@ -49,6 +50,10 @@ bool has_subfolders(const fs::path& folder) {
 bool is_image_file(const fs::path& path) {
   std::array<char, 8> start{};
   std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    const std::error_code cause = last_system_error();
+    fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
+  }
   file.read(start.data(), start.size());
   return starts_image(
       std::as_bytes(std::span(start)).first(static_cast<std::size_t>(file.gcount())));
@@ -197,10 +202,10 @@ Inputs open_file(const fs::path& path, const InputRequest& request) {
 
 Inputs open_path(const fs::path& path, const InputRequest& request) {
   if (is_folder(path)) return open_folder(path, request);
-  std::error_code ignored;
-  if (!fs::exists(path, ignored))
+  const fs::file_status found = status_of(path);
+  if (!fs::exists(found))
     fail(ErrorKind::missing, "{}: expected images, found no such file or folder", path.string());
-  if (!fs::is_regular_file(path, ignored))
+  if (!fs::is_regular_file(found))
     fail(ErrorKind::data, "{}: expected a file or a folder of images", path.string());
   return open_file(path, request);
 }
@@ -208,10 +213,10 @@ Inputs open_path(const fs::path& path, const InputRequest& request) {
 Inputs open_several(const InputRequest& request) {
   std::vector<ImageFile> files;
   for (const std::string& path : request.paths) {
-    std::error_code ignored;
-    if (!fs::exists(path, ignored))
+    const fs::file_status found = status_of(path);
+    if (!fs::exists(found))
       fail(ErrorKind::missing, "{}: expected an image, found no such file", path);
-    if (!fs::is_regular_file(path, ignored) || !is_image_file(path))
+    if (!fs::is_regular_file(found) || !is_image_file(path))
       fail(ErrorKind::usage,
            "{}: several inputs are images in JPEG or PNG files; give a folder or a data set alone",
            path);

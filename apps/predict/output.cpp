@@ -6,6 +6,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/named_file.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -31,7 +32,7 @@ std::string csv_cell(const std::string& text) {
 void check_output(const Settings& settings) {
   if (!settings.out) return;
   const std::filesystem::path path = std::filesystem::absolute(*settings.out);
-  if (std::filesystem::is_directory(path))
+  if (std::filesystem::is_directory(status_of(path)))
     fail(ErrorKind::cannot_write, "--out {}: expected the name of a file, found a folder",
          *settings.out);
   check_output_folder(path.parent_path());
@@ -41,7 +42,7 @@ void deliver(const Settings& settings, const std::string& rows, const std::strin
   const bool prints_rows = !settings.out && !settings.quiet;
   if (settings.out) {
     make_output_folder(std::filesystem::absolute(*settings.out).parent_path());
-    write_file(*settings.out, rows);
+    write_named_file(*settings.out, rows);
   }
   if (prints_rows) print(rows, stdout);
   print(summary, prints_rows && settings.format == Format::csv ? stderr : stdout);

@@ -55,10 +55,10 @@ json shapes_in(const ModelFiles& files, const std::string& prefix) {
 
 json read_about(const fs::path& folder) {
   const fs::path path = folder / program::about_file;
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) return json::object();
+  const auto text = read_file_if_there(path);
+  if (!text) return json::object();
   try {
-    json about = json::parse(read_file(path));
+    json about = json::parse(*text);
     if (about.is_object()) return about;
   } catch (const json::exception&) {  // reported below
   }

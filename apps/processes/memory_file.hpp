@@ -17,6 +17,7 @@ class MemoryFile {
 
   // For this process and others of the same user on this machine.
   const std::filesystem::path& path() const { return path_; }
+  int descriptor() const { return descriptor_; }
   std::string text() const;
 
  private:

@@ -39,7 +39,7 @@ ConfigAnswer ask_for_config(const std::vector<std::string>& words,
   const MemoryFile out, err;
   const EndedProcess ended =
       run_to_end(with_flags(words, {fmt::format("--{}", builtin::print_config)}),
-                 {out.path(), err.path()}, longest_answer, is_interrupted);
+                 {out.descriptor(), err.descriptor()}, longest_answer, is_interrupted);
   if (!ended.is_clean)
     fail(ErrorKind::io,
          "a process of {} --{} cannot be killed; it waits in the kernel, perhaps for a disk",

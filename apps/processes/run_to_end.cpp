@@ -1,6 +1,5 @@
 #include "processes/run_to_end.hpp"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -31,13 +30,6 @@ void check(bool is_fine, const char* what) {
   if (!is_fine) fail(ErrorKind::io, "{}: {}", what, std::strerror(errno));
 }
 
-int open_file(const std::filesystem::path& path) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-  if (file < 0)
-    fail(ErrorKind::cannot_write, "{} cannot be written: {}", path.string(), std::strerror(errno));
-  return file;
-}
-
 }  // namespace
 
 void take_over_signals() {
@@ -56,14 +48,11 @@ EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles
                         double timeout, const std::function<bool()>& is_interrupted) {
   EndedProcess ended;
   if (is_interrupted()) return {HowEnded::interrupted, 128 + SIGTERM, 0};
-  const int nothing = open_nothing(), out = open_file(files.out),
-            err = files.err.empty() ? out : open_file(files.err);
+  const int nothing = open_nothing();
   const double start = seconds_now();
   // If this process is killed, mpirun gets a signal and ends its ranks.
-  const pid_t child = start_process(words, {nothing, out, err}, SIGTERM);
+  const pid_t child = start_process(words, {nothing, files.out, files.err}, SIGTERM);
   close(nothing);
-  close(out);
-  if (err != out) close(err);
 
   std::optional<int> status;
   double asked_to_end = 0;

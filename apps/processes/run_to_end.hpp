@@ -25,12 +25,9 @@ void take_over_signals();
 // Whether one of these signals has come.
 bool was_interrupted();
 
-// Where a program's output goes: two files that are replaced, or one for both.
+// Where a program's output goes: descriptors of two files, or twice the same one.
 struct OutputFiles {
-  OutputFiles(std::filesystem::path both) : out(std::move(both)) {}  // NOLINT: a path is one
-  OutputFiles(std::filesystem::path output, std::filesystem::path errors)
-      : out(std::move(output)), err(std::move(errors)) {}
-  std::filesystem::path out, err;  // err empty: out
+  int out, err;
 };
 
 // Runs `words` (the first is looked up in PATH) in a new process group, with empty standard input.

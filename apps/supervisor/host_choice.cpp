@@ -6,6 +6,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/named_file.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -18,7 +19,7 @@ constexpr int most_ranks_of_core = 128;  // with tens of thousands, mpirun's sta
 
 std::vector<Host> read_hosts(const Settings& settings) {
   if (!settings.hostfile) return {};
-  return parse_hostfile(read_file(*settings.hostfile), *settings.hostfile);
+  return parse_hostfile(read_text_file(*settings.hostfile), *settings.hostfile);
 }
 
 std::vector<std::string> names_in(const std::vector<Host>& hosts) {

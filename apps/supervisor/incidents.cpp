@@ -1,15 +1,17 @@
 #include "supervisor/incidents.hpp"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <ctime>
+#include <system_error>
+#include <utility>
 
 #include "supervisor/output_stream.hpp"
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/core/terminal.hpp"
 
 namespace tasuki::supervisor {
@@ -17,15 +19,15 @@ namespace {
 
 // In one write, so that several jobs in one folder do not mix their lines. Removes from `text` what
 // was written, which may be a part of it where the disk is full.
-bool append(const std::filesystem::path& path, std::string& text) {
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) return false;
-  const ssize_t written = write(file, text.data(), text.size());
-  const int error = written < 0 ? errno : ENOSPC;
+void append(const std::filesystem::path& path, std::string& text) {
+  Descriptor file = open_own_file(path, OwnFile::append);
+  const ssize_t written = write(file.get(), text.data(), text.size());
+  std::error_code cause = last_system_error();
+  if (written >= 0) cause = std::make_error_code(std::errc::no_space_on_device);
   if (written > 0) text.erase(0, static_cast<std::size_t>(written));
-  const bool is_closed = close(file) == 0;
-  if (!text.empty()) errno = error;
-  return text.empty() && is_closed;
+  if (text.empty() && close(file.release()) == 0) return;
+  if (text.empty()) cause = last_system_error();
+  fail_because(cause, ErrorKind::cannot_write, "cannot write {}", path.string());
 }
 
 }  // namespace
@@ -53,10 +55,11 @@ void Incidents::write_to(const std::filesystem::path& folder) {
 
 void Incidents::flush() {
   if (folder_.empty() || kept_.empty()) return;
-  if (append(folder_ / incidents_file, kept_) || has_failed_) return;
-  has_failed_ = true;
-  say(fmt::format("warning: {} cannot be written: {}", (folder_ / incidents_file).string(),
-                  std::strerror(errno)));
+  try {
+    append(folder_ / incidents_file, kept_);
+  } catch (const Error& error) {
+    if (!std::exchange(has_failed_, true)) say(fmt::format("warning: {}", error.what()));
+  }
 }
 
 }  // namespace tasuki::supervisor

@@ -13,8 +13,8 @@ constexpr std::int64_t longest_wait = 60;  // seconds
 }  // namespace
 
 bool is_final(int exit_code) {
-  constexpr std::array<ErrorKind, 5> kinds = {ErrorKind::usage, ErrorKind::data, ErrorKind::missing,
-                                              ErrorKind::config, ErrorKind::stopped};
+  constexpr std::array kinds = {ErrorKind::usage,        ErrorKind::data,   ErrorKind::missing,
+                                ErrorKind::cannot_write, ErrorKind::config, ErrorKind::stopped};
   return exit_code == 0 ||
          std::ranges::find(kinds, static_cast<ErrorKind>(exit_code)) != kinds.end();
 }

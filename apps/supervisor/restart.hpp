@@ -8,7 +8,7 @@
 namespace tasuki::supervisor {
 
 // Whether another start would end alike: after success (0), a stop on request (79), and errors in
-// flags, data, files or settings (64, 65, 66, 78).
+// flags, data, files or settings (64, 65, 66, 78), or of output that cannot be written (73).
 bool is_final(int exit_code);
 
 // Whether mpirun or srun ends like this before it has started a rank, because of its flags or the

@@ -1,9 +1,9 @@
 #include "supervisor/run_folder.hpp"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/program/report/about.hpp"
 #include "tasuki/training/output_folder.hpp"
@@ -14,9 +14,13 @@ namespace {
 namespace fs = std::filesystem;
 
 bool has_mark(const fs::path& folder, const std::string& mark) {
-  std::ifstream file(folder / program::about_file);
-  if (!file) return false;
-  const auto about = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
+  std::optional<std::string> text;
+  try {
+    text = read_file_if_there(folder / program::about_file);
+  } catch (const Error&) {  // not the program's
+  }
+  if (!text) return false;
+  const auto about = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!about.is_object()) return false;
   const auto found = about.find("supervisor");
   return found != about.end() && *found == mark;

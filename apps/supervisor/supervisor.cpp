@@ -264,7 +264,9 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
                     way.empty() ? "nothing was saved" : way));
     return;
   }
-  if (!way.empty() && !is_final(exit_code)) {
+  const bool ends_alike =
+      is_final(exit_code) && exit_code != static_cast<int>(ErrorKind::cannot_write);
+  if (!way.empty() && !ends_alike) {
     say(way);
     has_spoken_ = true;
   }

@@ -10,6 +10,8 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/named_file.hpp"
+#include "tasuki/core/system_error.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -26,8 +28,7 @@ bool begins_gzip(const unsigned char* bytes) {
 }
 
 std::FILE* open_or_fail(const fs::path& path) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
+  const fs::file_status status = status_of(path);
   if (!fs::exists(status))
     fail(ErrorKind::missing, "{}: expected a data file, found no file", path.string());
   if (!fs::is_regular_file(status))
@@ -35,7 +36,7 @@ std::FILE* open_or_fail(const fs::path& path) {
          path.string());
   std::FILE* file = std::fopen(path.c_str(), "rbe");
   if (file == nullptr)
-    fail(ErrorKind::missing, "{}: cannot be opened: {}", path.string(), std::strerror(errno));
+    fail_because(last_system_error(), ErrorKind::missing, "cannot read {}", path.string());
   return file;
 }
 

@@ -7,6 +7,8 @@
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/dataset/files/input_file.hpp"
 
 namespace tasuki {
@@ -27,16 +29,22 @@ void append_file(std::string& text, const std::filesystem::path& path, std::size
   }
 }
 
+void add_files_below(const std::filesystem::path& folder,
+                     std::vector<std::filesystem::path>& files) {
+  for (const std::string& name : names_in(folder)) {
+    if (name.starts_with('.')) continue;
+    const std::filesystem::path path = folder / name;
+    std::error_code gone;
+    if (std::filesystem::is_directory(std::filesystem::symlink_status(path, gone)))
+      add_files_below(path, files);
+    else if (std::filesystem::is_regular_file(status_of(path)))
+      files.push_back(path);
+  }
+}
+
 std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder) {
   std::vector<std::filesystem::path> files;
-  for (auto entry = std::filesystem::recursive_directory_iterator(folder);
-       entry != std::filesystem::recursive_directory_iterator(); ++entry) {
-    if (entry->path().filename().string().starts_with('.')) {
-      if (entry->is_directory()) entry.disable_recursion_pending();
-    } else if (entry->is_regular_file()) {
-      files.push_back(entry->path());
-    }
-  }
+  add_files_below(folder, files);
   std::ranges::sort(files);
   return files;
 }
@@ -77,8 +85,7 @@ std::string read_text(const std::filesystem::path& place, std::int64_t most) {
   TASUKI_CHECK(most > 0, "a text of at most {} bytes", most);
   std::string text;
   const auto enough = static_cast<std::size_t>(most);
-  std::error_code unknown;
-  if (std::filesystem::is_directory(place, unknown)) {
+  if (std::filesystem::is_directory(status_of(place))) {
     for (const std::filesystem::path& path : files_below(place)) {
       if (text.size() == enough) break;
       append_file(text, path, enough);

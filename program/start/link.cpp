@@ -8,6 +8,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/own_file.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -31,7 +32,7 @@ std::optional<Links> read_links(const std::filesystem::path& file, const Topolog
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return {};
   try {
-    const json found = json::parse(read_file(file));
+    const json found = json::parse(read_own_file(file));
     if (found.at("hosts") != topology.host_of) return {};
     Links links;
     if (topology.inter_size > 1) links.between = link_from(found);

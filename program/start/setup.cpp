@@ -11,6 +11,7 @@
 #include "tasuki/core/build_id.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/program/start/device.hpp"
@@ -139,7 +140,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
 Options::FileReader read_on_root(Communicator& communicator) {
   return [&communicator](const std::filesystem::path& path) {
     return std::string(bytes_to_text(
-        run_on_root(communicator, 0, [&] { return text_to_bytes(read_file(path)); })));
+        run_on_root(communicator, 0, [&] { return text_to_bytes(read_text_file(path)); })));
   };
 }
 

@@ -1,4 +1,6 @@
 // When tasuki-run starts a job, and when it starts it again.
+#include <sys/stat.h>
+
 #include <optional>
 
 #include "tasuki/core/file_lock.hpp"
@@ -99,6 +101,38 @@ TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
               ::testing::EndsWith("giving up after 1 restart without progress (--max-restarts)\n"
                                   "tasuki-run: continue with --out " +
                                   out.string() + " --resume auto\n" + error));
+}
+
+// Another start would meet the same.
+TEST_F(FakeLauncher, OutputThatCannotBeWrittenIsNotTriedAgain) {
+  const std::string error = "error: output folder x is in use by another job (pid 1 on h)\n";
+  const Finished job =
+      run("take " + out.string() + "; save 1; printf '" + error + "' >&2; exit 73", words({}));
+  EXPECT_EQ(job.exit_code, 73) << job.all();
+  EXPECT_EQ(calls().size(), 1u);
+  EXPECT_EQ(count_of(job.err, "restart"), 0) << job.err;
+  EXPECT_THAT(job.err, ::testing::EndsWith("tasuki-run: continue with --out " + out.string() +
+                                           " --resume auto\n" + error));
+}
+
+// The output folder may come from somebody else.
+TEST_F(FakeLauncher, IncidentsAreNotWrittenThroughALink) {
+  write_file(folder / "theirs", "keep this");
+  fs::create_directories(out);
+  fs::create_symlink(folder / "theirs", out / "incidents.jsonl");
+  const Finished job = run("take " + out.string(), words({}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(job.err, "tasuki-run: warning: cannot write " + (out / "incidents.jsonl").string() +
+                         ": expected a regular file, found a link; remove it\n");
+  EXPECT_EQ(read("theirs"), "keep this");
+}
+
+TEST_F(FakeLauncher, APipeIsNoAboutJson) {
+  fs::create_directories(out);
+  ASSERT_EQ(mkfifo((out / "about.json").c_str(), 0600), 0);
+  const Finished job = run("take " + out.string() + "-2", words({}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_THAT(Events(out.string() + "-2").names(), ElementsAre("start", "end"));
 }
 
 // With --resume auto, in a folder in which something was saved before.

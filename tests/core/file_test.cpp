@@ -1,7 +1,9 @@
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/named_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -11,13 +13,30 @@
 #include <thread>
 #include <vector>
 
+#include "as_nobody.hpp"
+#include "system_errors.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "temporary_folder.hpp"
+
+namespace {
+std::vector<std::filesystem::path> synced;  // by fsync, in this order
+}
+
+// In the C library's place.
+extern "C" int fsync(int descriptor) {
+  std::error_code ignored;
+  synced.push_back(
+      std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), ignored));
+  return static_cast<int>(::syscall(SYS_fsync, descriptor));
+}
 
 namespace tasuki {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::system_error_of;
 
 // A separate folder for each test.
 class File : public ::testing::Test {
@@ -129,11 +148,84 @@ TEST_F(File, OutputFoldersAreMadeOrRefused) {
   EXPECT_EQ(kind_of([&] { check_output_folder(folder / "f" / "g"); }), ErrorKind::cannot_write);
 }
 
-TEST_F(File, ReadOnlyFoldersAreRefused) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
-  fs::permissions(folder, fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_EQ(kind_of([&] { make_output_folder(folder); }), ErrorKind::cannot_write);
-  fs::permissions(folder, fs::perms::owner_all);
+// With the names in their parents, so that they survive a loss of power.
+TEST_F(File, NewFoldersAreOnDisk) {
+  synced.clear();
+  make_output_folder(folder / "a" / "b" / "c");
+  EXPECT_EQ(synced, (std::vector{folder, folder / "a", folder / "a" / "b"}));
+  synced.clear();
+  make_output_folder(folder / "a" / "b" / "c");
+  EXPECT_TRUE(synced.empty());
+  make_own_folder(folder / "d");
+  EXPECT_EQ(synced, std::vector{folder});
+}
+
+// The error says so, of the path that was given.
+TEST_F(File, FoldersWithoutPermissionAreRefused) {
+  const auto expect_refused = [](ErrorKind kind, const fs::path& path, const auto& action) {
+    const SystemError error = system_error_of(action);
+    EXPECT_EQ(error.kind(), kind) << path;
+    EXPECT_TRUE(std::string(error.what()).ends_with(path.string() + ": Permission denied"))
+        << error.what();
+    EXPECT_EQ(error.cause(), std::errc::permission_denied);
+    EXPECT_FALSE(is_absence(error));
+  };
+  const testing::AsNobody nobody(folder);
+  fs::create_directories(folder / "a" / "b");
+  write_file(folder / "a" / "f", "x");
+  fs::permissions(folder / "a", fs::perms::none);
+  for (const fs::path& path : {folder / "a", folder / "a" / "b", folder / "a" / "c" / "d"}) {
+    expect_refused(ErrorKind::cannot_write, path, [&] { make_output_folder(path); });
+    expect_refused(ErrorKind::cannot_write, path, [&] { check_output_folder(path); });
+    expect_refused(ErrorKind::missing, path, [&] { names_in(path); });
+  }
+  expect_refused(ErrorKind::missing, folder / "a" / "f", [&] { read_file(folder / "a" / "f"); });
+  expect_refused(ErrorKind::cannot_write, folder / "a" / "g",
+                 [&] { write_file(folder / "a" / "g", "x"); });
+  // What may be written but not listed can be written.
+  fs::permissions(folder / "a", fs::perms::owner_write | fs::perms::owner_exec);
+  EXPECT_NO_THROW(write_file(folder / "a" / "g", "x"));
+  fs::permissions(folder / "a", fs::perms::owner_all);
+}
+
+TEST_F(File, NamedByUsersMayBePipesUpToALimit) {
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::thread writer([&] { write_named_file(folder / "pipe", "through a pipe"); });
+  EXPECT_EQ(read_file(folder / "pipe"), "through a pipe");
+  writer.join();
+  EXPECT_EQ(kind_of([] { read_up_to("/dev/zero", 1000); }), ErrorKind::data);
+  EXPECT_EQ(kind_of([] { read_text_file("/dev/zero"); }), ErrorKind::data);
+  EXPECT_EQ(kind_of([&] { read_file(folder); }), ErrorKind::missing);
+  write_file(folder / "f", std::string(1000, 'x'));
+  EXPECT_EQ(read_up_to(folder / "f", 1000).size(), 1000U);
+  EXPECT_EQ(kind_of([&] { read_up_to(folder / "f", 999); }), ErrorKind::data);
+}
+
+// What is there stays what it is: a link, a device.
+TEST_F(File, NamedByUsersAreWrittenThroughLinks) {
+  write_file(folder / "f", "old");
+  fs::create_symlink("f", folder / "link");
+  fs::create_symlink("g", folder / "to nothing");
+  write_named_file(folder / "link", "new");
+  write_named_file(folder / "to nothing", "made");
+  write_named_file(folder / "h", "plain");
+  EXPECT_EQ(read_file(folder / "f"), "new");
+  EXPECT_EQ(read_file(folder / "g"), "made");
+  EXPECT_EQ(read_file(folder / "h"), "plain");
+  EXPECT_TRUE(fs::is_symlink(folder / "link"));
+  fs::create_symlink("/dev/null", folder / "null");
+  write_named_file(folder / "null", "x");
+  EXPECT_TRUE(fs::is_character_file(folder / "null"));
+  EXPECT_EQ(kind_of([&] { write_named_file("/dev/full", "x"); }), ErrorKind::cannot_write);
+  EXPECT_EQ(kind_of([&] { write_named_file(folder, "x"); }), ErrorKind::cannot_write);
+}
+
+// Not an error's text: a path may contain anything.
+TEST_F(File, FullDisksAreToldByTheCause) {
+  const SystemError error = system_error_of([] { write_named_file("/dev/full", "x"); });
+  EXPECT_EQ(error.cause(), std::errc::no_space_on_device);
+  EXPECT_EQ(error.what(),
+            std::string("cannot write 1 bytes to /dev/full: No space left on device"));
 }
 
 }  // namespace

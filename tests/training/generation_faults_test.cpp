@@ -336,8 +336,8 @@ TEST(AFullDisk, LeavesOlderGenerations) {
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
     ASSERT_TRUE(error) << limit;
     EXPECT_EQ(error->kind(), ErrorKind::cannot_write);
-    EXPECT_THAT(error->what(), HasSubstr((out / "checkpoints/iter_20.tmp/state.npz").string() +
-                                         ": File too large"));
+    EXPECT_THAT(error->what(),
+                HasSubstr((out / "checkpoints/iter_20/state.npz").string() + ": File too large"));
     expect_only_the_older_one(out.path());
   }
   write_alone(out.path(), 20, 2);
@@ -373,6 +373,7 @@ TEST(AFailure, OfOneWriterIsOneOfAll) {
     GenerationWriter writer({.out = out.path(), .iteration = 20, .epoch = 1, .parts = 1}, writers);
     GenerationShare share;
     if (writers.index() == 0) share.state = state_from(2);
+    if (writers.index() == 2) share.part = ".2";
     if (writers.index() == 2) share.state = {{"twice", ramp({2}, 0)}, {"twice", ramp({2}, 0)}};
     EXPECT_EQ(caught([&] { writer.write(share); })->scope(), ErrorScope::every_rank);
     writer.write(share);
@@ -382,7 +383,7 @@ TEST(AFailure, OfOneWriterIsOneOfAll) {
 }
 
 TEST(AFolder, ThatIsRemovedMeanwhileIsAnError) {
-  for (const char* const gone : {"", "checkpoints", "checkpoints/iter_20.tmp"})
+  for (const char* const gone : {"", "checkpoints", "the unfinished one"})
     for (int moment = 0; moment < 4; ++moment) {
       const TemporaryFolder folder;
       const fs::path out = folder / "out";
@@ -390,7 +391,11 @@ TEST(AFolder, ThatIsRemovedMeanwhileIsAnError) {
       const auto error = caught([&] {
         GenerationWriter writer({.out = out, .iteration = 20, .epoch = 1, .parts = 1});
         const auto remove_at = [&](int now) {
-          if (moment == now) fs::remove_all(*gone == '\0' ? out : out / gone);
+          if (moment != now) return;
+          if (std::string_view(gone) != "the unfinished one")
+            fs::remove_all(out / gone);
+          else if (now > 0)
+            fs::remove_all(out / checkpoints_name / names_in(out / checkpoints_name).front());
         };
         remove_at(0);
         writer.make_folder();

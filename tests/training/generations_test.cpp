@@ -3,12 +3,17 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
+#include <functional>
 #include <thread>
 
+#include "errors.hpp"
+#include "leftover.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/training/checkpoints/course.hpp"
+#include "tasuki/training/checkpoints/manifest.hpp"
 #include "tasuki/training/checkpoints/retention.hpp"
 #include "tasuki/training/output_folder.hpp"
 #include "temporary_folder.hpp"
@@ -34,10 +39,15 @@ TEST(GenerationNames, AreRead) {
 
 class Generations : public ::testing::Test {
  protected:
-  // Empty ones: what is in them does not matter here.
+  // Folders with a manifest: what is in it does not matter here.
   void make(const std::vector<std::string>& names) const {
-    for (const std::string& name : names) fs::create_directories(out / checkpoints_name / name);
+    for (const std::string& name : names) {
+      fs::create_directories(out / checkpoints_name / name);
+      std::ofstream(out / checkpoints_name / name / manifest_name) << "x";
+    }
   }
+  // In checkpoints/.
+  std::vector<std::string> entries() const { return names_in(out / checkpoints_name); }
   void make_snapshots(const std::vector<std::string>& names) const {
     for (const std::string& name : names) std::ofstream(out / name) << "x";
   }
@@ -195,23 +205,83 @@ TEST_F(Generations, TheNewestAndTheBestRemain) {
   make({"iter_5"});
   remove_old_generations(out, generation_folder(out, {5, 1}), 0);
   EXPECT_THAT(generations(), ElementsAre("iter_90", "iter_5", "iter_2"));
-  fs::remove(generation_folder(out, {2, 1}));
+  fs::remove_all(generation_folder(out, {2, 1}));
   EXPECT_EQ(best_generation(out), std::nullopt);
   EXPECT_THAT(unfinished_generations_in(out), IsEmpty());
 }
 
-// Also over what an earlier removal has left.
-TEST_F(Generations, AreNeverThereInPart) {
-  make({"iter_1", "iter_1.tmp", "iter_2"});
-  make_snapshots({"checkpoints/iter_1/state.npz", "checkpoints/iter_1.tmp/state.npz"});
+TEST_F(Generations, AreRemoved) {
+  make({"iter_1", "iter_2"});
+  make_snapshots({"checkpoints/iter_1/state.npz", "checkpoints/iter_1/optimizer.12.npz",
+                  "checkpoints/iter_1/.DS_Store"});
   remove_generation(generation_folder(out, {1, 1}));
-  EXPECT_THAT(generations(), ElementsAre("iter_2"));
-  EXPECT_FALSE(fs::exists(out / "checkpoints/iter_1.tmp"));
+  EXPECT_THAT(entries(), ElementsAre("iter_2"));
+}
+
+// Names alone make no checkpoint.
+TEST_F(Generations, OfUsersStay) {
+  make({"iter_1", "iter_2", "iter_3", "iter_4"});
+  fs::remove(out / "checkpoints/iter_1" / manifest_name);
+  make_snapshots({"checkpoints/iter_1/state.npz", "checkpoints/iter_2/thesis.tex"});
+  fs::remove_all(out / "checkpoints/iter_3");
+  fs::create_directory_symlink(out / "checkpoints/iter_2", out / "checkpoints/iter_3");
+  for (const int iteration : {1, 2, 3}) remove_generation(generation_folder(out, {iteration, 1}));
+  remove_old_generations(out, generation_folder(out, {4, 1}), 1);
+  EXPECT_THAT(generations(), ElementsAre("iter_4", "iter_3", "iter_2", "iter_1"));
+  remove_results(out);
+  EXPECT_THAT(generations(), ElementsAre("iter_3", "iter_2", "iter_1"));
+  EXPECT_EQ(read_file(out / "checkpoints/iter_2/thesis.tex"), "x");
+}
+
+// A folder from somebody else may name anything.
+TEST_F(Generations, OutsideOfTheFolderAreNotNamed) {
+  make({"iter_1"});
+  for (const char* const name :
+       {"..", ".", "../out/checkpoints/iter_1", "/etc/passwd", "checkpoints/../../x",
+        "checkpoints//iter_1", "checkpoints/x", "other/iter_1", "snapshot_iter_1/", "/"}) {
+    write_file(out / latest_name, std::string(name) + "\n");
+    write_file(out / best_generation_name, std::string(name) + "\n");
+    for (const auto& look : {std::function<void()>([&] { read_latest(out); }),
+                             std::function<void()>([&] { best_generation(out); }),
+                             std::function<void()>([&] { saved_states_in(out); })})
+      testing::expect_error(ErrorKind::data, {out.string() + "/", fmt::format("'{}'", name)}, look);
+  }
+  // Nor shown as they are.
+  write_file(out / latest_name, "/\x1b[31m" + std::string(1000, 'x'));
+  const std::string error = testing::error_of([&] { read_latest(out); });
+  EXPECT_THAT(error, ::testing::HasSubstr("'/?[31mxxx"));
+  EXPECT_LT(error.size(), 400U);
+  write_file(out / latest_name, "checkpoints/iter_1\n");
+  write_file(out / best_generation_name, "checkpoints/iter_1\n");
+  EXPECT_EQ(read_latest(out), "checkpoints/iter_1");
+  EXPECT_EQ(best_generation(out), generation_folder(out, {1, 1}));
+}
+
+TEST_F(Generations, AreNotNamedByLinksAndPipes) {
+  const TemporaryFolder other;
+  write_file(other / "theirs", "secret\n");
+  for (const char* const name : {latest_name, abandoned_name, best_generation_name}) {
+    fs::create_symlink(other / "theirs", out / name);
+    for (const bool is_pipe : {false, true}) {
+      if (is_pipe) {
+        fs::remove(out / name);
+        ASSERT_EQ(::mkfifo((out / name).c_str(), 0600), 0);
+      }
+      const std::string error = testing::error_of([&] {
+        saved_states_in(out);
+        best_generation(out);
+      });
+      EXPECT_THAT(error, ::testing::HasSubstr((out / name).string() +
+                                              ": expected a regular file, found a "));
+    }
+    fs::remove(out / name);
+  }
 }
 
 TEST_F(Generations, AreResults) {
   EXPECT_FALSE(has_results(out));
-  make({"iter_3.tmp", "notes"});
+  const std::string unfinished = testing::leftover("iter_3");
+  make({unfinished, "notes"});
   EXPECT_FALSE(has_results(out));
   make({"iter_3", "iter_4-2"});
   EXPECT_TRUE(has_results(out));
@@ -231,14 +301,23 @@ TEST_F(Generations, AreResults) {
 }
 
 TEST_F(Generations, ThatWereNotFinishedGoWhenTheFolderIsTaken) {
-  make({"iter_3.tmp", "iter_4-2.tmp", "iter_2", "notes.tmp"});
-  make_snapshots({"checkpoints/writer-0.123.tmp", "checkpoints/iter_3.tmp/state.npz"});
+  // Of a run that was killed: while it removed one, wrote one, and before it could write the
+  // marker.
+  const std::string removed = testing::leftover("iter_3"), written = testing::leftover("iter_4-2"),
+                    empty = testing::leftover("iter_5"), token = testing::leftover("writer");
+  // Of users; of a run that is at work; of an older version, which may be at work elsewhere.
+  const std::string own = testing::leftover("iter_6"), others = testing::leftover("thesis"),
+                    present = temporary_name("iter_7").string();
+  make({"iter_2", removed, written, empty, own, others, present, "iter_8.tmp"});
+  make_snapshots({"checkpoints/" + written + "/.tasuki", "checkpoints/" + written + "/state.npz",
+                  "checkpoints/" + own + "/thesis.tex", "checkpoints/" + token,
+                  "checkpoints/thesis.2024.tmp"});
+  for (const std::string& each : {written, empty})
+    fs::remove(out / checkpoints_name / each / manifest_name);
   OutputFolder output(out);
   output.take(OldResults::join);
-  std::vector<std::string> left;
-  for (const auto& entry : fs::directory_iterator(out / checkpoints_name))
-    left.push_back(entry.path().filename().string());
-  EXPECT_THAT(left, ::testing::UnorderedElementsAre("iter_2", "notes.tmp"));
+  EXPECT_THAT(entries(), ::testing::UnorderedElementsAre("iter_2", own, others, present,
+                                                         "iter_8.tmp", "thesis.2024.tmp"));
 }
 
 }  // namespace

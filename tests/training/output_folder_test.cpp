@@ -11,7 +11,9 @@
 #include <cerrno>
 #include <fstream>
 
+#include "as_nobody.hpp"
 #include "errors.hpp"
+#include "leftover.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
@@ -125,18 +127,20 @@ TEST_F(Output, AKilledJobHoldsNothing) {
 
 TEST_F(Output, WhatKilledJobsWereWritingGoes) {
   fs::create_directories(out);
-  const std::vector<std::string> leftovers = {"snapshot_iter_5.123.tmp",
-                                              "snapshot_iter_5.123.tmp.aB3xyz", "log.9.tmp"};
-  const std::vector<std::string> others = {"notes.tmp", "a.123.tmp.txt", "snapshot.5"};
+  const std::vector<std::string> leftovers = {testing::leftover("snapshot_iter_5"),
+                                              testing::leftover("log")};
+  const std::vector<std::string> others = {"notes.tmp",  "thesis.2024.tmp",
+                                           "log.9.tmp",  "a.123.tmp.txt",
+                                           "snapshot.5", temporary_name("log").string()};
   for (const auto& names : {leftovers, others})
     for (const std::string& name : names) std::ofstream(out / name) << "x";
   {
     OutputFolder first(out);
     first.take(OldResults::join);
-    std::ofstream(out / "log.9.tmp") << "being written";
+    std::ofstream(out / leftovers[1]) << "perhaps being written";
     OutputFolder second(out);
     EXPECT_ANY_THROW(second.take(OldResults::join));
-    EXPECT_TRUE(fs::exists(out / "log.9.tmp")) << "another job's";
+    EXPECT_TRUE(fs::exists(out / leftovers[1])) << "another job's";
   }
   taken(out);
   for (const std::string& name : leftovers) EXPECT_FALSE(fs::exists(out / name)) << name;
@@ -146,21 +150,25 @@ TEST_F(Output, WhatKilledJobsWereWritingGoes) {
 TEST_F(Output, WhatKilledJobsWereWritingGoesWhereResultsAre) {
   fs::create_directories(out);
   write_file(out / "log", "of a run that was killed");
-  std::ofstream(out / "snapshot_iter_5.123.tmp") << "half of it";
+  const std::string killed = testing::leftover("snapshot_iter_5");
+  std::ofstream(out / killed) << "half of it";
+  std::ofstream(out / "thesis.2024.tmp") << "a user's";
   EXPECT_EQ(taken(out), folder / "out-2");
-  EXPECT_FALSE(fs::exists(out / "snapshot_iter_5.123.tmp"));
+  EXPECT_FALSE(fs::exists(out / killed));
+  EXPECT_TRUE(fs::exists(out / "thesis.2024.tmp"));
   EXPECT_EQ(read_file(out / "log"), "of a run that was killed");
   // A folder in use is left alone.
   OutputFolder first(out);
   first.take(OldResults::join);
-  std::ofstream(out / "log.9.tmp") << "being written";
+  std::ofstream(out / killed) << "perhaps being written";
   EXPECT_EQ(taken(out), folder / "out-2");
-  EXPECT_TRUE(fs::exists(out / "log.9.tmp"));
+  EXPECT_TRUE(fs::exists(out / killed));
 }
 
 TEST_F(Output, AFolderThatCannotBeLockedIsSaid) {
   fs::create_directories(out);
-  std::ofstream(out / "log.9.tmp") << "perhaps being written";
+  const std::string killed = testing::leftover("log");
+  std::ofstream(out / killed) << "perhaps being written";
   has_locks = false;
   ::testing::internal::CaptureStderr();
   OutputFolder first(out), second(out);
@@ -170,7 +178,7 @@ TEST_F(Output, AFolderThatCannotBeLockedIsSaid) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("warning: " + out.string() + " cannot be locked (No locks available)"));
   EXPECT_EQ(second.path(), out);
-  EXPECT_TRUE(fs::exists(out / "log.9.tmp"));
+  EXPECT_TRUE(fs::exists(out / killed));
 }
 
 TEST_F(Output, AFolderThatIsGoneIsMadeAgain) {
@@ -188,6 +196,65 @@ TEST_F(Output, AFolderThatIsGoneIsMadeAgain) {
   second.take(OldResults::join);
   output.restore();
   EXPECT_EQ(output.path(), folder / "out-2");
+}
+
+// With the lock gone, another job could take the folder.
+TEST_F(Output, ALockThatIsGoneIsTakenAgain) {
+  OutputFolder output(out);
+  output.take(OldResults::join);
+  output.write("about.json", "of this run");
+  fs::remove(out / ".lock");
+  EXPECT_FALSE(OutputFolder::is_in_use(out));
+  ::testing::internal::CaptureStderr();
+  output.restore();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the lock of output folder " + out.string() + " was removed"));
+  EXPECT_EQ(output.path(), out);
+  OutputFolder second(out);
+  EXPECT_ANY_THROW(second.take(OldResults::join)) << "not locked again";
+  // Another job was quicker.
+  fs::remove(out / ".lock");
+  second.take(OldResults::join);
+  output.restore();
+  EXPECT_EQ(output.path(), folder / "out-2");
+  EXPECT_EQ(read_file(folder / "out-2/about.json"), "of this run");
+}
+
+// An output folder may come from somebody else.
+TEST_F(Output, NothingIsWrittenThroughLinks) {
+  fs::create_directories(out);
+  fs::create_directory(folder / "other");
+  write_file(folder / "theirs", "keep this");
+  const auto expect_refused = [&](const std::string& words) {
+    const auto error = testing::caught([&] { taken(out, OldResults::join); });
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::cannot_write);
+    EXPECT_THAT(error->what(), HasSubstr(words));
+  };
+  fs::create_symlink(folder / "theirs", out / ".lock");
+  expect_refused((out / ".lock").string() + ": expected a regular file, found a link");
+  EXPECT_EQ(read_file(folder / "theirs"), "keep this");
+  fs::remove(out / ".lock");
+  fs::create_directory_symlink(folder / "other", out / "checkpoints");
+  expect_refused((out / "checkpoints").string() + " is a link");
+  // The folder itself may be one: a user has named it.
+  fs::remove(out / "checkpoints");
+  fs::create_directory_symlink(out, folder / "linked");
+  EXPECT_EQ(taken(folder / "linked", OldResults::join), folder / "linked");
+}
+
+TEST_F(Output, AFolderThatCannotBeListedIsNamed) {
+  const testing::AsNobody nobody(folder.path());
+  fs::create_directories(out);
+  fs::permissions(out, fs::perms::owner_write | fs::perms::owner_exec);
+  for (const OldResults old : {OldResults::leave, OldResults::join}) {
+    const auto error = testing::caught([&] { taken(out, old); });
+    fs::permissions(out, fs::perms::owner_write | fs::perms::owner_exec);
+    ASSERT_TRUE(error);
+    EXPECT_EQ(error->kind(), ErrorKind::cannot_write);
+    EXPECT_EQ(error->what(), "cannot read " + out.string() + ": Permission denied");
+  }
+  fs::permissions(out, fs::perms::owner_all);
 }
 
 TEST_F(Output, AFolderThatIsMadeAgainHasWhatWasWrittenOnce) {

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/generation_save.hpp"
 #include "temporary_folder.hpp"
 #include "written_generations.hpp"
@@ -59,12 +62,50 @@ TEST_F(Room, IsWhereAllButTheNewestAndTheBestWere) {
 
 TEST_F(Room, IsNotMadeOfTheNewestIntactOne) {
   flip_last_byte(at(50) / "state.npz");
-  fs::remove(at(40) / manifest_name);
-  EXPECT_THAT(make(55), ElementsAre("iter_50", "iter_40", "iter_20", "iter_10"));
-  EXPECT_THAT(left(), ElementsAre("iter_30"));
+  fs::remove(at(40) / manifest_name);  // what has none may be anybody's
+  EXPECT_THAT(make(55), ElementsAre("iter_50", "iter_20", "iter_10"));
+  EXPECT_THAT(left(), ElementsAre("iter_40", "iter_30"));
   flip_last_byte(at(30) / "state.npz");
   EXPECT_THAT(make(55), IsEmpty()) << "none is intact";
-  EXPECT_THAT(left(), ElementsAre("iter_30"));
+  EXPECT_THAT(left(), ElementsAre("iter_40", "iter_30"));
+}
+
+// By what the system answered, wherever the folder is.
+TEST(AFullDisk, IsNotAWordInAPath) {
+  const auto error_of_system = [](int number) {
+    return SystemError(ErrorKind::cannot_write, {number, std::generic_category()},
+                       "cannot write w/No space left on device/x");
+  };
+  for (const int number : {ENOSPC, EDQUOT}) EXPECT_TRUE(is_of_full_disk(error_of_system(number)));
+  EXPECT_FALSE(is_of_full_disk(error_of_system(EACCES)));
+  EXPECT_FALSE(is_of_full_disk(error_of_system(0)));
+}
+
+TEST_F(Room, IsNotMadeWhereTheFolderIsCalledAFullDisk) {
+  const fs::path disk = out / "No space left on device";
+  fs::create_directory(disk);
+  const auto save_of = [&](std::int64_t iteration) {
+    GenerationSave save;
+    save.outline = {.out = disk, .iteration = iteration, .epoch = 1, .parts = 1};
+    save.share.state = {{"x", ramp(Shape{4}, 0)}};
+    save.n_retains = 9;
+    return save;
+  };
+  for (const int iteration : {10, 20, 30}) save_of(iteration).run();
+  // A limit of the process, which no room on the disk would help.
+  std::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  rlimit small = before;
+  small.rlim_cur = 100;
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  GenerationSave save = save_of(40);
+  const std::string error = error_of([&] { save.run(); });
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_THAT(error, ::testing::HasSubstr(
+                         "No space left on device/checkpoints/iter_40/state.npz: File too large"));
+  EXPECT_THAT(save.removed, IsEmpty());
+  EXPECT_THAT(names_of_generations(disk), ElementsAre("iter_30", "iter_20", "iter_10"));
 }
 
 TEST_F(Room, IsNotMadeOfWhatTheRunHasLeft) {

@@ -134,7 +134,7 @@ TEST(SnapshotNames, NewestIsThatWithTheHighestIteration) {
   const TemporaryFolder folder;
   EXPECT_EQ(newest_snapshot(folder.path()), std::nullopt);
   EXPECT_EQ(newest_snapshot(folder / "nowhere"), std::nullopt);
-  for (const char* name : {"snapshot_iter_9", "snapshot_iter_100", "snapshot_iter_20.77.tmp",
+  for (const char* name : {"snapshot_iter_9", "snapshot_iter_100", "snapshot_iter_200.tmp",
                            "snapshot_iter_", "snapshot_iter_1000x", "model_iter_5000"})
     write_file(folder / name, "x");
   EXPECT_EQ(newest_snapshot(folder.path()), folder / "snapshot_iter_100");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
@@ -10,7 +11,9 @@
 #include <thread>
 
 #include "no_more_files.hpp"
+#include "system_errors.hpp"
 #include "tasuki/communicator/registry.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/start/setup.hpp"
 #include "tasuki/training/snapshots/serializer.hpp"
@@ -71,6 +74,16 @@ TEST(Ranks, ShareAFailureOfAnyKind) {
          [] { fail(ErrorKind::cannot_write, "the disk is full"); });
   expect(ErrorKind::cannot_write, "filesystem error",
          [&] { std::filesystem::create_directory(out.path() / "none" / "there"); });
+  // What the system answered arrives on all.
+  const SystemError full = system_error_of([&] {
+    writers.on_all([&]() -> std::string {
+      if (comm->rank() == last)
+        fail_because({ENOSPC, std::generic_category()}, ErrorKind::io, "cannot read {}", "x");
+      return "";
+    });
+  });
+  EXPECT_EQ(full.cause(), std::errc::no_space_on_device);
+  EXPECT_EQ(full.kind(), ErrorKind::cannot_write);
   expect(ErrorKind::unavailable, "out of memory", [] { throw std::bad_alloc(); });
   expect(ErrorKind::internal, "", [] { TASUKI_CHECK(false, "this is a bug"); });
   // All are in step afterwards.

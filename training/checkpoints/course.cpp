@@ -11,6 +11,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 
 namespace tasuki {
@@ -149,8 +150,25 @@ void abandon(const fs::path& out, const std::set<std::string>& names) {
 }
 
 std::optional<fs::path> read_latest(const fs::path& out) {
-  if (auto latest = first_line_in(out / latest_name)) return latest;
-  return first_line_in(out / former_latest_name);
+  if (auto latest = saved_state_in(out / latest_name)) return latest;
+  return saved_state_in(out / former_latest_name);
+}
+
+std::optional<fs::path> saved_state_in(const fs::path& file) {
+  constexpr std::size_t most_shown = 100;
+  const auto line = first_line_in(file);
+  if (!line) return std::nullopt;
+  fs::path named = *line;
+  const std::string name = named.filename().string();
+  const bool is_generation =
+      *line == fmt::format("{}/{}", checkpoints_name, name) && GenerationName::parse(name);
+  const bool is_file = *line == name && name != "." && name != "..";
+  if (!is_generation && !is_file)
+    fail(ErrorKind::data,
+         "{}: expected the name of a checkpoint or a snapshot in this folder, found '{}'; write "
+         "one there, or remove the file",
+         file.string(), printable(*line, most_shown));
+  return named;
 }
 
 }  // namespace tasuki

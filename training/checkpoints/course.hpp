@@ -6,7 +6,9 @@
 //   result/abandoned    a line for each generation or snapshot that the run left behind; nothing
 //                       continues from them unasked
 //
-// Errors of kind io: what is there cannot be read. Nothing is taken for missing then.
+// Errors of kind io, or missing because it may not be read: what is there cannot be read. Nothing
+// is taken for missing then. Of kind data: `latest` or `best` (retention.hpp) names what is not in
+// its folder.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +53,9 @@ void write_latest(const std::filesystem::path& out, const std::filesystem::path&
 void announce_generation(const std::filesystem::path& out, const std::filesystem::path& saved);
 // What it names (in older folders: last_snapshot), relative to `out`; nothing if there is none.
 std::optional<std::filesystem::path> read_latest(const std::filesystem::path& out);
+// What the one line of a file like `latest` names, relative to its folder; nothing if there is no
+// such file.
+std::optional<std::filesystem::path> saved_state_in(const std::filesystem::path& file);
 // What is abandoned: names like those in `latest`.
 std::set<std::string> abandoned_in(const std::filesystem::path& out);
 // Abandons those of `names` that are there, too: on another disk than the one where the run

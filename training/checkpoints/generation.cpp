@@ -12,7 +12,9 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/core/printable.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 
 namespace tasuki {
@@ -41,8 +43,8 @@ void check_folder(const fs::path& folder, const Manifest& manifest) {
     const fs::path path = folder / file.name;
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(path, error);
-    if (error && kind_of_absence(error) != ErrorKind::missing)
-      fail(ErrorKind::io, "cannot read {}: {}", path.string(), error.message());
+    if (error && !is_absence(error))
+      fail_because(error, kind_of_absence(error), "cannot read {}", path.string());
     if (error) fail(ErrorKind::data, "{} is missing: {}", path.string(), error.message());
     if (bytes != file.bytes)
       fail(ErrorKind::data, "{} is damaged: it has {} bytes in place of {}", path.string(), bytes,
@@ -58,12 +60,8 @@ void check_folder(const fs::path& folder, const Manifest& manifest) {
 }  // namespace
 
 Generation::Generation(fs::path folder, const std::string& part) : folder_(std::move(folder)) {
-  std::error_code error;
-  if (!fs::is_directory(folder_, error)) {
-    const ErrorKind kind = error ? kind_of_absence(error) : ErrorKind::missing;
-    fail(kind, "cannot read {}: {}", folder_.string(),
-         kind == ErrorKind::missing ? "no such folder" : error.message());
-  }
+  if (!fs::is_directory(status_of(folder_)))
+    fail(ErrorKind::missing, "cannot read {}: no such folder", folder_.string());
   manifest_ = Manifest::read(folder_);
   check_folder(folder_, manifest_);
   for (const Manifest::File& file : manifest_.files)
@@ -170,7 +168,7 @@ std::optional<fs::path> find_generation(const fs::path& out, const std::string& 
 }
 
 bool is_damage(const Error& error) {
-  return error.kind() == ErrorKind::data || error.kind() == ErrorKind::missing;
+  return error.kind() == ErrorKind::data || is_absence(error);
 }
 
 std::unique_ptr<ArraySource> open_saved_state(const fs::path& path, const std::string& part) {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <new>
+#include <exception>
 #include <set>
 #include <sstream>
 #include <system_error>
@@ -12,6 +12,8 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/long_call.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 
@@ -20,19 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void make_new_folder(const fs::path& folder) {
-  std::error_code error;
-  if (!fs::create_directory(folder, error))
-    fail(ErrorKind::cannot_write, "cannot make {}: {}", folder.string(),
-         error ? error.message() : "it is there already");
-}
-
 void rename_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
-  if (error)
-    fail(ErrorKind::cannot_write, "cannot rename {} to {}: {}", from.string(), to.string(),
-         error.message());
+  if (error) fail_because(error, ErrorKind::cannot_write, "cannot write {}", to.string());
 }
 
 }  // namespace
@@ -64,8 +57,7 @@ void GenerationWriter::make_folder() {
   // disks of their own. It also knows what the run has abandoned.
   const auto begin = [&]() -> std::string {
     if (writers_.index() != 0) return "";
-    std::error_code ignored;
-    if (!fs::is_directory(checkpoints, ignored)) make_new_folder(checkpoints);
+    make_own_folder(checkpoints);
     return fmt::format("{}\n{}", outline_.id.empty() ? random_id() : outline_.id,
                        fmt::join(abandoned_in(outline_.out), "\n"));
   };
@@ -74,7 +66,8 @@ void GenerationWriter::make_folder() {
   std::set<std::string> abandoned;
   for (std::string line; std::getline(first, line);) abandoned.insert(line);
   const std::vector<std::string> numbers = writers_.on_all([&] {
-    make_output_folder(checkpoints);
+    make_output_folder(outline_.out);
+    make_own_folder(checkpoints);
     return std::to_string(next_number(outline_.out, outline_.iteration));
   });
   GenerationName name{outline_.iteration, 1};
@@ -84,17 +77,16 @@ void GenerationWriter::make_folder() {
       outline_.first_on_disk.empty() ? writers_.first_on_disk(checkpoints) : outline_.first_on_disk;
   works_for_disk_ = own_first() == writers_.index();
   folder_ = generation_folder(outline_.out, name);
-  unfinished_ = unfinished_name(folder_);
-  writers_.on_all([&] {
-    if (works_for_disk_) {
-      if (writers_.index() != 0) abandon(outline_.out, abandoned);
-      announce_generation(outline_.out, folder_);
-      remove_unfinished_generations(outline_.out);
-      make_new_folder(unfinished_);
-      is_made_ = true;
-    }
-    return "";
+  const std::vector<std::string> made = writers_.on_all([&]() -> std::string {
+    if (!works_for_disk_) return "";
+    if (writers_.index() != 0) abandon(outline_.out, abandoned);
+    announce_generation(outline_.out, folder_);
+    remove_unfinished_generations(outline_.out);
+    unfinished_ = make_unfinished(folder_);
+    is_made_ = true;
+    return unfinished_.filename().string();
   });
+  unfinished_ = checkpoints / made[static_cast<std::size_t>(own_first())];
 }
 
 Manifest::File GenerationWriter::write_entries(const std::string& name, const std::string& part,
@@ -150,7 +142,10 @@ void GenerationWriter::write_files(const GenerationShare& share) {
 void GenerationWriter::write_manifest() {
   const Manifest manifest{id_, outline_.iteration, outline_.epoch, outline_.parts, files_};
   writers_.on_all([&] {
-    if (works_for_disk_) write_file(unfinished_ / manifest_name, manifest.text());
+    if (works_for_disk_) {
+      write_file(unfinished_ / manifest_name, manifest.text());
+      unmark(unfinished_);
+    }
     return "";
   });
 }
@@ -178,7 +173,7 @@ void GenerationWriter::discard() noexcept {
   if (!std::exchange(is_made_, false) || is_complete_) return;
   try {
     remove_generation(unfinished_);
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {  // too little memory
     // The next run in this folder removes it.
   }
 }

@@ -1,10 +1,11 @@
 // GenerationWriter: writes a generation (generation.hpp), together with other ranks if each has a
 // part of the state.
 //
-// The files are written into checkpoints/iter_<N>.tmp and synced to disk; then the manifest; then,
-// when all writers have succeeded, the folder gets its name; at last `latest` names it. So after a
-// crash at any moment there is a complete generation or none, and older ones are untouched. If the
-// name is taken, because the run went back to an earlier iteration, it becomes iter_<N>-2, -3, ...
+// The files are written into a folder with a temporary name (generations.hpp) and synced to disk;
+// then the manifest; then, when all writers have succeeded, the folder gets its name; at last
+// `latest` names it. So after a crash at any moment there is a complete generation or none, and
+// older ones are untouched. If the name is taken, because the run went back to an earlier
+// iteration, it becomes iter_<N>-2, -3, ...
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,11 @@
 #include <charconv>
 #include <system_error>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/temporary_name.hpp"
+#include "tasuki/training/checkpoints/manifest.hpp"
 
 namespace tasuki {
 namespace {
@@ -14,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "iter_", snapshot_prefix = "snapshot_iter_";
-constexpr std::string_view unfinished_suffix = ".tmp";
+constexpr const char* marker_name = ".tasuki";
 
 // The number in `text` in its shortest form.
 std::optional<std::int64_t> number_in(std::string_view text) {
@@ -27,6 +31,34 @@ std::optional<std::int64_t> number_in(std::string_view text) {
 std::optional<std::int64_t> number_after(std::string_view start, std::string_view name) {
   if (!name.starts_with(start)) return std::nullopt;
   return number_in(name.substr(start.size()));
+}
+
+bool is_file_of_generation(const std::string& name) {
+  const std::string whole = name_of_temporary(name).value_or(name);
+  const bool is_of_arrays = whole.starts_with("state") || whole.starts_with("optimizer.");
+  // Network file systems and desktops make hidden ones.
+  return whole == manifest_name || (is_of_arrays && whole.ends_with(".npz")) ||
+         whole.starts_with('.');
+}
+
+// Whether a run has made the folder, and nobody has put anything else there.
+bool is_of_run(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::is_directory(fs::symlink_status(folder, ignored))) return false;
+  const auto has_file = [&](const char* name) {
+    return fs::is_regular_file(fs::symlink_status(folder / name, ignored));
+  };
+  if (!has_file(manifest_name) && !has_file(marker_name)) return false;
+  try {
+    return std::ranges::all_of(names_in(folder), is_file_of_generation);
+  } catch (const Error&) {  // nobody knows what is there
+    return false;
+  }
+}
+
+bool is_empty_folder(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_directory(fs::symlink_status(folder, ignored)) && fs::is_empty(folder, ignored);
 }
 
 }  // namespace
@@ -85,30 +117,43 @@ std::optional<std::int64_t> iteration_of(const fs::path& saved) {
   return iteration_of_snapshot(name);
 }
 
-fs::path unfinished_name(const fs::path& generation) {
-  fs::path name = generation;
-  name += unfinished_suffix;
-  return name;
+fs::path make_unfinished(const fs::path& generation) {
+  fs::path unfinished = temporary_name(generation);
+  make_own_folder(unfinished);
+  try {
+    open_own_file(unfinished / marker_name, OwnFile::make);
+  } catch (const Error&) {
+    std::error_code ignored;
+    fs::remove(unfinished, ignored);
+    throw;
+  }
+  return unfinished;
+}
+
+void unmark(const fs::path& unfinished) {
+  std::error_code ignored;
+  fs::remove(unfinished / marker_name, ignored);
 }
 
 void remove_generation(const fs::path& generation) {
-  std::error_code ignored;
+  std::error_code error;
+  if (!is_of_run(generation)) return;
   fs::path unfinished = generation;
   if (GenerationName::parse(generation.filename().string())) {
-    unfinished = unfinished_name(generation);
-    fs::remove_all(unfinished, ignored);
-    fs::rename(generation, unfinished, ignored);
+    unfinished = temporary_name(generation);
+    fs::rename(generation, unfinished, error);
   }
-  fs::remove_all(unfinished, ignored);
+  if (!error) fs::remove_all(unfinished, error);
 }
 
 std::vector<fs::path> unfinished_generations_in(const fs::path& out) {
   const fs::path checkpoints = out / checkpoints_name;
   std::vector<fs::path> found = leftovers_in(checkpoints);
-  for (std::string name : names_in(checkpoints)) {
-    if (!name.ends_with(unfinished_suffix)) continue;
-    name.resize(name.size() - unfinished_suffix.size());
-    if (GenerationName::parse(name)) found.push_back(unfinished_name(checkpoints / name));
+  for (const std::string& name : names_in(checkpoints)) {
+    if (!is_leftover(name) || !GenerationName::parse(*name_of_temporary(name))) continue;
+    // Empty: the process was killed before it could write the marker.
+    const fs::path folder = checkpoints / name;
+    if (is_of_run(folder) || is_empty_folder(folder)) found.push_back(folder);
   }
   return found;
 }

@@ -1,7 +1,11 @@
 // The generations in an output folder: their names, and how they go away.
 //
 //   result/checkpoints/iter_400, iter_600, ...    generation.hpp
-//   result/checkpoints/iter_800.tmp               written or removed in part
+//   result/checkpoints/iter_800.tasuki-*.tmp      written or removed in part, by the process in
+//                                                 its name (core/temporary_name.hpp)
+//
+// Folders of these names that somebody else has made are never removed: a run's have a manifest,
+// or while they are written a marker, and no files but those of a generation.
 //
 // course.hpp: which of them is the latest; retention.hpp: which remain. Errors of kind io: a folder
 // is there and cannot be read.
@@ -45,12 +49,15 @@ std::optional<std::int64_t> iteration_of_snapshot(std::string_view name);
 // The number that the next generation of this iteration gets.
 std::int64_t next_number(const std::filesystem::path& out, std::int64_t iteration);
 
-// The name under which a generation is written or removed.
-std::filesystem::path unfinished_name(const std::filesystem::path& generation);
-// Removes it, if it can; at no moment there is a part of it under its name.
+// Makes a folder for writing a generation, with a temporary name and the marker.
+std::filesystem::path make_unfinished(const std::filesystem::path& generation);
+// Removes the marker, when there is a manifest.
+void unmark(const std::filesystem::path& unfinished);
+// Removes a generation, or what make_unfinished() has made, if it can; at no moment there is a part
+// of it under its name.
 void remove_generation(const std::filesystem::path& generation);
-// What killed runs have left in checkpoints/: folders that are written or removed in part, and
-// other temporary files.
+// What runs on this host that were killed have left in checkpoints/: folders that are written or
+// removed in part, and other temporary files.
 std::vector<std::filesystem::path> unfinished_generations_in(const std::filesystem::path& out);
 // Removes them. No process may be writing there.
 void remove_unfinished_generations(const std::filesystem::path& out);

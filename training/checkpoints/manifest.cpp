@@ -10,6 +10,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/own_file.hpp"
 #include "tasuki/core/printable.hpp"
 
 namespace tasuki {
@@ -21,7 +22,7 @@ using nlohmann::json;
 constexpr std::int64_t format_version = 1;
 constexpr std::size_t id_digits = 32;
 // More than a million arrays have; guards against reading some other, huge file into memory.
-constexpr std::uintmax_t size_limit = std::uintmax_t{1} << 28;
+constexpr std::size_t size_limit = std::size_t{1} << 28;
 
 std::string json_text(const std::string& text) {
   return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
@@ -206,15 +207,7 @@ Manifest Manifest::parse(std::string_view text, std::string_view place) {
 
 Manifest Manifest::read(const fs::path& folder) {
   const fs::path path = folder / manifest_name;
-  std::error_code error;
-  if (!fs::is_regular_file(path, error))
-    fail(error ? kind_of_absence(error) : ErrorKind::missing, "cannot read {}: {}", path.string(),
-         error ? error.message() : "it is not a file");
-  const std::uintmax_t bytes = fs::file_size(path, error);
-  if (error) fail(ErrorKind::io, "cannot read {}: {}", path.string(), error.message());
-  if (bytes > size_limit)
-    fail(ErrorKind::data, "{} is no manifest: it has {} bytes", path.string(), bytes);
-  return parse(read_file(path), path.string());
+  return parse(read_own_file(path, size_limit), path.string());
 }
 
 std::string to_line(const Manifest::File& file) {

@@ -1,16 +1,15 @@
 #include "tasuki/training/checkpoints/retention.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generation.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
@@ -76,14 +75,13 @@ void write_best(const fs::path& out, const fs::path& saved) {
   std::error_code error;
   fs::remove(out / best_generation_name, error);
   if (error)
-    fail(ErrorKind::cannot_write, "cannot remove {}: {}", (out / best_generation_name).string(),
-         error.message());
+    fail_because(error, ErrorKind::cannot_write, "cannot remove {}",
+                 (out / best_generation_name).string());
 }
 
 std::optional<fs::path> best_generation(const fs::path& out) {
-  const auto best = first_line_in(out / best_generation_name);
-  const auto name =
-      best ? GenerationName::parse(fs::path(*best).filename().string()) : std::nullopt;
+  const auto best = saved_state_in(out / best_generation_name);
+  const auto name = best ? GenerationName::parse(best->filename().string()) : std::nullopt;
   if (!name) return std::nullopt;
   fs::path folder = generation_folder(out, *name);
   std::error_code ignored;
@@ -105,11 +103,8 @@ void remove_old_generations(const fs::path& out, const fs::path& saved, int keep
 }
 
 bool is_of_full_disk(const Error& error) {
-  // Errors of other ranks arrive as texts.
-  const std::string_view text = error.what();
-  return std::ranges::any_of(std::array{ENOSPC, EDQUOT}, [&](int number) {
-    return text.find(std::generic_category().message(number)) != text.npos;
-  });
+  const std::error_code cause = cause_of(error);
+  return cause == std::errc::no_space_on_device || cause.value() == EDQUOT;
 }
 
 std::vector<std::string> make_room(const fs::path& out, std::int64_t iteration,

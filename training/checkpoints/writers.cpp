@@ -1,10 +1,7 @@
 #include "tasuki/training/checkpoints/writers.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <cerrno>
-#include <fstream>
 #include <optional>
 #include <random>
 #include <system_error>
@@ -14,6 +11,9 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/host_name.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
+#include "tasuki/core/temporary_name.hpp"
 
 namespace tasuki {
 namespace {
@@ -23,14 +23,8 @@ namespace fs = std::filesystem;
 // A file that goes away with the object.
 class Token {
  public:
-  explicit Token(const fs::path& folder)
-      // core/file.hpp knows such names as leftovers of processes that were killed.
-      : path_(folder / fmt::format("writer-{}.{}.tmp", random_id(), ::getpid())) {
-    std::ofstream file(path_);  // stays empty: there may be no room for a byte
-    file.close();
-    if (!file)
-      fail(ErrorKind::cannot_write, "cannot write {}: {}", path_.string(),
-           std::generic_category().message(errno));
+  explicit Token(const fs::path& folder) : path_(temporary_name(folder / "writer")) {
+    open_own_file(path_, OwnFile::make);  // stays empty: there may be no room for a byte
   }
   ~Token() {
     std::error_code ignored;
@@ -73,10 +67,9 @@ std::vector<std::string> Writers::on_all(const std::function<std::string()>& wor
     try {
       result = work();
     } catch (const std::system_error& error) {  // of std::filesystem
-      fail(ErrorKind::cannot_write, "{}", error.what());
-    } catch (const Error& error) {  // of files that it looks into
-      if (error.kind() != ErrorKind::io) throw;
-      fail(ErrorKind::cannot_write, "{}", error.what());
+      throw SystemError(ErrorKind::cannot_write, error.code(), error.what());
+    } catch (const SystemError& error) {  // of files that it looks into
+      throw SystemError(ErrorKind::cannot_write, error.cause(), error.what(), error.scope());
     }
   });
   if (own.exit_code == 0)

@@ -28,7 +28,8 @@ class Writers {
 
   // Calls `work` on every writer, and returns the results of all. If it throws on some of them, the
   // exception of the first, with the name of its host, is thrown on all as an error of the same
-  // kind; what std::filesystem throws, and an error of kind io, is of kind cannot_write.
+  // kind; what std::filesystem throws, and an error that the system caused, is of kind
+  // cannot_write.
   std::vector<std::string> on_all(const std::function<std::string()>& work) const;
 
   // For each writer the first one that sees the same folder: {0, 0, 2, 2} for two disks. Each looks

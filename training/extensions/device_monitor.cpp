@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
-#include <fstream>
 #include <list>
 #include <mutex>
 #include <optional>
@@ -12,6 +11,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/own_file.hpp"
 #include "tasuki/training/gpu_sensors.hpp"
 #include "tasuki/training/process_load.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -66,31 +66,41 @@ class Monitor {
   }
 
   // Called with the first line of the file.
-  std::ofstream open_file(const std::filesystem::path& path) const {
-    std::ofstream file(path);
-    file << "seconds,cpu_percent,memory_mb,machine_cpu_percent,machine_free_mb"
-         << (sensors_ ? ",gpu_percent,gpu_memory_mb,gpu_memory_total_mb,gpu_clock_mhz,"
-                        "gpu_temperature_c,gpu_power_w\n"
-                      : "\n");
+  Descriptor open_file(const std::filesystem::path& path) const {
+    Descriptor file = open_own_file(path, OwnFile::renew);
+    write_to(file,
+             fmt::format("seconds,cpu_percent,memory_mb,machine_cpu_percent,machine_free_mb{}\n",
+                         sensors_ ? ",gpu_percent,gpu_memory_mb,gpu_memory_total_mb,gpu_clock_mhz,"
+                                    "gpu_temperature_c,gpu_power_w"
+                                  : ""),
+             path);
     return file;
   }
 
   void work(const std::filesystem::path& first) {
-    std::ofstream file = open_file(first);
+    try {
+      write_lines(first);
+    } catch (const Error& error) {
+      log_warning("{}; the device is no longer monitored", error.what());
+    }
+  }
+
+  void write_lines(const std::filesystem::path& first) {
+    std::filesystem::path path = first;
+    Descriptor file = open_file(path);
     ProcessLoad process;
     const Clock::time_point start = Clock::now();
     Clock::time_point due = start + interval_;
     std::unique_lock lock(mutex_);
     for (; !stop_.wait_until(lock, due, [this] { return stopping_; }); due = next_after(due)) {
-      const auto anew = std::exchange(begins_anew_, false) ? std::optional(path_) : std::nullopt;
+      const bool begins_anew = std::exchange(begins_anew_, false);
+      path = path_;
       lock.unlock();
-      if (anew) file = open_file(*anew);
-      file << line(std::chrono::duration<double>(Clock::now() - start).count(), process.read())
-           << std::flush;
+      if (begins_anew) file = open_file(path);
+      write_to(file,
+               line(std::chrono::duration<double>(Clock::now() - start).count(), process.read()),
+               path);
       lock.lock();
-      if (file) continue;
-      log_warning("{}: cannot be written; the device is no longer monitored", path_.string());
-      return;
     }
   }
 

@@ -15,6 +15,7 @@
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/named_file.hpp"
 #include "tasuki/core/trace.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -141,7 +142,7 @@ class TraceFile final : public Extension {
     first_ = trainer.updater().iteration() + settings_.skipped;
     on_root(trainer, [&] {
       make_output_folder(std::filesystem::absolute(settings_.file).parent_path());
-      write_file(settings_.file, "");
+      write_named_file(settings_.file, "");
     });
     if (settings_.skipped == 0) begin(trainer);
   }
@@ -210,7 +211,7 @@ class TraceFile final : public Extension {
       for (const Bytes& part : parts)
         texts.emplace_back(reinterpret_cast<const char*>(part.data()), part.size());
     }
-    on_root(trainer, [&] { write_file(settings_.file, file_text(trainer, texts, ranks)); });
+    on_root(trainer, [&] { write_named_file(settings_.file, file_text(trainer, texts, ranks)); });
     log_info("{} steps of all ranks are in {}; https://ui.perfetto.dev opens it",
              trainer.updater().iteration() - first_, settings_.file.string());
   }

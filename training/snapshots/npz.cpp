@@ -13,6 +13,8 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/named_file.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/training/snapshots/file_hash.hpp"
 #include "tasuki/training/snapshots/zip_writer.hpp"
 
@@ -49,8 +51,11 @@ Zip open_zip(const fs::path& path) {
     zip_error_t error;
     zip_error_init_with_code(&error, code);
     const ErrorKind kind = kind_of(&error);
+    const std::error_code cause(zip_error_code_system(&error), std::generic_category());
     const std::string reason = zip_error_strerror(&error);
     zip_error_fini(&error);
+    if (kind == ErrorKind::io)
+      fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
     fail(kind, "cannot read {}: {}", path.string(), reason);
   }
   return archive;
@@ -253,13 +258,9 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
 
 NpzFile::NpzFile(const fs::path& path, bool require_hash)
     : path_(path), archive_(std::make_unique<Archive>()) {
-  std::error_code error;
-  if (!fs::exists(path, error)) {
-    const ErrorKind kind = error ? kind_of_absence(error) : ErrorKind::missing;
-    fail(kind, "cannot read {}: {}", path.string(),
-         kind == ErrorKind::missing ? "no such file" : error.message());
-  }
-  if (!fs::is_regular_file(path, error))
+  const fs::file_status found = status_of(path);
+  if (!fs::exists(found)) fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
+  if (!fs::is_regular_file(found))
     fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
   archive_->zip = open_zip(path);
   archive_->check_hash(path, require_hash);

@@ -1,19 +1,20 @@
 #include "tasuki/training/snapshots/zip_writer.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <system_error>
 #include <utility>
 
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
+#include "tasuki/core/temporary_name.hpp"
 
 namespace tasuki {
 namespace {
@@ -81,34 +82,27 @@ void in_pieces(std::span<const std::byte> bytes, const Work& work) {
 }  // namespace
 
 ZipWriter::ZipWriter(std::filesystem::path path, std::uint64_t bytes)
-    : path_(std::move(path)),
-      bytes_(bytes),
-      descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) fail_to_write();
-}
-
-ZipWriter::~ZipWriter() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
+    : path_(std::move(path)), bytes_(bytes), file_(open_own_file(path_, OwnFile::make)) {}
 
 void ZipWriter::fail_to_write() const {
-  const int number = errno;
+  const std::error_code cause = last_system_error();
   std::string room;
   std::error_code error;
-  if (number == ENOSPC && bytes_ > 0) {
+  if (cause == std::errc::no_space_on_device && bytes_ > 0) {
     // What the file has already is free for it, too.
     const auto disk = std::filesystem::space(path_, error);
     const std::uintmax_t has = error ? 0 : std::filesystem::file_size(path_, error);
     if (!error)
       room = fmt::format("; it needs {} bytes, and {} are free", bytes_, disk.available + has);
   }
-  fail(ErrorKind::cannot_write, "cannot write {}: {}{}", path_.string(), std::strerror(number),
-       room);
+  throw SystemError(
+      ErrorKind::cannot_write, cause,
+      fmt::format("cannot write {}: {}{}", final_path(path_).string(), cause.message(), room));
 }
 
 void ZipWriter::write_all(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(file_.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) fail_to_write();
     bytes = bytes.subspan(static_cast<std::size_t>(written));
@@ -216,8 +210,7 @@ ZipWriter::Result ZipWriter::finish(std::string_view label) {
   const std::uint64_t hash = hash_.value();
   put(hash_digits(hash));
   flush();
-  const int closed = ::close(std::exchange(descriptor_, -1));
-  if (closed != 0) fail_to_write();
+  if (::close(file_.release()) != 0) fail_to_write();
   return {offset_, hash};
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tasuki/core/descriptor.hpp"
 #include "tasuki/training/snapshots/file_hash.hpp"
 
 namespace tasuki {
@@ -22,11 +23,9 @@ namespace tasuki {
 // no zip file; the caller removes it.
 class ZipWriter {
  public:
-  // Makes the file, or empties it. `bytes`: how large it will be, which errors of a full disk say.
+  // Makes the file, which must not be there. `bytes`: how large it will be, which errors of a full
+  // disk say.
   explicit ZipWriter(std::filesystem::path path, std::uint64_t bytes = 0);
-  ~ZipWriter();
-  ZipWriter(const ZipWriter&) = delete;
-  ZipWriter& operator=(const ZipWriter&) = delete;
 
   // The bytes that a file has besides the contents of such entries, a hash at its end included;
   // without zip64, which adds a few to files of 4 GB and more.
@@ -59,7 +58,7 @@ class ZipWriter {
 
   std::filesystem::path path_;
   std::uint64_t bytes_;
-  int descriptor_;
+  Descriptor file_;
   std::vector<std::byte> waiting_;  // to be written together
   std::uint64_t offset_ = 0;
   FileHash hash_;

@@ -1,0 +1,86 @@
+#include "tasuki/core/named_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+
+fs::file_status status_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (error && !is_absence(error))
+    fail_because(error, kind_of_absence(error), "cannot read {}", path.string());
+  return status;
+}
+
+std::string read_up_to(const fs::path& path, std::size_t most) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file) {
+    const std::error_code cause = last_system_error();
+    fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
+  }
+  return read_to_end(file, path, most);
+}
+
+std::string read_text_file(const fs::path& path) {
+  return read_up_to(path, std::size_t{16} << 20);
+}
+
+std::string read_to_end(const Descriptor& file, const fs::path& path, std::size_t most) {
+  constexpr std::size_t first_piece = 1 << 16;
+  std::string text;
+  for (std::size_t size = 0;;) {
+    if (size == text.size()) text.resize(std::min(std::max(first_piece, 2 * size), most + 1));
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      const std::error_code cause = last_system_error();
+      fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
+    }
+    size += static_cast<std::size_t>(got);
+    if (size > most)
+      fail(ErrorKind::data, "cannot read {}: it has more than {} bytes", path.string(), most);
+    if (got > 0) continue;
+    text.resize(size);
+    return text;
+  }
+}
+
+namespace {
+
+// Where links at the path lead, also to nothing.
+fs::path end_of_links(fs::path path) {
+  constexpr int most_links = 40;
+  std::error_code error;
+  for (int i = 0; i < most_links; ++i) {
+    const fs::path next = fs::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / next;
+  }
+  return path;
+}
+
+}  // namespace
+
+void write_named_file(const fs::path& path, std::string_view contents) {
+  std::error_code ignored;
+  const fs::file_status found = fs::status(path, ignored);
+  if (!fs::exists(found) || fs::is_regular_file(found) || fs::is_directory(found))
+    return write_file(end_of_links(path), contents);
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC));
+  if (!file)
+    fail_because(last_system_error(), ErrorKind::cannot_write, "cannot write {}", path.string());
+  write_to(file, contents, path);
+}
+
+}  // namespace tasuki

@@ -1,0 +1,47 @@
+// SystemError: an error of a call to the system, with what it answered.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+
+class SystemError : public Error {
+ public:
+  // `cause`: of the generic category, with errno as its value.
+  SystemError(ErrorKind kind, const std::error_code& cause, const std::string& message,
+              ErrorScope scope = ErrorScope::this_rank)
+      : Error(kind, message, scope), cause_(cause) {}
+
+  const std::error_code& cause() const noexcept { return cause_; }
+
+ private:
+  std::error_code cause_;
+};
+
+// What the system answered, for a SystemError; 0 for other errors. Decisions are made by this, not
+// by an error's text, in which there are paths.
+std::error_code cause_of(const Error& error);
+
+// Whether the system says that what was looked for is not there.
+bool is_absence(const std::error_code& cause);
+// Whether an error says so: it is of kind missing, and not because reading is forbidden.
+bool is_absence(const Error& error);
+
+// What the call that failed last has left in errno.
+std::error_code last_system_error();
+
+// Throws a SystemError with a formatted message, ": " and the cause's text, "Permission denied".
+template <class... Args>
+[[noreturn]] void fail_because(const std::error_code& cause, ErrorKind kind,
+                               fmt::format_string<Args...> format, Args&&... args) {
+  throw SystemError(kind, cause,
+                    fmt::format(format, std::forward<Args>(args)...) + ": " + cause.message());
+}
+
+}  // namespace tasuki

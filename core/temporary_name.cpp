@@ -1,0 +1,128 @@
+#include "tasuki/core/temporary_name.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <random>
+
+#include "tasuki/core/descriptor.hpp"
+#include "tasuki/core/host_name.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::string_view mark = ".tasuki-", suffix = ".tmp", unknown = "00000000";
+
+// The first digits of the kernel's random number for this boot.
+std::string boot() {
+  const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  std::array<char, unknown.size()> digits{};
+  if (!file || ::read(file.get(), digits.data(), digits.size()) != std::ssize(digits))
+    return std::string(unknown);
+  return {digits.data(), digits.size()};
+}
+
+// In which processes have their numbers.
+std::string process_namespace() {
+  struct stat found {};
+  if (::stat("/proc/self/ns/pid", &found) != 0) return std::string(unknown);
+  return fmt::format("{:08x}", static_cast<std::uint32_t>(found.st_ino));
+}
+
+// This host's name as part of a file's.
+std::string host_in_names() {
+  std::string host = host_name().substr(0, 64);
+  std::ranges::replace_if(
+      host, [](unsigned char c) { return c <= ' ' || c == '/' || c == 0x7f; }, '_');
+  return host;
+}
+
+// A name's beginning that leaves room for the rest, whole characters of UTF-8.
+std::string start_of(std::string name) {
+  std::size_t most = 100;
+  if (name.size() <= most) return name;
+  while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0) == 0x80) --most;
+  return name.substr(0, most);
+}
+
+struct Parts {
+  std::string_view stem, host, boot, process_namespace, process;
+};
+
+bool are_digits(std::string_view text, std::string_view digits) {
+  return !text.empty() && text.find_first_not_of(digits) == text.npos;
+}
+
+// What follows the last '-', which is removed from `text` with it.
+std::string_view take_last(std::string_view& text) {
+  const auto dash = text.rfind('-');
+  if (dash == text.npos) return {};
+  const std::string_view last = text.substr(dash + 1);
+  text = text.substr(0, dash);
+  return last;
+}
+
+std::optional<Parts> parts_of(std::string_view name) {
+  constexpr std::string_view decimal = "0123456789", hexadecimal = "0123456789abcdef";
+  if (!name.ends_with(suffix)) return std::nullopt;
+  name.remove_suffix(suffix.size());
+  const std::string_view random = take_last(name), process = take_last(name),
+                         place = take_last(name);
+  const auto at = name.rfind(mark);
+  if (at == name.npos || !are_digits(random, hexadecimal) || random.size() != 2 * unknown.size() ||
+      !are_digits(process, decimal) || !are_digits(place, hexadecimal) ||
+      place.size() != 2 * unknown.size())
+    return std::nullopt;
+  return Parts{name.substr(0, at), name.substr(at + mark.size()), place.substr(0, unknown.size()),
+               place.substr(unknown.size()), process};
+}
+
+bool is_alive(std::string_view process) {
+  pid_t number = 0;
+  const auto end = process.data() + process.size();
+  const bool is_number = std::from_chars(process.data(), end, number).ec == std::errc();
+  return !is_number || number <= 0 || ::kill(number, 0) == 0 || errno != ESRCH;
+}
+
+}  // namespace
+
+std::filesystem::path temporary_name(const std::filesystem::path& path) {
+  std::random_device source;  // the kernel's, or the processor's
+  std::filesystem::path name = path;
+  name.replace_filename(fmt::format(
+      "{}{}{}-{}{}-{}-{:08x}{:08x}{}", start_of(path.filename().string()), mark, host_in_names(),
+      boot(), process_namespace(), ::getpid(), source(), source(), suffix));
+  return name;
+}
+
+std::optional<std::string> name_of_temporary(std::string_view name) {
+  const auto parts = parts_of(name);
+  return parts ? std::optional(std::string(parts->stem)) : std::nullopt;
+}
+
+std::filesystem::path final_path(const std::filesystem::path& path) {
+  std::filesystem::path names;
+  for (const std::filesystem::path& each : path)
+    names /= name_of_temporary(each.string()).value_or(each.string());
+  return names;
+}
+
+bool is_leftover(std::string_view name) {
+  const auto parts = parts_of(name);
+  const std::string now = boot();
+  if (!parts || parts->host != host_in_names() || parts->boot == unknown || now == unknown)
+    return false;
+  if (parts->boot != now) return true;
+  return parts->process_namespace != unknown && parts->process_namespace == process_namespace() &&
+         !is_alive(parts->process);
+}
+
+}  // namespace tasuki

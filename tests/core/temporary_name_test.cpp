@@ -1,0 +1,75 @@
+#include "tasuki/core/temporary_name.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <set>
+#include <string>
+
+#include "leftover.hpp"
+#include "tasuki/core/host_name.hpp"
+
+namespace tasuki {
+namespace {
+
+TEST(TemporaryNames, SayWhoseTheyAre) {
+  const std::filesystem::path name = temporary_name("a/b/log");
+  EXPECT_EQ(name.parent_path(), "a/b");
+  const std::string text = name.filename().string();
+  EXPECT_TRUE(text.starts_with("log.tasuki-" + host_name() + "-")) << text;
+  EXPECT_NE(text.find(fmt::format("-{}-", ::getpid())), text.npos) << text;
+  EXPECT_EQ(name_of_temporary(text), "log");
+  EXPECT_EQ(final_path("a" / temporary_name("iter_4") / "state.npz"), "a/iter_4/state.npz");
+  std::set<std::filesystem::path> names;
+  for (int i = 0; i < 100; ++i) names.insert(temporary_name("log"));
+  EXPECT_EQ(names.size(), 100U);
+}
+
+TEST(TemporaryNames, FitInAFolder) {
+  std::string name(255, 'x');
+  EXPECT_LE(temporary_name(name).string().size(), 255U);
+  EXPECT_EQ(name_of_temporary(temporary_name(name).string()), name.substr(0, 100));
+  // No character is cut in two.
+  name = "x";
+  for (int i = 0; i < 100; ++i) name += "\u00e9";
+  EXPECT_EQ(name_of_temporary(temporary_name(name).string()), name.substr(0, 99));
+}
+
+TEST(TemporaryNames, AreLeftoversWhenTheirProcessIsOver) {
+  EXPECT_FALSE(is_leftover(temporary_name("log").string())) << "of this process";
+  const std::string name = testing::leftover("log").string();
+  ASSERT_EQ(name_of_temporary(name), "log");
+  EXPECT_TRUE(is_leftover(name));
+}
+
+TEST(TemporaryNames, OfOtherHostsAndNamespacesAreLeftAlone) {
+  const std::string name = testing::leftover("log").string(), host = host_name();
+  ASSERT_TRUE(is_leftover(name));
+  const auto with = [&](const std::string& part, const std::string& other) {
+    std::string changed = name;
+    return changed.replace(changed.find(part), part.size(), other);
+  };
+  EXPECT_FALSE(is_leftover(with(host, host + "2")));
+  EXPECT_FALSE(is_leftover(with(host, "x")));
+  const std::string place = name.substr(name.find(host) + host.size() + 1, 16);
+  EXPECT_FALSE(is_leftover(with(place, place.substr(0, 8) + "00000001"))) << "namespace";
+  EXPECT_FALSE(is_leftover(with(place, "00000000" + place.substr(8)))) << "no boot is known";
+  // This host was booted since: no process of then is left.
+  EXPECT_TRUE(is_leftover(with(place, "0123abcd" + place.substr(8))));
+}
+
+TEST(TemporaryNames, AreNotThoseOfUsers) {
+  for (const char* const name :
+       {"", "thesis.2024.tmp", "snapshot_iter_5.123.tmp", "log.9.tmp", "notes.tmp", ".tasuki",
+        "iter_7.tmp", "a.tasuki-tmp", "a.tasuki-b.tmp", "a.tasuki-host-1-2-3.tmp",
+        "a.tasuki-host-0123abcd4567cdef-x-0123456789abcdef.tmp",
+        "a.tasuki-host-0123abcd4567cdef-12-.tmp", "a.tasuki-host-0123abcd-12-0123.tmp",
+        "tasuki-host-0123abcd4567cdef-12-0123.tmp", "a.b-host-0123abcd4567cdef-12-0123.tmp"}) {
+    EXPECT_EQ(name_of_temporary(name), std::nullopt) << name;
+    EXPECT_FALSE(is_leftover(name)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tasuki
