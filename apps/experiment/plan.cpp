@@ -10,6 +10,7 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "tasuki/core/byte_order_mark.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/option_value.hpp"
@@ -231,6 +232,7 @@ std::optional<std::string> section_name(std::string_view line, const std::string
 std::vector<Section> split_sections(std::string_view text, const std::string& file) {
   std::vector<Section> sections(1);
   std::map<std::string, int> line_of;
+  text = without_byte_order_mark(text);
   for (int number = 1; !text.empty(); ++number) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view line = text.substr(0, end);

@@ -91,12 +91,6 @@ void check_options(const CsvOptions& options) {
     fail(ErrorKind::usage, "column '{}' is asked for twice", *twice);
 }
 
-// Spreadsheets begin UTF-8 with it.
-std::string_view without_byte_order_mark(std::string_view line) {
-  constexpr std::string_view mark = "\xEF\xBB\xBF";
-  return line.starts_with(mark) ? line.substr(mark.size()) : line;
-}
-
 }  // namespace
 
 std::unique_ptr<DataSource> open_csv(const std::filesystem::path& path, const CsvOptions& options) {
@@ -106,8 +100,8 @@ std::unique_ptr<DataSource> open_csv(const std::filesystem::path& path, const Cs
   if (!file.next(line))
     fail(ErrorKind::data, "{}: expected a header line with the names of the columns, found nothing",
          path.string());
-  std::vector<std::string> names = split_cells(without_byte_order_mark(line), options.separator,
-                                               [&file] { return file.place(); });
+  std::vector<std::string> names =
+      split_cells(line, options.separator, [&file] { return file.place(); });
   Columns t = columns_of(options.t, names, path), x = columns_of(options.x, names, path);
   if (x.empty())
     for (std::size_t column = 0; column < names.size(); ++column)

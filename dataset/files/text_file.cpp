@@ -6,6 +6,7 @@
 #include <sstream>
 #include <vector>
 
+#include "tasuki/core/byte_order_mark.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/printable.hpp"
 
@@ -57,8 +58,7 @@ bool TextFile::next(std::string_view& line) {
     ++number_;
     line = std::string_view(buffer_).substr(begin_, end == std::string::npos ? end : end - begin_);
     begin_ = end == std::string::npos ? buffer_.size() : end + 1;
-    if (constexpr std::string_view mark = "\xEF\xBB\xBF"; number_ == 1 && line.starts_with(mark))
-      line.remove_prefix(mark.size());
+    if (number_ == 1) line = without_byte_order_mark(line);
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (!without_blanks(line).empty()) return true;
     searched = 0;

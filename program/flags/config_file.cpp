@@ -1,5 +1,6 @@
 #include "tasuki/program/flags/config_file.hpp"
 
+#include "tasuki/core/byte_order_mark.hpp"
 #include "tasuki/core/error.hpp"
 
 namespace tasuki::program {
@@ -39,6 +40,7 @@ bool read_quoted(std::string_view text, std::string& value) {
 
 std::vector<ConfigLine> parse_config(std::string_view text, std::string_view file) {
   std::vector<ConfigLine> lines;
+  text = without_byte_order_mark(text);
   for (int number = 1; !text.empty(); ++number) {
     const auto end = std::min(text.find('\n'), text.size());
     const std::string_view line = trim(text.substr(0, end));

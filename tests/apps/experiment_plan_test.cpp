@@ -50,6 +50,17 @@ TEST(ExperimentFile, ValuesSeparatedByCommasMakeTheGrid) {
   EXPECT_EQ(plan.title, "e");
 }
 
+TEST(ExperimentFile, MayComeFromWindows) {
+  const auto plans = parse_experiments(
+      "\xEF\xBB\xBF[one]\r\nprogram = t\r\nnp = 1,2\r\n[two]\r\nprogram = u\r\nlauncher =\r\n",
+      "e.ini", "/bin");
+  ASSERT_EQ(plans.size(), 2u);
+  EXPECT_EQ(plans[0].section, "one");
+  EXPECT_THAT(commands(plans[0]),
+              ElementsAre("mpirun -np 1 /bin/t --out=O ", "mpirun -np 2 /bin/t --out=O "));
+  EXPECT_THAT(commands(plans[1]), ElementsAre("/bin/u --out=O "));
+}
+
 TEST(ExperimentFile, AnEscapedCommaBelongsToTheValue) {
   const ExperimentPlan plan = parse("program = ./t\nlauncher =\ndevices = cpu:1, 0\\,1\n");
   EXPECT_THAT(commands(plan),

@@ -252,6 +252,19 @@ TEST(Options, QuotedValuesAreReadBack) {
   }
 }
 
+TEST(Options, FilesMayComeFromWindows) {
+  const auto lines = parse_config(
+      "\xEF\xBB\xBF"
+      "epoch = 3\r\n\r\n# a comment\r\nout = \"a b\" # more\r\nunit = 7\r\n",
+      "f");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0].name, "epoch");
+  EXPECT_EQ(lines[0].value, "3");
+  EXPECT_EQ(lines[1].value, "a b");
+  EXPECT_EQ(lines[1].number, 4);
+  EXPECT_EQ(lines[2].value, "7");
+}
+
 TEST(Options, FileErrorsNameTheLine) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"\nbatchsiz = 3\n", "f:2: no setting is called 'batchsiz'; did you mean 'batchsize'?"},
