@@ -5,12 +5,12 @@
 #include <unistd.h>
 
 #include <signal.h>
-#include <chrono>
 #include <cstdlib>
 #include <random>
 
 #include "processes/orphans.hpp"
 #include "run_tool.hpp"
+#include "supervisor/launcher_files.hpp"
 #include "supervisor/output_stream.hpp"
 #include "supervisor/supervisor.hpp"
 #include "tasuki/core/job_age.hpp"
@@ -49,8 +49,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   const std::string mark = make_mark();
   setenv(program::supervisor_variable, mark.c_str(), 1);
-  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
-  setenv(job_start_variable, fmt::format("{:.3f}", now.count()).c_str(), 1);
+  setenv(job_age_variable, "0", 1);  // each start tells its own
   Surroundings around = look_around(line.settings.launcher);
   const bool only_print = line.settings.print_command;
   Supervisor supervisor(std::move(line.settings), std::move(checked.program), std::move(around),
@@ -59,6 +58,7 @@ int run(const std::vector<std::string>& arguments) {
     fmt::print("{}\n", supervisor.first_command());
     return 0;
   }
+  remove_marked_files();
   const int exit_code = supervisor.run();
   error_output().drain(signals);
   return exit_code;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cmath>
 #include <cstdlib>
-#include <optional>
 #include <string_view>
 
 namespace tasuki {
@@ -12,25 +12,26 @@ namespace {
 
 const auto loaded_at = std::chrono::steady_clock::now();
 
-// Nothing if it is not a number.
-std::optional<double> start_in_environment() {
-  const char* const variable = std::getenv(job_start_variable);
-  if (variable == nullptr) return std::nullopt;
+// How old the job was when this process was started; 0 if nobody says so in a number.
+double age_in_environment() {
+  const char* const variable = std::getenv(job_age_variable);
+  if (variable == nullptr) return 0;
   const std::string_view text = variable;
   double seconds = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), seconds, std::chars_format::fixed);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return seconds;
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  return is_number && std::isfinite(seconds) ? std::max(seconds, 0.0) : 0;
 }
 
 }  // namespace
 
+double process_age() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - loaded_at).count();
+}
+
 double job_age() {
-  using Seconds = std::chrono::duration<double>;
-  const double own = Seconds(std::chrono::steady_clock::now() - loaded_at).count();
-  const double now = Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
-  return std::max(own, now - start_in_environment().value_or(now));
+  return age_in_environment() + process_age();
 }
 
 }  // namespace tasuki

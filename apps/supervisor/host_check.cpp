@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <sstream>
@@ -16,15 +15,12 @@
 namespace tasuki::supervisor {
 namespace {
 
-constexpr const char* agent_parameter = "plm_rsh_agent";
 constexpr std::chrono::milliseconds look{20};
 
-std::string configured_agent(const std::vector<std::string>& words) {
-  for (std::size_t i = 0; i + 2 < words.size(); ++i)
-    if ((words[i] == "--mca" || words[i] == "-mca") && words[i + 1] == agent_parameter)
-      return words[i + 2];
-  const char* const variable = std::getenv("OMPI_MCA_plm_rsh_agent");
-  return variable == nullptr ? "" : variable;
+// mpirun splits at blanks, too, and knows no quotes.
+std::vector<std::string> split_words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
 }
 
 struct Question {
@@ -51,21 +47,24 @@ bool collect(std::vector<Question>& questions) {
 
 }  // namespace
 
-std::vector<std::string> remote_shell(const std::vector<std::string>& launcher_words) {
+std::vector<std::string> remote_shell(const McaParameters& parameters) {
   std::vector<std::string> chosen = {"ssh"};
   // "ssh : rsh" offers several, of which mpirun takes the first that is there.
-  std::istringstream offers(configured_agent(launcher_words));
+  std::istringstream offers(
+      parameters.find({"plm_rsh_agent", "orte_rsh_agent", "pls_rsh_agent"}).value_or(""));
   for (std::string offer; std::getline(offers, offer, ':');) {
-    std::istringstream text(offer);
-    const std::vector<std::string> words{std::istream_iterator<std::string>(text), {}};
+    const std::vector<std::string> words = split_words(offer);
     if (words.empty() ||
         (words[0].find('/') == std::string::npos && find_in_path(words[0]).empty()))
       continue;
     chosen = words;
     break;
   }
+  // The first of several values counts for ssh.
   if (std::filesystem::path(chosen[0]).filename() == "ssh")
     chosen.insert(chosen.end(), {"-o", "BatchMode=yes", "-o", "ConnectTimeout=5"});
+  const auto arguments = split_words(parameters.find({"plm_rsh_args"}).value_or(""));
+  chosen.insert(chosen.end(), arguments.begin(), arguments.end());
   return chosen;
 }
 

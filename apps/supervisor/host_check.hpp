@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "supervisor/hostfile.hpp"
+#include "supervisor/mca_parameters.hpp"
 #include "supervisor/signals.hpp"
 
 namespace tasuki::supervisor {
 
-// The words to which a host and a command are appended to run the command there: mpirun's
-// plm_rsh_agent from these words of its command line or from the environment, or ssh, which asks
-// nothing and gives up soon.
-std::vector<std::string> remote_shell(const std::vector<std::string>& launcher_words);
+// The words to which a host and a command are appended to run the command there, as mpirun does:
+// plm_rsh_agent, or ssh, which asks nothing and gives up soon, and plm_rsh_args.
+std::vector<std::string> remote_shell(const McaParameters& parameters);
 
 // Runs `true` on all hosts at once but this machine, and returns those where that works within
 // `longest`. Nothing if a signal asked for the end of the job meanwhile; `signal` is that.

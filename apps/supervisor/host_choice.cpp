@@ -22,6 +22,11 @@ std::vector<Host> read_hosts(const Settings& settings) {
   return parse_hostfile(read_text_file(*settings.hostfile), *settings.hostfile);
 }
 
+// A pipe has no second reader.
+bool is_mpiruns_file(const std::string& hostfile) {
+  return std::filesystem::is_regular_file(hostfile) && is_plain_hostfile(read_file(hostfile));
+}
+
 std::vector<std::string> names_in(const std::vector<Host>& hosts) {
   std::vector<std::string> names(hosts.size());
   std::ranges::transform(hosts, names.begin(), &Host::name);
@@ -66,14 +71,17 @@ HostChoice::HostChoice(const Settings& settings, const Surroundings& around, con
         "-np: expected at most {} ranks on this machine ({} for each of {} core{}), found {}; name "
         "other hosts by --hostfile FILE",
         most, most_ranks_of_core, around.cores, around.cores == 1 ? "" : "s", *np_);
-  // A pipe has no second reader.
-  if (settings.hostfile && !std::filesystem::is_regular_file(*settings.hostfile))
+  if (settings.hostfile && !is_mpiruns_file(*settings.hostfile))
     own_hostfile_ = std::make_unique<processes::MemoryFile>(hostfile_text(all_));
 }
 
 Placement HostChoice::placement() const {
-  return place(around_, present_np_, used_,
-               own_hostfile_ ? own_hostfile_->path().string() : settings_.hostfile.value_or(""));
+  Placement placement =
+      place(around_, present_np_, used_,
+            own_hostfile_ ? own_hostfile_->path().string() : settings_.hostfile.value_or(""));
+  placement.is_here = std::ranges::all_of(used_, &Host::is_this_machine);
+  placement.needs_domains = need_domains(used_);
+  return placement;
 }
 
 nlohmann::ordered_json HostChoice::entries() const {
@@ -127,7 +135,8 @@ bool HostChoice::choose_again() {
   for (bool is_first = true;; is_first = false) {
     int signal = 0;
     const auto good =
-        answering(all_, remote_shell(settings_.launcher_words), longest_answer, signals_, signal);
+        answering(all_, remote_shell(McaParameters(settings_.launcher_words, around_.mca_files)),
+                  longest_answer, signals_, signal);
     if (!good) {
       stop_.on_signal(signal);
       return false;

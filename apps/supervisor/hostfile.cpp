@@ -1,13 +1,21 @@
 #include "supervisor/hostfile.hpp"
 
 #include <fmt/format.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <netinet/in.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <memory>
 #include <regex>
 #include <sstream>
 
+#include "tasuki/core/byte_order_mark.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/host_name.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -15,6 +23,50 @@ namespace {
 std::string without_domain(const std::string& name) {
   const bool is_address = name.find_first_not_of("0123456789.:") == std::string::npos;
   return is_address ? name : name.substr(0, name.find('.'));
+}
+
+bool has_domain(const std::string& name) {
+  return without_domain(name) != name;
+}
+
+bool are_equal(const sockaddr* one, const sockaddr* other) {
+  if (one->sa_family != other->sa_family) return false;
+  if (one->sa_family == AF_INET)
+    return reinterpret_cast<const sockaddr_in*>(one)->sin_addr.s_addr ==
+           reinterpret_cast<const sockaddr_in*>(other)->sin_addr.s_addr;
+  return one->sa_family == AF_INET6 &&
+         std::memcmp(&reinterpret_cast<const sockaddr_in6*>(one)->sin6_addr,
+                     &reinterpret_cast<const sockaddr_in6*>(other)->sin6_addr,
+                     sizeof(in6_addr)) == 0;
+}
+
+// Whether one of the name's addresses is this machine's; nothing if it has none that are known.
+std::optional<bool> leads_here(const std::string& name) {
+  addrinfo wanted{}, *found = nullptr;
+  wanted.ai_socktype = SOCK_STREAM;  // each address once
+  if (getaddrinfo(name.c_str(), nullptr, &wanted, &found) != 0) return std::nullopt;
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return std::nullopt;
+  const std::unique_ptr<ifaddrs, decltype(&freeifaddrs)> own(list, freeifaddrs);
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next)
+    for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next)
+      if (each->ifa_addr != nullptr && are_equal(address->ai_addr, each->ifa_addr)) return true;
+  return false;
+}
+
+void check_name(const std::string& name, std::string_view file) {
+  if (name.find(':') != std::string::npos)
+    fail(
+        ErrorKind::config,
+        "{}: '{}' has a colon, and mpirun takes neither numbers nor IPv6 addresses there; expected "
+        "a name or an IPv4 address, then slots=N: `node1 slots=2`",
+        file, name);
+  const bool is_name = std::ranges::all_of(name, [](unsigned char c) {
+    return std::isalnum(c) != 0 || std::strchr("-._+^", c) != nullptr;
+  });
+  if (!is_name)
+    fail(ErrorKind::config, "{}: expected the name of a host, found '{}'", file, printable(name));
 }
 
 // What hosts take in proportion to each other.
@@ -25,20 +77,25 @@ int weight_of(const std::vector<Host>& hosts, bool by_slots) {
 }  // namespace
 
 bool Host::is_this_machine() const {
-  return name == "localhost" || name.starts_with("127.") || name == "::1" ||
-         without_domain(name) == without_domain(host_name());
+  if (name == "localhost" || name.starts_with("127.")) return true;
+  const std::string own = host_name();
+  if (without_domain(name) != without_domain(own)) return false;
+  if (has_domain(name) && has_domain(own)) return name == own;
+  return !has_domain(name) || leads_here(name).value_or(true);
 }
 
 std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
   static const std::regex slots("\\sslots\\s*=\\s*(\\S*)"), number("\\d{1,6}");
   std::vector<Host> hosts;
-  std::istringstream lines{std::string(text)};
+  std::istringstream lines{std::string(without_byte_order_mark(text))};
   for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
     line.erase(std::min(line.find('#'), line.size()));
     std::istringstream words(line);
     Host host;
     if (!(words >> host.address)) continue;
     host.name = host.address.substr(host.address.find('@') + 1);
+    check_name(host.name, file);
     if (std::smatch found; std::regex_search(line, found, slots)) {
       const std::string count = found[1];
       if (!std::regex_match(count, number))
@@ -59,6 +116,18 @@ std::vector<Host> parse_hostfile(std::string_view text, std::string_view file) {
   if (hosts.empty())
     fail(ErrorKind::config, "{}: expected a host on each line (`node1 slots=4`), found none", file);
   return hosts;
+}
+
+bool is_plain_hostfile(std::string_view text) {
+  return text == without_byte_order_mark(text) && text.find('\r') == std::string_view::npos;
+}
+
+bool need_domains(const std::vector<Host>& hosts) {
+  return std::ranges::any_of(hosts, [&](const Host& one) {
+    return std::ranges::any_of(hosts, [&](const Host& other) {
+      return one.name != other.name && without_domain(one.name) == without_domain(other.name);
+    });
+  });
 }
 
 std::string hostfile_text(const std::vector<Host>& hosts) {

@@ -15,15 +15,26 @@ struct Host {
   std::optional<int> slots;  // ranks that it takes; nothing: mpirun asks the host
   std::string lines;         // of the file
 
+  // By its name. If only one of the two names has a domain, or none, the first label decides, and
+  // the addresses of a full name, as far as they are known.
   bool is_this_machine() const;
 };
 
 // Open MPI's format: a host and "slots=N" on each line, comments from '#'. Several lines of one
-// host add up. An error of kind config names `file` if there is no host, or if N is no number.
+// host add up. Text that Windows has written (a byte order mark, line ends with CR) is understood,
+// but not by mpirun. An error of kind config names `file` if there is no host, if N is no number,
+// or if mpirun would take no such name ("node1:2", "::1").
 std::vector<Host> parse_hostfile(std::string_view text, std::string_view file);
 
 // A file of these hosts alone.
 std::string hostfile_text(const std::vector<Host>& hosts);
+
+// Whether mpirun can read a file with this text, which parse_hostfile() does.
+bool is_plain_hostfile(std::string_view text);
+
+// Whether hosts with different names have the same first label ("worker.a.net", "worker.b.net"),
+// which is all that mpirun looks at unless it is told otherwise.
+bool need_domains(const std::vector<Host>& hosts);
 
 // "node1, node2"
 std::string names_of(const std::vector<Host>& hosts);

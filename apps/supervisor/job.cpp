@@ -17,6 +17,7 @@
 #include "supervisor/error_stream.hpp"
 #include "supervisor/launcher_files.hpp"
 #include "supervisor/output_stream.hpp"
+#include "tasuki/core/job_age.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -29,8 +30,10 @@ constexpr std::chrono::seconds launchers_end{5};  // that SIGTERM gives the laun
 
 pid_t start(const Launch& launch, int errors) {
   for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
+  setenv(job_age_variable, fmt::format("{:.3f}", process_age()).c_str(), 1);
   // Only the foreground may read from a terminal.
-  const int in = isatty(STDIN_FILENO) != 0 ? processes::open_nothing() : STDIN_FILENO;
+  const bool reads = launch.reads_input && isatty(STDIN_FILENO) == 0;
+  const int in = reads ? STDIN_FILENO : processes::open_nothing();
   const pid_t launcher =
       processes::start_process(launch.words, {in, STDOUT_FILENO, errors}, SIGTERM);
   if (in != STDIN_FILENO) close(in);
@@ -159,6 +162,7 @@ class RunningJob {
     // mpirun waits without a limit for hosts that it cannot reach.
     if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
     if (now < next_tick_) return;
+    is_marked_ = is_marked_ || mark_files_of(launcher_);
     next_tick_ = now + tick;
     watch_.meanwhile();
   }
@@ -174,6 +178,7 @@ class RunningJob {
   int output_ =
       pipe_or_socket(STDOUT_FILENO);  // as long as it is not known to have lost its reader
   bool is_open_ = true;
+  bool is_marked_ = false;  // the launcher's files
   Clock::time_point last_bytes_, next_tick_ = Clock::now() + tick;
   std::optional<Clock::time_point> stop_until_, ask_again_at_, kill_at_;
 };

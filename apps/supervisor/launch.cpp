@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
+#include "supervisor/mca_parameters.hpp"
 #include "tasuki/core/error.hpp"
 
 namespace tasuki::supervisor {
@@ -37,11 +39,46 @@ Words binding(const Surroundings& around, const Placement& placement) {
   return is_one_core_each ? Words{} : Words{"--bind-to", "none"};
 }
 
-// Of mpirun, for a program that ends by SIGTERM.
-Words time_to_end(const Settings& settings) {
-  constexpr const char* parameter = "odls_base_sigkill_timeout";
-  if (std::ranges::find(settings.launcher_words, parameter) != settings.launcher_words.end())
+// The parameter that excludes this one: mpirun takes either networks to use or networks not to use.
+std::string opposite_of(const std::string& name) {
+  for (const auto& [end, other] : {std::pair{"_include", "_exclude"}, {"_exclude", "_include"}})
+    if (name.ends_with(end)) return name.substr(0, name.size() - std::strlen(end)) + other;
+  return name;
+}
+
+// The file with settings for training, without what the user has set.
+Words tuning(const Surroundings& around, const Words& chosen, const McaParameters& users) {
+  if (around.tune.empty() || has_flag(chosen, {"tune", "am"})) return {};
+  auto settings = read_mca_file(around.tune);
+  if (std::erase_if(settings, [&](const auto& setting) {
+        return users.find({setting.first, opposite_of(setting.first)});
+      }) == 0)
+    return {"--tune", around.tune};
+  Words words;
+  for (const auto& [name, value] : settings) append(words, {"--mca", name, value});
+  return words;
+}
+
+// Of mpirun, for ranks that are all on this machine.
+Words without_network(const Surroundings& around, const Placement& placement, const Words& chosen,
+                      const McaParameters& users) {
+  constexpr const char* parameter = "btl";
+  constexpr std::uintmax_t of_rank = 8 << 20;  // twice what Open MPI takes
+  const bool is_here = placement.is_here && (!around.slurm || around.slurm->nodes == 1) &&
+                       (!placement.hostfile.empty() || !around.may_have_other_hosts) &&
+                       !has_flag(chosen, {"rankfile", "rf", "app"});
+  if (!is_here || !placement.np || around.shared_memory / of_rank < std::uintmax_t(*placement.np) ||
+      users.find_given(parameter))
     return {};
+  const std::string left_out = users.find_in_files(parameter).value_or("^");
+  if (!left_out.starts_with('^')) return {};  // the user's choice
+  return {"--mca", parameter, left_out + (left_out == "^" ? "tcp" : ",tcp")};
+}
+
+// Of mpirun, for a program that ends by SIGTERM.
+Words time_to_end(const Settings& settings, const McaParameters& users) {
+  constexpr const char* parameter = "odls_base_sigkill_timeout";
+  if (users.find({parameter})) return {};
   const double seconds =
       settings.is_stop_timeout_given ? settings.stop_timeout : default_kill_delay;
   return {"--mca", parameter, fmt::format("{:.0f}", std::ceil(seconds))};
@@ -58,13 +95,17 @@ Launch launch_with_mpirun(const Settings& settings, const Surroundings& around,
   if (placement.np) append(words, {"-np", fmt::format("{}", *placement.np)});
   const bool has_other_hosts =
       !placement.hostfile.empty() || (around.slurm && around.slurm->nodes > 1);
-  if (!around.tune.empty() && !has_flag(chosen, {"tune", "am"}))
-    append(words, {"--tune", around.tune});
-  if (!is_tasukis) append(words, time_to_end(settings));
+  const McaParameters users(chosen, around.mca_files);
+  append(words, tuning(around, chosen, users));
+  append(words, without_network(around, placement, chosen, users));
+  if (!is_tasukis) append(words, time_to_end(settings, users));
   if (!placement.hostfile.empty()) {
     append(words, {"--hostfile", placement.hostfile});
+    constexpr const char* domains = "orte_keep_fqdn_hostnames";
+    if (placement.needs_domains && !users.find({domains})) append(words, {"--mca", domains, "1"});
     // The remote shell reads this word.
-    if (!around.start_orted.empty() && !has_flag(chosen, {"launch-agent", "prefix"}))
+    if (!around.start_orted.empty() && !has_flag(chosen, {"launch-agent", "prefix"}) &&
+        !users.find({"orte_launch_agent"}))
       append(words, {"--launch-agent", quoted(around.start_orted)});
   }
   if (placement.np && *placement.np > placement.slots.value_or(0) &&
@@ -131,6 +172,7 @@ Launch make_launch(const Settings& settings, const Surroundings& around, const P
                       ? launch_with_srun(placement, settings.launcher_words)
                       : launch_with_mpirun(settings, around, placement, program.is_known());
   append(launch.words, words);
+  launch.reads_input = settings.passes_stdin;
   return launch;
 }
 

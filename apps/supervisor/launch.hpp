@@ -1,6 +1,8 @@
 // The command that starts the ranks.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,17 +28,23 @@ struct Surroundings {
   bool is_root = false;
   std::vector<std::string> exported;  // environment variables that ranks on other hosts need, too
   std::string tune;                   // the file mca-params.conf; empty: not found
-  std::string start_orted;            // the script; empty: not found, or another agent is chosen
+  std::vector<std::filesystem::path> mca_files;  // the user's and the system's
+  std::string start_orted;  // the script; empty: not found, or another agent is chosen
   std::optional<SlurmJob> slurm;
+  // mpirun may take hosts without being told: from a default hostfile, or from another scheduler.
+  bool may_have_other_hosts = false;
+  std::uintmax_t shared_memory = 0;  // free bytes where ranks of one machine share memory
 };
 // An error of kind unavailable if there is no mpirun (or srun).
 Surroundings look_around(LauncherKind launcher);
 
 // Where ranks run in one start.
 struct Placement {
-  std::optional<int> np;     // nothing: as the launcher decides
-  std::string hostfile;      // to be given to mpirun; empty: this machine, or Slurm's
-  std::optional<int> slots;  // of all hosts, if known
+  std::optional<int> np;       // nothing: as the launcher decides
+  std::string hostfile;        // to be given to mpirun; empty: this machine, or Slurm's
+  std::optional<int> slots;    // of all hosts, if known
+  bool is_here = true;         // all hosts are this machine
+  bool needs_domains = false;  // names of hosts differ in them alone
 };
 
 // The number of ranks if none is asked for, on these hosts, or without hosts in a Slurm job or
@@ -55,6 +63,7 @@ std::string quoted(const std::string& word);
 struct Launch {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> words;
+  bool reads_input = false;  // this process's standard input, unless that is a terminal
 
   std::string text() const;  // as one would type it
 };
@@ -64,7 +73,13 @@ struct Launch {
 // - more ranks than slots need --oversubscribe;
 // - a rank that has more than one core computes with several threads, so it must not be bound to
 //   one core (program/start/processors.hpp); in a Slurm job it is bound to its task's cores;
-// - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md);
+// - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md). What the user has set
+//   anywhere (mca_parameters.hpp) wins over that file, whose other settings are then given one by
+//   one;
+// - ranks of one machine exchange messages in shared memory, as long as there is room, and listen
+// on
+//   no network for them;
+// - hosts whose names differ in their domains alone need orte_keep_fqdn_hostnames;
 // - mca-params.conf has mpirun kill ranks right after SIGTERM. Tasuki's programs have saved by then
 //   (StopRequest); others end by SIGTERM, so that they get what Open MPI gives by default, or
 //   --stop-timeout. It is no more by default because mpirun waits that long before SIGTERM, too,

@@ -9,4 +9,12 @@ namespace tasuki::supervisor {
 // named after the job number in that folder. Does nothing if mpirun has removed them itself.
 void remove_files_of(pid_t mpirun);
 
+// Marks the session folder of an mpirun that this process has started, so that a later tasuki-run
+// may remove it should this process be killed as well. mpirun removes the mark with the folder.
+// False: mpirun has not made its folder yet.
+bool mark_files_of(pid_t mpirun);
+
+// Removes the files of marked mpiruns that have ended, unless a process maps them still.
+void remove_marked_files();
+
 }  // namespace tasuki::supervisor

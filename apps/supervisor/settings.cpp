@@ -33,6 +33,9 @@ void add_flags(Options& options, Settings& settings) {
       "more flags for mpirun or srun, in one word; --bind-to, --map-by, --tune, "
       "--launch-agent, --oversubscribe and --prefix there replace what tasuki-run chooses, and "
       "without -np a ppr in --map-by says how many ranks there are");
+  options.add("stdin", settings.passes_stdin,
+              "pass standard input on to rank 0, unless it is a terminal; without this flag the "
+              "program reads nothing, so that a loop around tasuki-run keeps its input");
   options.add("print-command", settings.print_command,
               "print the command that starts the ranks, and end");
   options.add("verbose", settings.verbose,

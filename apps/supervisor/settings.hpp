@@ -19,6 +19,7 @@ struct Settings {
   std::optional<std::string> mpirun_args;   // quoted as in a shell
   std::vector<std::string> launcher_words;  // those of mpirun_args
   bool print_command = false, verbose = false;
+  bool passes_stdin = false;  // to rank 0
 
   std::int64_t max_restarts = 3;
   bool is_max_restarts_given = false;

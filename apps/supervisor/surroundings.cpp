@@ -4,12 +4,15 @@
 #include <link.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string_view>
 
 #include "supervisor/launch.hpp"
+#include "supervisor/mca_parameters.hpp"
 #include "supervisor/program.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/program/start/processors.hpp"
@@ -81,6 +84,21 @@ std::string find_data(const char* name) {
   return fs::exists(file, not_there) ? file.string() : "";
 }
 
+bool has_default_hosts(const std::string& mpirun) {
+  if (std::getenv("OMPI_MCA_orte_default_hostfile") != nullptr) return true;
+  std::ifstream file(find_default_hostfile(mpirun));
+  for (std::string line; std::getline(file, line);)
+    if (const auto begin = line.find_first_not_of(" \t"); begin != line.npos && line[begin] != '#')
+      return true;
+  return false;
+}
+
+// PBS, LSF or Grid Engine, whose allocations mpirun knows.
+bool has_other_scheduler() {
+  return std::ranges::any_of(std::to_array({"PBS_NODEFILE", "LSB_JOBID", "PE_HOSTFILE"}),
+                             [](const char* variable) { return std::getenv(variable) != nullptr; });
+}
+
 bool is_for_ranks(std::string_view variable) {
   constexpr std::array<std::string_view, 4> prefixes = {"TASUKI_", "OMP_", "NCCL_",
                                                         "CUDA_VISIBLE_DEVICES="};
@@ -108,9 +126,15 @@ Surroundings look_around(LauncherKind launcher) {
   around.is_root = geteuid() == 0;
   around.exported = exported_variables();
   around.tune = find_data("mca-params.conf");
+  if (launcher == LauncherKind::mpirun) {
+    around.mca_files = find_mca_files(around.mpirun);
+    around.may_have_other_hosts = has_default_hosts(around.mpirun) || has_other_scheduler();
+  }
+  std::error_code not_there;
+  const fs::space_info space = fs::space("/dev/shm", not_there);
+  if (!not_there) around.shared_memory = space.available;
   // Called by its full path, mpirun finds orted on other hosts; start_orted looks in PATH only.
-  if (around.mpirun == "mpirun" && std::getenv("OMPI_MCA_orte_launch_agent") == nullptr)
-    around.start_orted = find_data("start_orted");
+  if (around.mpirun == "mpirun") around.start_orted = find_data("start_orted");
   around.slurm = slurm_job();
   return around;
 }

@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <signal.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "errors.hpp"
 #include "supervisor/host_check.hpp"
 #include "supervisor/hostfile.hpp"
+#include "supervisor/mca_parameters.hpp"
+#include "tasuki/core/host_name.hpp"
 #include "temporary_folder.hpp"
 
 namespace tasuki::supervisor {
@@ -43,6 +46,53 @@ TEST(Hostfiles, HaveHostsAndSlots) {
   EXPECT_THAT(none->what(), HasSubstr("the-file: expected a host"));
 }
 
+TEST(Hostfiles, MayComeFromWindows) {
+  const std::string text = "\xEF\xBB\xBFnode1 slots=4\r\n\r\nnode2 slots=2\r\n";
+  const auto hosts = parse_hostfile(text, "h");
+  EXPECT_EQ(names_of(hosts), "node1, node2");
+  EXPECT_EQ(slots_of(hosts), 6);
+  EXPECT_FALSE(is_plain_hostfile(text));
+  EXPECT_FALSE(is_plain_hostfile("node1\r\n"));
+  EXPECT_FALSE(is_plain_hostfile("\xEF\xBB\xBFnode1\n"));
+  EXPECT_EQ(hostfile_text(hosts), "node1 slots=4\nnode2 slots=2\n");
+  EXPECT_TRUE(is_plain_hostfile(hostfile_text(hosts)));
+}
+
+// mpirun ends with a paragraph about regular expressions, at every start.
+TEST(Hostfiles, WithNamesThatMpirunDoesNotTakeAreRefused) {
+  for (const std::string name : {"localhost:2", "::1", "[::1]", "me@node1:4"}) {
+    const auto wrong = testing::caught([&] { parse_hostfile("a\n" + name + "\n", "the-file"); });
+    ASSERT_TRUE(wrong) << name;
+    EXPECT_EQ(wrong->kind(), ErrorKind::config);
+    EXPECT_THAT(wrong->what(), HasSubstr("the-file: '"));
+    EXPECT_THAT(wrong->what(), HasSubstr("has a colon"));
+  }
+  const auto control = testing::caught([] { parse_hostfile("a\033[2Jb\n", "the-file"); });
+  ASSERT_TRUE(control);
+  EXPECT_THAT(control->what(), HasSubstr("the name of a host, found 'a?[2Jb'"));
+}
+
+TEST(Hostfiles, MayHaveNamesThatDifferInTheirDomainsAlone) {
+  EXPECT_TRUE(need_domains(parse_hostfile("worker.a.net\nworker.b.net\n", "h")));
+  EXPECT_TRUE(need_domains(parse_hostfile("worker\nother\nworker.b.net\n", "h")));
+  EXPECT_FALSE(need_domains(parse_hostfile("node1.a.net\nnode2.a.net\n", "h")));
+  EXPECT_FALSE(need_domains(parse_hostfile("10.0.0.1\n10.0.0.2\nnode1\nnode1 slots=2\n", "h")));
+}
+
+TEST(Hostfiles, NameThisMachine) {
+  const auto is_here = [](const std::string& name) {
+    return parse_hostfile(name + '\n', "h").front().is_this_machine();
+  };
+  const std::string own = host_name();
+  EXPECT_TRUE(is_here("localhost"));
+  EXPECT_TRUE(is_here("127.0.0.1"));
+  EXPECT_TRUE(is_here(own));
+  EXPECT_TRUE(is_here("me@" + own));
+  EXPECT_FALSE(is_here("x" + own));
+  // Names that nobody knows (RFC 6761) are as good as the label.
+  EXPECT_TRUE(is_here(own.substr(0, own.find('.')) + ".invalid") || own.find('.') != own.npos);
+}
+
 TEST(Hostfiles, FewerHostsTakeFewerRanks) {
   const auto all = parse_hostfile("a slots=4\nb slots=4\nc slots=2\n", "h");
   const std::vector<Host> left = {all[0], all[2]};
@@ -58,10 +108,55 @@ TEST(Hostfiles, FewerHostsTakeFewerRanks) {
 }
 
 TEST(HostChecks, UseMpirunsRemoteShell) {
-  EXPECT_THAT(remote_shell({}),
+  EXPECT_THAT(remote_shell(McaParameters({})),
               ElementsAre("ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=5"));
-  EXPECT_THAT(remote_shell({"--mca", "plm_rsh_agent", "none-such : /run/on_node -v"}),
-              ElementsAre("/run/on_node", "-v"));
+  EXPECT_THAT(
+      remote_shell(McaParameters({"--mca", "plm_rsh_agent", "none-such : /run/on_node -v"})),
+      ElementsAre("/run/on_node", "-v"));
+}
+
+// Words win over the environment, that over files, and the user's file over the system's.
+TEST(HostChecks, UseMpirunsArgumentsOfTheRemoteShell) {
+  const testing::TemporaryFolder folder;
+  const std::vector<std::filesystem::path> files = {folder / "user", folder / "system"};
+  std::ofstream(files[0]) << "# plm_rsh_args = no\n\n plm_rsh_args = -p 2222  -l me\t\r\n";
+  std::ofstream(files[1]) << "plm_rsh_args=-p 1\nplm_rsh_agent = rsh\nodd line\n";
+  std::ofstream(folder / "tune") << "plm_rsh_args = -J gate\n";
+  std::ofstream(folder / "rsh") << "#!/bin/sh\n";
+  const auto arguments = [&](const std::vector<std::string>& words) {
+    auto all = remote_shell(McaParameters(words, {files[0]}));
+    EXPECT_EQ(all.front(), "ssh");
+    return std::vector(all.begin() + 5, all.end());
+  };
+  EXPECT_THAT(arguments({}), ElementsAre("-p", "2222", "-l", "me"));
+  EXPECT_THAT(arguments({"--tune", folder / "tune"}), ElementsAre("-J", "gate"));
+  setenv("OMPI_MCA_plm_rsh_args", "-i key", 1);
+  EXPECT_THAT(arguments({"--tune", folder / "tune"}), ElementsAre("-i", "key"));
+  EXPECT_THAT(arguments({"-x", "A", "-mca", "plm_rsh_args", "-F none"}), ElementsAre("-F", "none"));
+  EXPECT_THAT(arguments({"--gmca", "plm_rsh_args", ""}), ElementsAre());
+  unsetenv("OMPI_MCA_plm_rsh_args");
+  setenv("OMPI_MCA_orte_rsh_agent", (folder / "rsh -v").c_str(), 1);  // an older name
+  EXPECT_THAT(remote_shell(McaParameters({}, files)),
+              ElementsAre((folder / "rsh").string(), "-v", "-p", "2222", "-l", "me"));
+  unsetenv("OMPI_MCA_orte_rsh_agent");
+}
+
+TEST(McaFiles, AreTheUsersAndTheSystems) {
+  const testing::TemporaryFolder folder;
+  std::filesystem::create_directories(folder / ".openmpi");
+  std::filesystem::create_directories(folder / "open/bin");
+  std::filesystem::create_directories(folder / "open/etc");
+  const auto files = {folder / ".openmpi/mca-params.conf",
+                      folder / "open/etc/openmpi-mca-params.conf"};
+  for (const auto& file : files) std::ofstream(file) << "a = b\n";
+  std::ofstream(folder / "open/bin/mpirun").close();
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  setenv("HOME", folder.path().c_str(), 1);
+  const auto found = find_mca_files(folder / "open/bin/mpirun");
+  setenv("HOME", home.c_str(), 1);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_EQ(found[0], *files.begin());
+  EXPECT_TRUE(std::filesystem::equivalent(found[1], *(files.begin() + 1)));
 }
 
 TEST(HostChecks, HaveATimeLimit) {

@@ -1,8 +1,12 @@
 // tasuki-run's command line, and the launcher's that follows from it.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "errors.hpp"
 #include "supervisor/launch.hpp"
+#include "temporary_folder.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -98,6 +102,68 @@ TEST_F(Launches, WordsOfTheUserReplaceOurs) {
   EXPECT_EQ(command({4, "hosts", 2}),
             "mpirun -np 4 --hostfile hosts -x OMP_NUM_THREADS -x TASUKI_X --tune 'my file' "
             "--launch-agent orted --map-by ppr:1:node --nooversubscribe train --epoch '1 2'");
+}
+
+// Wherever the user has said it: mpirun would take a --tune file's value for one of
+// ~/.openmpi/mca-params.conf, and refuses networks to use besides networks not to use.
+TEST_F(Launches, LeaveOutWhatTheUserHasSet) {
+  const testing::TemporaryFolder folder;
+  around.tune = folder / "tune";
+  std::ofstream(around.tune) << "# for training\nplm_rsh_args = -o ConnectTimeout=10\n"
+                                "btl_tcp_if_exclude = docker0\noob_tcp_keepalive_time = 2\n";
+  const std::string all = "mpirun -np 8 --tune " + around.tune + " train";
+  EXPECT_THAT(command({8, "", 8}), ::testing::StartsWith(all));
+  around.mca_files = {folder / "user"};
+  std::ofstream(around.mca_files[0]) << "plm_rsh_args = -p 2222\n";
+  EXPECT_THAT(command({8, "", 8}),
+              ::testing::StartsWith("mpirun -np 8 --mca btl_tcp_if_exclude docker0 --mca "
+                                    "oob_tcp_keepalive_time 2 train"));
+  around.mca_files.clear();
+  setenv("OMPI_MCA_btl_tcp_if_include", "eth1", 1);
+  EXPECT_THAT(command({8, "", 8}),
+              ::testing::StartsWith("mpirun -np 8 --mca plm_rsh_args '-o ConnectTimeout=10' --mca "
+                                    "oob_tcp_keepalive_time 2 train"));
+  unsetenv("OMPI_MCA_btl_tcp_if_include");
+  setenv("OMPI_MCA_orte_launch_agent", "mine", 1);
+  EXPECT_THAT(command({4, "hosts", 4}), ::testing::Not(HasSubstr("--launch-agent")));
+  unsetenv("OMPI_MCA_orte_launch_agent");
+}
+
+TEST_F(Launches, OnHostsWithOneFirstLabelKeepTheirDomains) {
+  Placement placement{4, "hosts", 4};
+  EXPECT_THAT(command(placement), ::testing::Not(HasSubstr("fqdn")));
+  placement.needs_domains = true;
+  EXPECT_THAT(command(placement),
+              HasSubstr(" --hostfile hosts --mca orte_keep_fqdn_hostnames 1 --launch-agent "));
+  settings.launcher_words = {"--mca", "orte_keep_fqdn_hostnames", "0"};
+  EXPECT_EQ(command(placement).find("fqdn"), command(placement).rfind("fqdn"));
+}
+
+// They listen on no network, if they can share memory and the user has not chosen how they talk.
+TEST_F(Launches, OfOneMachineUseNoNetwork) {
+  around.shared_memory = 64 << 20;
+  EXPECT_THAT(command({8, "", 8}), HasSubstr(" --mca btl ^tcp train"));
+  EXPECT_THAT(command({9, "", 8}), ::testing::Not(HasSubstr("btl"))) << "too little memory";
+  Placement elsewhere{4, "hosts", 4};
+  EXPECT_THAT(command(elsewhere), HasSubstr("^tcp")) << "this machine, by its name";
+  elsewhere.is_here = false;
+  EXPECT_THAT(command(elsewhere), ::testing::Not(HasSubstr("btl")));
+  around.slurm = SlurmJob{2, 4, 2, 1};
+  EXPECT_THAT(command(place(around, 4, {}, "")), ::testing::Not(HasSubstr("btl")));
+  around.slurm.reset();
+
+  const testing::TemporaryFolder folder;
+  around.mca_files = {folder / "system"};
+  std::ofstream(around.mca_files[0]) << "btl = ^openib,ofi\n";
+  EXPECT_THAT(command({8, "", 8}), HasSubstr(" --mca btl ^openib,ofi,tcp train"));
+  std::ofstream(around.mca_files[0]) << "btl = self,tcp\n";
+  EXPECT_THAT(command({8, "", 8}), ::testing::Not(HasSubstr("btl")));
+  around.mca_files.clear();
+  settings.launcher_words = {"--mca", "btl", "self,tcp"};
+  EXPECT_THAT(command({8, "", 8}), HasSubstr("--mca btl self,tcp train"));
+  settings.launcher_words.clear();
+  around.may_have_other_hosts = true;
+  EXPECT_THAT(command({8, "", 8}), ::testing::Not(HasSubstr("btl")));
 }
 
 // They end by SIGTERM, after which mca-params.conf leaves no time.

@@ -67,6 +67,36 @@ TEST_F(FakeHosts, MayHaveAFolderThatIsNotSeenHere) {
                 "auto, or --out on a disk that all machines share\nrank 0 on a: broken\n");
 }
 
+// With the arguments of ssh that the first start had, from the user's file.
+TEST_F(FakeHosts, AreAskedAsMpirunReachesThem) {
+  fs::create_directories(folder / ".openmpi");
+  std::ofstream(folder / ".openmpi/mca-params.conf") << "plm_rsh_args = -p 2222\n";
+  script("agent", "#!/bin/bash\n[ \"$1 $2\" = '-p 2222' ]\n");
+  std::ofstream(folder / "plan") << "take " + out.string() + "; [ $n = 2 ] || exit 205";
+  const Finished job = run_program(words_on_hosts({"--host-timeout", "0"}), 30,
+                                   {{"PATH", path()}, {"HOME", folder.path()}});
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(calls().size(), 2u) << job.all();
+}
+
+// mpirun cannot read what Windows has written.
+TEST_F(FakeHosts, MayComeFromWindows) {
+  std::ofstream(folder / "hosts") << "\xEF\xBB\xBF"
+                                     "a slots=1\r\nb slots=1\r\n";
+  const Finished job =
+      run("while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > found", words_on_hosts({}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(read("found"), "a slots=1\nb slots=1\n");
+}
+
+TEST_F(FakeHosts, ThatMpirunDoesNotTakeAreNamedAtOnce) {
+  std::ofstream(folder / "hosts") << "localhost:2\n";
+  const Finished job = run("exit 0", words_on_hosts({}));
+  EXPECT_EQ(job.exit_code, 78) << job.all();
+  EXPECT_THAT(job.err, HasSubstr("hosts: 'localhost:2' has a colon"));
+  EXPECT_EQ(calls().size(), 0u);
+}
+
 TEST_F(FakeHosts, MayComeFromAPipe) {
   const std::string plan =
       "while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > found; cat $2 >> found";

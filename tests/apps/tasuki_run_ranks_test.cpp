@@ -1,7 +1,10 @@
 // tasuki-run with real launchers and ranks, on this machine and on lost hosts.
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "snapshot_hash.hpp"
 #include "tasuki/job/process_state.hpp"
@@ -75,6 +78,103 @@ TEST_F(RealLauncher, KilledRanksChangeNothing) {
   EXPECT_EQ(final_weights("killed"), calm_weights());
   EXPECT_THAT(Events(folder / "killed").names(),
               ElementsAre("start", "failure", "restart", "start", "end"));
+}
+
+// Sockets of these processes that listen on more than the loopback interface, from the tables of
+// the kernel.
+std::vector<std::string> open_to_others(const std::vector<pid_t>& processes) {
+  std::vector<std::string> own;
+  for (const pid_t process : processes)
+    for (const auto& file : fs::directory_iterator(fmt::format("/proc/{}/fd", process))) {
+      std::error_code closed;
+      own.push_back(fs::read_symlink(file.path(), closed));
+    }
+  std::vector<std::string> found;
+  for (const char* const table : {"tcp", "tcp6", "udp", "udp6"}) {
+    std::ifstream lines(fmt::format("/proc/net/{}", table));
+    for (std::string line; std::getline(lines, line);) {
+      std::istringstream words(line);
+      const Words fields{std::istream_iterator<std::string>(words), {}};
+      const bool listens = fields[3] == "0A" || fields[3] == "07";
+      const bool is_loopback = fields[1].starts_with("0100007F:") ||
+                               fields[1].starts_with("00000000000000000000000001000000:");
+      if (listens && !is_loopback && std::ranges::count(own, "socket:[" + fields[9] + "]") > 0)
+        found.push_back(table + (" " + fields[1]));
+    }
+  }
+  return found;
+}
+
+// mpirun's own socket, which has no setting, is not looked at.
+TEST_F(RealLauncher, RanksOfOneMachineAreClosedToOthers) {
+  std::vector<std::string> found;
+  bool are_seen = false;
+  const Finished job =
+      run_program(supervised("result", {"--epoch", "100000"}), 60, {}, [&](pid_t supervisor) {
+        if (are_seen || !fs::exists(folder / "result/log")) return;
+        const auto processes = ranks(supervisor);
+        are_seen = processes.size() == 2;
+        found = open_to_others(processes);
+        kill(supervisor, SIGINT);
+      });
+  EXPECT_EQ(job.exit_code, 79) << job.all();
+  EXPECT_TRUE(are_seen);
+  EXPECT_THAT(found, ElementsAre());
+}
+
+// Neither mpirun nor tasuki-run is left to remove the ranks' files. The next tasuki-run does it,
+// but leaves those alone that are in use, or that it has not marked.
+TEST_F(RealLauncher, FilesOfJobsThatWereKilledAreRemovedByTheNext) {
+  const fs::path temporary = folder / "tmp";
+  fs::create_directories(temporary);
+  const std::map<std::string, std::string> environment = {{"TMPDIR", temporary}};
+  const auto marked = [&] {
+    std::vector<fs::path> found;
+    for (const auto& host : fs::directory_iterator(temporary))
+      for (const auto& each : fs::directory_iterator(host))
+        if (fs::exists(each.path() / "tasuki-run")) found.push_back(each.path());
+    return found;
+  };
+  const auto memory = [&](const fs::path& session) {
+    std::uint32_t job = 0;
+    std::ifstream(session / "contact.txt") >> job;
+    std::vector<fs::path> found;
+    for (const auto& file : fs::directory_iterator("/dev/shm"))
+      if (file.path().string().find(fmt::format(".{:x}", job >> 16)) != std::string::npos)
+        found.push_back(file.path());
+    return found;
+  };
+  bool is_killed = false;
+  run_program(supervised("killed", {"--epoch", "100000"}), 60, environment, [&](pid_t supervisor) {
+    if (is_killed || marked().empty() || !fs::exists(folder / "killed/log")) return;
+    auto all = descendants(supervisor);
+    all.push_back(supervisor);
+    for (const pid_t process : all) kill(process, SIGSTOP);  // none cleans up after another
+    for (const pid_t process : all) kill(process, SIGKILL);
+    is_killed = true;
+  });
+  ASSERT_TRUE(is_killed);
+  ASSERT_EQ(marked().size(), 1u);
+  const fs::path left = marked()[0];
+  const auto left_memory = memory(left);
+  ASSERT_FALSE(left_memory.empty());
+  const fs::path unmarked = left.parent_path() / "pid.999999999";
+  fs::create_directories(unmarked);
+
+  const Words next = supervised("next", {"--epoch", "1", "--overwrite"});
+  {
+    const int file = open(left_memory[0].c_str(), O_RDONLY | O_CLOEXEC);
+    void* const mapped = mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0);
+    ASSERT_NE(mapped, MAP_FAILED);
+    close(file);
+    EXPECT_EQ(run_program(next, 60, environment).exit_code, 0);
+    EXPECT_TRUE(fs::exists(left)) << "a process maps its memory";
+    munmap(mapped, 4096);
+  }
+  EXPECT_EQ(run_program(next, 60, environment).exit_code, 0);
+  EXPECT_FALSE(fs::exists(left));
+  for (const fs::path& file : left_memory) EXPECT_FALSE(fs::exists(file)) << file;
+  EXPECT_TRUE(fs::exists(unmarked));
 }
 
 TEST_F(RealLauncher, ControlCSavesAndStops) {

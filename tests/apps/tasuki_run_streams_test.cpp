@@ -17,6 +17,22 @@ TEST_F(FakeLauncher, OutputIsPassedOn) {
   EXPECT_EQ(job.err, "err\n");
 }
 
+// A loop that reads lines keeps them.
+TEST_F(FakeLauncher, InputIsReadOnRequestAlone) {
+  const auto loop = [&](const Words& flags) {
+    return run("cat >> input", with({"bash", "-c",
+                                     "printf 'one\\ntwo\\n' | while read line; do "
+                                     "echo $line; \"$@\"; done",
+                                     "bash"},
+                                    words(flags)));
+  };
+  const Finished job = loop({});
+  EXPECT_EQ(job.out, "one\ntwo\n") << job.all();
+  EXPECT_EQ(read("input"), "");
+  EXPECT_EQ(loop({"--stdin"}).out, "one\n");
+  EXPECT_EQ(read("input"), "two\n");
+}
+
 TEST_F(FakeLauncher, ClosedStreamsAreLikeDevNull) {
   const auto with_closed = [&](const std::string& streams, const Words& words) {
     std::string line = "exec";

@@ -51,6 +51,17 @@ TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
   EXPECT_FALSE(fs::exists(folder / "calls"));
 }
 
+// A clock that is set meanwhile, or another host's, does not change an age.
+TEST_F(FakeLauncher, StartsAreToldTheAgeOfTheJob) {
+  const Finished job =
+      run("echo $TASUKI_JOB_AGE > age$n; [ $n = 2 ] || exit 70", words({"--max-restarts", "1"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  const double first = std::stod(read("age1")), second = std::stod(read("age2"));
+  EXPECT_GE(first, 0);
+  EXPECT_GE(second, first + 1) << "the wait before the first restart";
+  EXPECT_LE(second, job.seconds);
+}
+
 // In the folder that the program took; with the error as the last line.
 TEST_F(FakeLauncher, FailuresAreFollowedByAnotherStart) {
   const std::string taken = (folder / "result-2").string();
