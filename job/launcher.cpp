@@ -14,6 +14,7 @@
 
 #include "tasuki/core/alternate_stack.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/job/job_process.hpp"
 
 namespace tasuki {
 namespace {
@@ -38,13 +39,16 @@ bool has_just_answered() {
 // that is about to exit must not do so before it has answered.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
-  if (signal == SIGCONT && has_just_answered()) return;
+  const bool is_rank = is_job_process();
+  if (signal == SIGCONT && (!is_rank || has_just_answered())) return;
   // There is no time to save: SIGKILL follows within about a second. Whether a user or the failure
   // of another rank ends the job is not known here.
-  if (signal == SIGTERM) say_last_words(how_jobs_end);
-  constexpr int until_it_sleeps = 10;  // milliseconds
-  poll(nullptr, 0, until_it_sleeps);
-  if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
+  if (is_rank) {
+    if (signal == SIGTERM) say_last_words(how_jobs_end);
+    constexpr int until_it_sleeps = 10;  // milliseconds
+    poll(nullptr, 0, until_it_sleeps);
+    if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
+  }
   if (signal == SIGTERM) {
     std::signal(SIGTERM, SIG_DFL);
     raise(SIGTERM);

@@ -28,8 +28,11 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/polite_wait.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/job/job_process.hpp"
+#include "tasuki/job/launched_ranks.hpp"
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"
+#include "tasuki/job/left_processes.hpp"
 #include "tasuki/job/start_watch.hpp"
 #include "tasuki/job/stop_signals.hpp"
 #include "tasuki/job/table_request.hpp"
@@ -43,9 +46,12 @@ int world_rank = 0;
 std::string host;
 // Started without mpirun (or another launcher): the job is this process.
 bool is_alone = false;
+// MPI was initialised before run_job(), by a program that also finalises it.
+bool is_mpi_of_caller = false;
 std::thread::id main_thread;
 // True from MPI_Init to the regular end of the job; leaving the process in between is an error.
 std::atomic<bool> job_is_running = false;
+std::terminate_handler terminate_before = nullptr;
 
 struct Failure {
   std::string cause;
@@ -84,6 +90,13 @@ void wait_until_read(int pipe) {
 // MPI_Finalize may block after an error.
 constexpr std::chrono::seconds longest_finalize{2};
 
+bool is_mpi_running() {
+  int has_begun = 0, has_ended = 0;
+  MPI_Initialized(&has_begun);
+  MPI_Finalized(&has_ended);
+  return has_begun != 0 && has_ended == 0;
+}
+
 // Without MPI_Abort, which prints a paragraph. Only the thread that initialised MPI may finalize
 // it.
 [[noreturn]] void leave_alone(int exit_code) {
@@ -96,8 +109,7 @@ constexpr std::chrono::seconds longest_finalize{2};
     } catch (const std::system_error&) {
       std::_Exit(exit_code);
     }
-    int has_ended = 0;
-    if (MPI_Finalized(&has_ended) == MPI_SUCCESS && has_ended == 0) MPI_Finalize();
+    if (is_mpi_running()) MPI_Finalize();
   }
   std::_Exit(exit_code);
 }
@@ -124,6 +136,7 @@ constexpr std::chrono::seconds turn_of_rank_0{1};
             : fmt::format("rank {} on {}: {}\n", world_rank, host, failure.cause);
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
     if (is_alone) leave_alone(failure.exit_code);
+    if (!is_mpi_running()) std::_Exit(failure.exit_code);
     wait_until_read(STDERR_FILENO);
     ensure_launcher_ends();
     MPI_Abort(MPI_COMM_WORLD, failure.exit_code);
@@ -133,15 +146,32 @@ constexpr std::chrono::seconds turn_of_rank_0{1};
   for (;;) pause();
 }
 
+// A forked child ends alone, without destructors of objects that are its parent's.
+[[noreturn]] void end_child(int exit_code) {
+  std::fflush(stdout);
+  std::_Exit(exit_code);
+}
+
+[[noreturn]] void end_child(const Failure& failure) {
+  const std::string line = fmt::format("rank {} on {}: a process that the program forked: {}\n",
+                                       world_rank, host, failure.cause);
+  if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
+  end_child(failure.exit_code);
+}
+
 // Called for std::terminate in any thread: an exception left a thread or a noexcept function.
 [[noreturn]] void on_terminate() {
+  if (!is_job_process()) {
+    if (terminate_before != nullptr) terminate_before();
+    std::abort();
+  }
   if (const auto exception = std::current_exception()) end_job(describe(exception));
   end_job(
       {"std::terminate was called", static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
 }
 
 void on_early_exit(int status, void* /*unused*/) {
-  if (!job_is_running) return;
+  if (!job_is_running || !is_job_process()) return;
   end_job({fmt::format("the program called exit({}) in the middle of the job", status),
            status != 0 ? status : static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
 }
@@ -211,38 +241,82 @@ bool was_launched() {
   return false;
 }
 
+int world_size() {
+  int size = 0;
+  TASUKI_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size);
+  return size;
+}
+
+// MPI starts only once in a process.
+void refuse_second_start() {
+  int has_ended = 0;
+  TASUKI_MPI(MPI_Finalized, &has_ended);
+  if (has_ended != 0)
+    fail_everywhere(
+        ErrorKind::internal,
+        "MPI has been finalised in this process and cannot be started again: run_job() and "
+        "TrainingProgram::run() can be called once, or several times between the program's own "
+        "MPI_Init and MPI_Finalize");
+}
+
 void initialize(int* argc, char*** argv) {
+  become_job_process();
+  refuse_second_start();
+  is_mpi_of_caller = is_mpi_running();
   configure_mpi();
   // A file that grows beyond its limit (ulimit -f) becomes an error of the write instead of ending
   // the process.
   std::signal(SIGXFSZ, SIG_IGN);
   answer_launcher();
-  const bool is_launched = was_launched();
+  const auto launched = launched_ranks();
+  const bool is_launched =
+      is_mpi_of_caller ? launched.has_value() || world_size() > 1 : was_launched();
   listen_for_stops(is_launched);
   listen_for_table_requests();
   int provided = MPI_THREAD_SINGLE;
-  check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  if (!is_mpi_of_caller)
+    check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_SELF, MPI_ERRORS_RETURN);
   TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
-  int size = 0;
-  TASUKI_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size);
-  is_alone = !is_launched && size == 1;
+  const int size = world_size();
   main_thread = std::this_thread::get_id();
   host = host_name();
   configure_log(world_rank, LogLevel::info);
+  is_alone = size == 1 && (!is_launched || is_of_another_mpi(launched, size));
+  if (is_of_another_mpi(launched, size)) {
+    world_rank = launched->rank;
+    refuse_launcher(*launched);
+  }
 }
 
-// The job's exit code, or that of a training run that was stopped.
+// The job's exit code, or that of a training run that was stopped. A forked child does not return
+// from here.
 int run_until_stopped(int argc, char** argv, const std::function<int(int argc, char** argv)>& job) {
   try {
-    return job(argc, argv);
+    const int exit_code = job(argc, argv);
+    if (!is_job_process()) end_child(exit_code);
+    return exit_code;
   } catch (const Stopped& stopped) {
     std::fflush(stdout);
     if (world_rank == 0) fmt::print(stderr, "{}\n", stopped.what());
     return stopped.exit_code();
+  } catch (...) {
+    if (!is_job_process()) end_child(describe(std::current_exception()));
+    throw;
   }
 }
+
+// While it exists, a process that ends early ends its job.
+struct EndHandlers {
+  EndHandlers() {
+    terminate_before = std::set_terminate(on_terminate);
+    [[maybe_unused]] static const int kept = on_exit(on_early_exit, nullptr);
+  }
+  ~EndHandlers() { std::set_terminate(terminate_before); }
+  EndHandlers(const EndHandlers&) = delete;
+  EndHandlers& operator=(const EndHandlers&) = delete;
+};
 
 }  // namespace
 
@@ -251,18 +325,22 @@ int run_job(int argc, char** argv, const std::function<int(int argc, char** argv
     auto starting = std::make_unique<StartWatch>(argc, argv);
     initialize(&argc, &argv);
     job_is_running = true;
-    std::set_terminate(on_terminate);
-    on_exit(on_early_exit, nullptr);
     const std::chrono::seconds after_success = wait_after_success();
-    const Watchdog watchdog;
-    starting.reset();
-    const int exit_code = run_until_stopped(argc, argv, job);
-    leave_together(exit_code, after_success);
+    int exit_code = 0;
     {
-      const WaitScope finalizing(Waiting::mpi_finalize);
-      TASUKI_MPI(MPI_Finalize);
+      const EndHandlers handlers;
+      const Watchdog watchdog;
+      starting.reset();
+      exit_code = run_until_stopped(argc, argv, job);
+      leave_together(exit_code, after_success);
+      if (!is_mpi_of_caller) {
+        const WaitScope finalizing(Waiting::mpi_finalize);
+        TASUKI_MPI(MPI_Finalize);
+      }
+      job_is_running = false;
     }
-    job_is_running = false;
+    if (!is_alone && !is_mpi_of_caller)
+      end_holders_of_output(fmt::format("rank {} on {}", world_rank, host), after_success);
     return exit_code;
   } catch (...) {
     end_job(describe(std::current_exception()));

@@ -8,7 +8,12 @@ namespace tasuki {
 
 // Initialises MPI, calls `job`, finalises MPI, and returns the exit code that `job` returned. MPI
 // is set to return errors instead of aborting, to use the highest thread level that it offers, and
-// to yield the core while it waits, so that a job with more ranks than cores makes progress.
+// to yield the core while it waits, so that a job with more ranks than cores makes progress. A
+// caller that has initialised MPI keeps it, with the settings it has chosen, and may call this
+// several times; otherwise a second call is an error, because MPI starts only once.
+//
+// Launchers of another MPI, which start processes that each are a job of one rank, are refused
+// (launched_ranks.hpp).
 //
 // Exceptions: an exception on any rank is printed as one line with rank, host and cause, and ends
 // the whole job (MPI_Abort) with the error's exit code, including ranks that wait in a collective.
@@ -23,6 +28,11 @@ namespace tasuki {
 // have work to do, for example on files. After any other value it waits for 2 s, because the others
 // may be waiting for it. If they have not returned by then, it prints one line and ends the job
 // with its own value, or with ErrorKind::hang if that value was 0.
+//
+// Other processes: children that user code forks do not act for the job. One that calls exit(),
+// throws an exception or returns from `job` ends alone. Once the job has ended, children that still
+// hold the output, for which mpirun would wait, are named after a second and ended after
+// TASUKI_END_SECONDS.
 //
 // Stopping: a training run that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints
 // one line, and all ranks return 79 (ErrorKind::stopped).

@@ -9,6 +9,7 @@
 #include "tasuki/core/alternate_stack.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/terminal.hpp"
+#include "tasuki/job/job_process.hpp"
 #include "tasuki/job/launcher.hpp"
 
 namespace tasuki {
@@ -20,10 +21,18 @@ void say(std::string_view line) {
 
 std::string_view how_it_ends = "interrupted";
 
+void end_by(int signal) {
+  std::signal(signal, SIG_DFL);
+  raise(signal);
+}
+
 void on_signal(int signal) {
   const int saved_errno = errno;
   const bool is_first = !stop_requested();
-  if (can_stop() && (is_first || signal == SIGUSR1)) {
+  if (!is_job_process()) {
+    // mpirun sends SIGUSR1 to a rank's children, too, which have nothing to save.
+    if (signal != SIGUSR1) end_by(signal);
+  } else if (can_stop() && (is_first || signal == SIGUSR1)) {
     request_stop();
     if (is_first && signal != SIGUSR1) {
       end_bar();
@@ -31,8 +40,7 @@ void on_signal(int signal) {
     }
   } else if (signal != SIGUSR1 || !training_has_begun()) {
     say_last_words(how_it_ends);
-    std::signal(signal, SIG_DFL);
-    raise(signal);
+    end_by(signal);
   }
   errno = saved_errno;
 }

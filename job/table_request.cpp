@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <csignal>
 
+#include "tasuki/job/job_process.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -13,7 +15,7 @@ int wake = -1;
 
 void on_signal(int /*signal*/) {
   const int saved_errno = errno;
-  eventfd_write(wake, 1);
+  if (is_job_process()) eventfd_write(wake, 1);
   errno = saved_errno;
 }
 

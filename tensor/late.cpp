@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <cstdlib>
 #include <functional>
 #include <span>
 #include <string_view>
 #include <utility>
 
+#include "tasuki/core/environment.hpp"
 #include "tasuki/core/type_name.hpp"
 #include "tasuki/tensor/recorder.hpp"
 
@@ -35,10 +35,7 @@ Recorder* recorder_of(Device device) {
 }
 
 bool is_checked() {
-  static const bool result = [] {
-    const char* const text = std::getenv("TASUKI_CHECK_LATE_VALUES");
-    return text != nullptr && std::string_view(text) == "1";
-  }();
+  static const bool result = is_switched_on("TASUKI_CHECK_LATE_VALUES");
   return result;
 }
 

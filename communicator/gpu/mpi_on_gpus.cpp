@@ -2,8 +2,7 @@
 
 #include <mpi.h>
 
-#include <cstdlib>
-#include <string_view>
+#include "tasuki/core/environment.hpp"
 #if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif
@@ -12,8 +11,7 @@ namespace tasuki {
 namespace {
 
 bool is_cuda_aware() {
-  const char* const staging = std::getenv("TASUKI_GPU_STAGING");
-  if (staging != nullptr && std::string_view(staging) == "1") return false;
+  if (is_switched_on("TASUKI_GPU_STAGING")) return false;
 #ifdef MPIX_CUDA_AWARE_SUPPORT
   return MPIX_Query_cuda_support() == 1;
 #else

@@ -3,12 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <numeric>
-#include <string_view>
 #include <vector>
 
+#include "tasuki/core/environment.hpp"
 #include "tasuki/core/hash.hpp"
 
 namespace tasuki {
@@ -36,10 +35,9 @@ std::vector<std::string> texts_of_all(const std::string& text, MPI_Comm comm, st
 
 std::unique_ptr<CollectiveCheck> CollectiveCheck::make(const std::string& name, MPI_Comm comm,
                                                        const Topology& topology) {
+  int is_on = is_switched_on(variable) ? 1 : 0;
   if (topology.size == 1) return nullptr;
   // mpirun does not bring variables to other hosts.
-  const char* const text = std::getenv(variable);
-  int is_on = text != nullptr && std::string_view(text) == "1" ? 1 : 0;
   TASUKI_MPI(MPI_Bcast, &is_on, 1, MPI_INT, 0, comm);
   if (is_on == 0) return nullptr;
   return std::unique_ptr<CollectiveCheck>(new CollectiveCheck(name, comm, topology));

@@ -56,6 +56,17 @@ TEST_F(TrainMnist, SlurmJobsAreSupervised) {
   }
 }
 
+// The allocation's tasks say nothing about a process in its script, nor about fewer ranks there.
+TEST_F(TrainMnist, SlurmAllocationsMayBeLargerThanTheJob) {
+  const std::string program = TRAIN_MNIST + " --version";
+  const Finished job = run_program({SLURM_RUN, "8", "--",
+                                    program + " && mpirun --allow-run-as-root -np 2 " + program +
+                                        " && srun -n 2 --mpi=pmix " + program});
+  if (job.exit_code == 77) GTEST_SKIP() << job.all();
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.all(), "train_mnist (Tasuki)"), 3) << job.all();
+}
+
 class SlurmHosts : public TrainMnist {};
 
 TEST_F(SlurmHosts, GetRanksFromSrun) {

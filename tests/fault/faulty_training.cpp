@@ -13,15 +13,19 @@
 // bit of a weight, forward and extension), ask (sends mpirun, or itself, SIGUSR2 three times, and
 // waits a second), cut (takes node2's network away, in tests/cluster/run.sh), debug (another
 // process holds this one for 2.5 times STALL_SECONDS, as a debugger would), freeze_launcher (stops
-// mpirun or its daemon, and lets it go on 2 s later). STALL_SECONDS: after which the watchdog ends
-// the job; it warns after half of them. SILENCE_SECONDS: the limit for silence, else 15. Where the
-// fault is one of training, these limits count from the second batch on, as starting takes long on
-// a loaded machine. flood: one rank of node2 sends node1 datagrams of all kinds that are to be
-// refused (datagram_flood.hpp). Each rank leaves its process id in FOLDER/pid.<rank>; the one that
-// fails the time in FOLDER/time and Open MPI's number of the job in FOLDER/job.
+// mpirun or its daemon, and lets it go on 2 s later), fork_exit, fork_throw, fork_return,
+// fork_terminate and fork_signal (a forked child ends so; its status is left in FOLDER/child),
+// background (starts a process that holds the output for 300 s). STALL_SECONDS: after which the
+// watchdog ends the job; it warns after half of them. SILENCE_SECONDS: the limit for silence,
+// else 15. Where the fault is one of training, these limits count from the second batch on, as
+// starting takes long on a loaded machine. flood: one rank of node2 sends node1 datagrams of all
+// kinds that are to be refused (datagram_flood.hpp). Each rank leaves its process id in
+// FOLDER/pid.<rank>; the one that fails the time in FOLDER/time and Open MPI's number of the job in
+// FOLDER/job.
 
 #include <mpi.h>
 #include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <bit>
@@ -60,6 +64,25 @@ struct Return {
   int exit_code;
 };
 
+// In a forked child, whose wait status becomes the contents of a file.
+void end_child_by(const std::string& kind, const std::filesystem::path& folder) {
+  const pid_t child = fork();
+  if (child < 0) std::abort();
+  if (child > 0) {
+    int status = 0;
+    waitpid(child, &status, 0);
+    std::ofstream(folder / "child") << status << std::flush;
+    return;
+  }
+  if (kind == "fork_exit") std::exit(0);
+  if (kind == "fork_throw") throw std::runtime_error("thrown in a child");
+  if (kind == "fork_return") throw Return{5};
+  if (kind == "fork_terminate") std::terminate();
+  for (const int harmless : {SIGUSR1, SIGUSR2, SIGCONT}) raise(harmless);
+  raise(SIGTERM);
+  std::abort();
+}
+
 void fail_as(const std::string& kind, const std::string& moment,
              const std::filesystem::path& folder) {
   if (const char* job = std::getenv("PMIX_NAMESPACE"))
@@ -89,6 +112,11 @@ void fail_as(const std::string& kind, const std::string& moment,
     testing::hold_as_debugger(2.5 * stall_limits().timeout);
     return;
   }
+  if (kind.starts_with("fork_")) return end_child_by(kind, folder);
+  if (kind == "background") {
+    if (std::system("sleep 300 &") != 0) std::abort();
+    return;
+  }
   if (kind == "freeze_launcher") {
     const pid_t launcher = getppid();
     kill(launcher, SIGSTOP);
@@ -110,7 +138,7 @@ void fail_as(const std::string& kind, const std::string& moment,
 // Whether a job with this fault goes on to its end, which then comes after an epoch.
 bool goes_on(const std::string& kind) {
   return kind == "slow" || kind == "debug" || kind == "freeze_launcher" || kind == "once" ||
-         kind == "ask";
+         kind == "ask" || kind == "background" || kind.starts_with("fork_");
 }
 
 // After how many iterations other jobs end, if the fault does not end them: without one after 20

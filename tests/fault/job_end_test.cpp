@@ -297,6 +297,93 @@ TEST(EarlyReturns, OfZeroEndTheJobWhenTheOthersDoNotComeInTime) {
   EXPECT_EQ(count_of(ended.job.err, "the program returned 0 on this rank, and the other ranks"), 1);
 }
 
+// What user code forks inherits handlers, exit functions and objects.
+struct Child {
+  const char* kind;
+  int wait_status;
+};
+
+class Children : public ::testing::TestWithParam<Child> {};
+
+TEST_P(Children, EndAlone) {
+  const TemporaryFolder folder;
+  const Finished job = run_program(
+      mpirun(2, {FAULTY_TRAINING, "1", "extension", GetParam().kind, folder.path()}), 30);
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(read_value<int>(folder / "child"), GetParam().wait_status) << job.all();
+  EXPECT_EQ(count_of(job.err, "the job was ended"), 0) << job.all();
+  const bool throws = GetParam().kind == std::string("fork_throw");
+  EXPECT_EQ(count_of(job.err, "a process that the program forked: thrown in a child\n"), throws)
+      << job.all();
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, Children,
+                         ::testing::Values(Child{"fork_exit", 0}, Child{"fork_throw", 70 << 8},
+                                           Child{"fork_return", 5 << 8},
+                                           Child{"fork_terminate", SIGABRT},
+                                           Child{"fork_signal", SIGTERM}),
+                         [](const auto& info) { return std::string(info.param.kind); });
+
+TEST(Children, ThatHoldTheOutputAreNamedAndEnded) {
+  const TemporaryFolder folder;
+  const Finished job =
+      run_program(mpirun(2, {FAULTY_TRAINING, "1", "extension", "background", folder.path()}), 30,
+                  {{"TASUKI_END_SECONDS", "2"}});
+  EXPECT_FALSE(job.timed_out);
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(count_of(job.err, "warning: rank 1 on "), 1) << job.all();
+  EXPECT_EQ(count_of(job.err, " (sleep 300); they are ended in 2 s (TASUKI_END_SECONDS)\n"), 1)
+      << job.all();
+}
+
+// Whose launcher is a script with the name and the variables of another MPI's.
+class Launchers : public ::testing::Test {
+ protected:
+  Finished start(const std::string& launcher, const std::string& words,
+                 const std::map<std::string, std::string>& environment) {
+    const std::filesystem::path script = folder / launcher;
+    std::ofstream(script) << "#!/bin/bash\n"
+                          << words << ' ' << TRAIN_MNIST << " --version\nexit $?\n";
+    std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+    return run_program({script}, 30, environment);
+  }
+  void expect_refused(const Finished& job, const std::string& said) {
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::config)) << job.all();
+    EXPECT_EQ(count_of(job.err, "error: the launcher (" + said), 1) << job.all();
+    EXPECT_EQ(count_of(job.err, "\n"), 1) << job.all();
+    EXPECT_EQ(job.out, "");
+  }
+  void expect_started(const Finished& job) {
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(job.err, "");
+  }
+
+  TemporaryFolder folder;
+};
+
+TEST_F(Launchers, OfAnotherMpiAreRefused) {
+  expect_refused(start("hydra_pmi_proxy", "", {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}),
+                 "hydra_pmi_proxy) started 4 processes (PMI_SIZE)");
+  expect_refused(start("slurmstepd", "bash -c '\"$@\"; exit $?' bash",
+                       {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}}),
+                 "slurmstepd) started 2 processes (SLURM_STEP_NUM_TASKS)");
+}
+
+TEST_F(Launchers, OfOtherProcessesDoNotMatter) {
+  // An allocation, and a shell that a step of several tasks has on a terminal.
+  expect_started(start("bash_of_allocation", "", {{"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}}));
+  expect_started(
+      start("slurmstepd", "",
+            {{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "0"}, {"SLURM_PTY_PORT", "4711"}}));
+  expect_started(start("slurmstepd", "", {{"SLURM_NTASKS", "8"}}));
+  // One process, on purpose: by the same launcher, by a launcher within its job, or alone.
+  expect_started(start("hydra_pmi_proxy", "", {{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}}));
+  expect_started(start("hydra_pmi_proxy", "mpirun -np 1 --allow-run-as-root",
+                       {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}));
+  expect_started(start("hydra_pmi_proxy", "env -u PMI_SIZE", {{"PMI_SIZE", "4"}}));
+  expect_started(start("anything", "", {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}));
+}
+
 struct Death {
   const char* kind;
   int exit_code;  // 0: any that is not zero

@@ -1,0 +1,19 @@
+#include "tasuki/core/environment.hpp"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
+
+namespace tasuki {
+
+bool is_switched_on(const char* variable) {
+  const char* const value = std::getenv(variable);
+  const std::string_view text = value == nullptr ? "" : value;
+  if (text == "1") return true;
+  if (text.empty() || text == "0") return false;
+  fail_everywhere(ErrorKind::usage, "{}={}; expected 1 or 0", variable, printable(text, 80));
+}
+
+}  // namespace tasuki
