@@ -1,6 +1,7 @@
 #include "tasuki/program/training_program.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
@@ -200,7 +201,7 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
   // Files that cannot be read are found last, but before anything is written.
   data.check_files(settings, setup);
   if (settings.dry_run) {
-    say_banner(find_output_folder(setup, settings)->path());
+    say_banner(find_output_folder(setup, settings)->name());
     normalise_locally(*model.model);
     print_plan(setup, settings, optimizers, precision, model.loss, data);
     return;
@@ -229,7 +230,7 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
     remove_old_results(comm, settings, *output);
     write_about(program, setup, data, *output);
     if (setup.links.between || setup.links.inside) keep_links(comm, setup.links, *output);
-    if (!settings.quiet) say_banner(output->path());
+    if (!settings.quiet) say_banner(output->name());
     RunSummary summary(*trainer, setup.devices);
     trainer->run();
     write_step_times(trainer->updater(), comm, *output);
@@ -282,6 +283,10 @@ TrainingProgram::TrainingProgram(std::string name, std::string description, std:
 
 int TrainingProgram::run(int argc, char** argv) {
   return run_job(argc, argv, [this](int count, char** words) {
+    if (std::exchange(has_run_, true))
+      fail_everywhere(ErrorKind::internal,
+                      "TrainingProgram::run() was called twice; make another TrainingProgram for "
+                      "another run, whose flags and defaults are its own");
     program::add_training_flags(flags, settings,
                                 {.data = dataset.empty(),
                                  .optimizer = create_optimizer != nullptr,

@@ -182,8 +182,13 @@ struct TrainingProgram {
   // Lines to print before training: {{"Hidden units", "1000"}}.
   std::function<program::BannerLines()> banner;
 
-  // Trains according to the flags, between MPI_Init and MPI_Finalize. Returns main's exit code.
+  // Trains according to the flags, between MPI_Init and MPI_Finalize, or within MPI if the caller
+  // has initialised it, who then finalises it (run_job.hpp). Returns main's exit code. Once for
+  // each object.
   int run(int argc, char** argv);
+
+ private:
+  bool has_run_ = false;
 };
 
 }  // namespace tasuki

@@ -15,6 +15,7 @@
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/present_folder.hpp"
 #include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/course.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
@@ -151,9 +152,15 @@ struct OutputFolder::Hold {
   bool is_lock_at(const fs::path& path) const { return lock.is_at(path / lock_file); }
 };
 
-OutputFolder::OutputFolder(fs::path path) : path_(std::move(path)) {}
+OutputFolder::OutputFolder(fs::path path)
+    : is_relative_(path.is_relative()), base_(present_folder()), path_(base_ / path) {}
 
 OutputFolder::~OutputFolder() = default;
+
+fs::path OutputFolder::name_of(const fs::path& file) const {
+  const bool is_inside = file.string().starts_with(path_.string());
+  return is_relative_ && is_inside && !base_.empty() ? file.lexically_relative(base_) : file;
+}
 
 fs::path OutputFolder::find(const fs::path& wanted, OldResults old) {
   int number = 1;

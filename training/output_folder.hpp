@@ -37,8 +37,16 @@ class OutputFolder {
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;
 
-  // The folder of the results; changes when another folder is taken.
+  // The folder of the results; changes when another folder is taken. Absolute, so that it stays the
+  // same folder when the program changes its working folder.
   const std::filesystem::path& path() const { return path_; }
+  // The same for messages and other ranks: relative, to the working folder in which this object was
+  // made, if its path was given so.
+  std::filesystem::path name() const { return name_of(path_); }
+  // A file in the folder, by name().
+  std::filesystem::path name_of(const std::filesystem::path& file) const;
+  // Makes this the folder that rank 0 has taken, from its name().
+  void follow(const std::filesystem::path& name) { path_ = base_ / name; }
   // The folder that would be taken now; makes and locks nothing.
   static std::filesystem::path find(const std::filesystem::path& wanted, OldResults old);
 
@@ -66,7 +74,8 @@ class OutputFolder {
  private:
   struct Hold;
 
-  std::filesystem::path path_;
+  bool is_relative_;
+  std::filesystem::path base_, path_;
   std::unique_ptr<Hold> hold_;
   std::map<std::string, std::string> written_;  // contents by name
 };

@@ -136,9 +136,9 @@ void Trainer::restore_output_everywhere() {
   if (communicator_ == nullptr) return restore_output();
   const Bytes path = run_on_root(*communicator_, 0, [&] {
     restore_output();
-    return text_to_bytes(out().string());
+    return text_to_bytes(out_->name().string());
   });
-  if (!is_root()) out_ = std::make_shared<OutputFolder>(bytes_to_text(path));
+  if (!is_root()) out_->follow(bytes_to_text(path));
 }
 
 // Ranks with other numbers of steps, or with extensions (which are collective) that others lack,
@@ -193,14 +193,14 @@ void Trainer::save_after_error() noexcept {
 }
 
 std::string Trainer::how_to_go_on() const {
-  const std::string file = last_snapshot_.string();
+  const std::string file = out_->name_of(last_snapshot_).string();
   return resume_flag_.empty() ? fmt::format("the {} is {}", kind_of(last_snapshot_), file)
                               : fmt::format("continue with {} {}", resume_flag_, file);
 }
 
 void Trainer::say_last_snapshot() const {
   if (!is_root()) return;
-  const std::string file = last_snapshot_.string();
+  const std::string file = out_->name_of(last_snapshot_).string();
   if (file.empty())
     set_last_words("; there is no snapshot yet");
   else if (resume_flag_.empty())

@@ -3,6 +3,7 @@
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/philox.hpp"
+#include "tasuki/core/present_folder.hpp"
 #include "tasuki/dataset/images/image.hpp"
 #include "tasuki/dataset/images/image_check.hpp"
 #include "tasuki/dataset/images/image_record.hpp"
@@ -89,6 +90,7 @@ Transform create_view_transform(const ImageStreamSettings& settings) {
 
 ImageStream::ImageStream(ImageList list, std::int64_t classes, const ImageStreamSettings& settings)
     : list_(std::move(list)),
+      base_(present_folder()),
       header_(classification_header(list_.size(), {3, settings.side, settings.side}, classes)),
       transform_(create_view_transform(settings)) {
   TASUKI_CHECK(settings.side > 0 && settings.shorter >= settings.side,
@@ -114,7 +116,7 @@ void ImageStream::read(std::int64_t i, std::size_t field, FieldWriter& into) con
     into.as<std::int32_t>()[0] = list_.labels()[static_cast<std::size_t>(i)];
     return;
   }
-  const std::filesystem::path path = list_.path(i);
+  const std::filesystem::path path = base_ / list_.path(i);
   write_image_record(path.string(), read_file(path), into);
   report_progress();
 }

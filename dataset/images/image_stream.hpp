@@ -66,6 +66,7 @@ class ImageStream final : public Dataset {
 
  private:
   ImageList list_;
+  std::filesystem::path base_;  // of its names that are relative
   DatasetHeader header_;
   Transform transform_;
 };

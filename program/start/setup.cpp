@@ -156,9 +156,9 @@ std::shared_ptr<OutputFolder> take_output_folder(const RankSetup& setup,
   auto output = std::make_shared<OutputFolder>(settings.out);
   const Bytes path = run_on_root(communicator, 0, [&] {
     output->take(old_results(setup, settings));
-    return text_to_bytes(output->path().string());
+    return text_to_bytes(output->name().string());
   });
-  if (communicator.rank() != 0) output = std::make_shared<OutputFolder>(bytes_to_text(path));
+  if (communicator.rank() != 0) output->follow(bytes_to_text(path));
   return output;
 }
 

@@ -3,9 +3,13 @@
 // weights), an evaluator (own-evaluator), an extension in its place (largest-sum), epochs without
 // their last step (short-epochs), data on every rank (data-everywhere; with a transform:
 // transformed), or sequences of any length (sequences; transformed-sequences), for which memory may
-// not do (large-sequences).
+// not do (large-sequences). Or it runs twice (twice), twice in an MPI of its own (own-mpi), or has
+// an extension that changes the working folder (moving).
+#include <mpi.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <new>
 #include <string_view>
 
@@ -149,10 +153,7 @@ std::unique_ptr<Extension> largest_sum(std::unique_ptr<Iterator> batches) {
       });
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const std::string_view kind = argv[1];
+int run_program(std::string_view kind, int argc, char** argv) {
   TrainingProgram program("own_program", "adds two numbers");
   program.settings.epoch = 2;
   program.settings.optimizer = "momentum_sgd";
@@ -186,8 +187,10 @@ int main(int argc, char** argv) {
       return create_sequence_model(is_large);
     };
   }
-  program.extend = [](Trainer&) {
+  program.extend = [kind](Trainer& trainer) {
     std::fprintf(stderr, "whole data sets in memory: %d\n", CountedDataset::alive);
+    if (kind == "moving")
+      trainer.extend(make_extension("move", [](Trainer&) { std::filesystem::current_path("/"); }));
   };
   if (kind == "own-optimizer")
     program.create_optimizer = [] { return create_optimizer("momentum_sgd"); };
@@ -215,5 +218,19 @@ int main(int argc, char** argv) {
     program.wrap_batches = [](std::unique_ptr<Iterator> batches) {
       return std::make_unique<ShortEpochs>(std::move(batches));
     };
-  return program.run(argc - 1, argv + 1);
+  const int exit_code = program.run(argc - 1, argv + 1);
+  return kind == "twice" && exit_code == 0 ? program.run(argc - 1, argv + 1) : exit_code;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string_view kind = argv[1];
+  if (kind != "own-mpi") return run_program(kind, argc, argv);
+  MPI_Init(&argc, &argv);
+  int exit_code = 0;
+  for (int i = 0; i < 2 && exit_code == 0; ++i) exit_code = run_program("plain", argc, argv);
+  MPI_Finalize();
+  std::fprintf(stderr, "finalised\n");
+  return exit_code;
 }

@@ -239,5 +239,42 @@ TEST_F(OwnProgram, TransformedDataArePlannedAsTheyAreTrained) {
   }
 }
 
+TEST_F(OwnProgram, RunsOnceInAnMpiOfTasukis) {
+  const Finished job = run(2, "twice", {"--out", folder / "result", "--quiet"});
+  EXPECT_EQ(job.exit_code, 70) << job.all();
+  EXPECT_EQ(count_of(job.err, "MPI has been finalised in this process and cannot be started again"),
+            1)
+      << job.all();
+  EXPECT_TRUE(std::filesystem::exists(folder / "result/log")) << "of the first run";
+}
+
+TEST_F(OwnProgram, RunsAgainInAnMpiOfItsOwn) {
+  for (const int np : {1, 2}) {
+    const std::filesystem::path out = folder / fmt::format("of{}", np);
+    const Finished job = run(np, "own-mpi", {"--out", out, "--quiet"});
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_TRUE(std::filesystem::exists(out / "log"));
+    EXPECT_TRUE(std::filesystem::exists(out.string() + "-2/log")) << "of the second run";
+    EXPECT_EQ(count_of(job.err, "finalised\n"), np) << job.all();
+  }
+}
+
+// All results come into the folder that the flag named at the start.
+TEST_F(OwnProgram, MayChangeTheWorkingFolder) {
+  const Finished job = run_program(
+      mpirun(2,
+             {OWN_PROGRAM, "moving", "--threads", "1", "--out", "result", "--checkpoint-every",
+              "2it", "--snapshot-every", "1", "--monitor", "0.1", "--trace", "steps.json"},
+             {"-wdir", folder.path()}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_THAT(job.out, HasSubstr("Output: result\n"));
+  EXPECT_EQ(count_of(job.err, "was removed"), 0) << job.all();
+  for (const char* const name : {"log", "latest", "about.json", "snapshot_iter_4"})
+    EXPECT_TRUE(std::filesystem::exists(folder / "result" / name)) << name;
+  EXPECT_GT(std::filesystem::file_size(folder / "steps.json"), 0u);
+  for (const char* const elsewhere : {"/result", "/steps.json"})
+    EXPECT_FALSE(std::filesystem::exists(elsewhere));
+}
+
 }  // namespace
 }  // namespace tasuki::testing

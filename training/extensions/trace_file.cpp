@@ -16,6 +16,7 @@
 #include "tasuki/core/host_name.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/named_file.hpp"
+#include "tasuki/core/present_folder.hpp"
 #include "tasuki/core/trace.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -131,6 +132,7 @@ class TraceFile final : public Extension {
   explicit TraceFile(TraceSettings settings) : settings_(std::move(settings)) {
     TASUKI_CHECK(settings_.skipped >= 0 && settings_.steps > 0, "a trace of {} steps after {}",
                  settings_.steps, settings_.skipped);
+    settings_.file = present_folder() / settings_.file;
   }
 
   std::string default_name() const override { return "TraceFile"; }
