@@ -170,7 +170,7 @@ void write_tables(const ExperimentPlan& plan, const std::vector<RunRecord>& runs
   const fs::path plot = folder / ("plot." + settings.plot);
   check_own_file(plot);
   write_file(folder / "plot.gp", gnuplot_script(plan, rows, plot.string()));
-  say('\n' + table);
+  say('\n' + markdown_text(plan, rows, describe_machine(), line_width(stdout)));
   if (const std::string warning = warn_of_mixture(rows); !warning.empty()) say(warning + '\n');
   if (std::ranges::any_of(rows, [](const TableRow& row) { return row.result.has_value(); }))
     draw(folder);

@@ -15,6 +15,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/named_file.hpp"
+#include "tasuki/core/terminal.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/start/device.hpp"
 #include "tasuki/program/start/link.hpp"
@@ -156,9 +157,10 @@ class Simulation {
     const std::vector<Row> rows = rows_of(question_, ranks_);
     if (settings_.json)
       write_named_file(*settings_.json, as_json(question_, rows, hiding_).dump(2) + '\n');
-    fmt::print("{}\n{}\n", describe(question_.several), describe(question_.cluster, source_));
-    if (hiding_) fmt::print("{}\n", describe(*hiding_));
-    fmt::print("{}", table_text(rows));
+    std::string text =
+        fmt::format("{}\n{}\n", describe(question_.several), describe(question_.cluster, source_));
+    if (hiding_) text += describe(*hiding_) + '\n';
+    fmt::print("{}", wrap_lines(text + table_text(rows), line_width(stdout)));
   }
 
  private:

@@ -29,12 +29,47 @@ int open_terminal(std::FILE* stream) {
   return -1;
 }
 
+// In characters: the first byte of each in UTF-8.
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+// A line without its end.
+void append_wrapped(std::string_view line, std::size_t width, std::string& wrapped) {
+  constexpr std::string_view indent = "  ";
+  std::size_t used = 0;
+  while (!line.empty()) {
+    // Blanks and the word behind them, which may be missing at the end.
+    const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
+    const std::size_t end = std::min(line.find(' ', begin), line.size());
+    const std::string_view word = line.substr(begin, end - begin);
+    std::string_view blanks = line.substr(0, begin);
+    const bool has_room = used + begin + width_of(word) <= width;
+    if (word.empty() && !has_room) return;
+    if (used > 0 && !has_room) {
+      wrapped += '\n';
+      used = 0;
+      blanks = indent;
+    }
+    wrapped.append(blanks).append(word);
+    used += blanks.size() + width_of(word);
+    line.remove_prefix(end);
+  }
+}
+
 }  // namespace
 
 bool is_terminal(std::FILE* stream) {
   const int terminal = open_terminal(stream);
   if (terminal >= 0) close(terminal);
   return terminal >= 0;
+}
+
+bool moves_cursor(std::FILE* stream) {
+  const char* const kind = std::getenv("TERM");
+  if (kind == nullptr || *kind == '\0' || std::string_view(kind) == "dumb") return false;
+  return is_terminal(stream);
 }
 
 std::size_t line_width(std::FILE* stream) {
@@ -47,6 +82,18 @@ std::size_t line_width(std::FILE* stream) {
     columns = std::strtoul(named, nullptr, 10);
   if (columns == 0) columns = 80;
   return std::max<std::size_t>(columns, 2) - 1;
+}
+
+std::string wrap_lines(std::string_view text, std::size_t width) {
+  if (width == unlimited_width) return std::string(text);
+  std::string wrapped;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    append_wrapped(text.substr(0, end), width, wrapped);
+    if (end < text.size()) wrapped += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return wrapped;
 }
 
 void set_bar_shown(bool is_shown) {

@@ -33,6 +33,7 @@
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"
 #include "tasuki/job/left_processes.hpp"
+#include "tasuki/job/session_folder.hpp"
 #include "tasuki/job/start_watch.hpp"
 #include "tasuki/job/stop_signals.hpp"
 #include "tasuki/job/table_request.hpp"
@@ -273,6 +274,8 @@ void initialize(int* argc, char*** argv) {
       is_mpi_of_caller ? launched.has_value() || world_size() > 1 : was_launched();
   listen_for_stops(is_launched);
   listen_for_table_requests();
+  is_alone = !is_launched;                                    // for an error before MPI runs
+  if (is_alone && !is_mpi_of_caller) check_session_folder();  // else it has been used already
   int provided = MPI_THREAD_SINGLE;
   if (!is_mpi_of_caller)
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");

@@ -156,8 +156,8 @@ void print_largest_batch(const RankSetup& setup, const TrainingSettings& setting
   const std::int64_t found = find_largest_batch(search);
   if (found == 0) fail_everywhere(ErrorKind::unavailable, "--find-batchsize: {}", advice(0));
   const bool is_limit = found == search.limit;
-  print_on_root(comm, fmt::format("Largest batch: --batchsize {} ({})\n", found,
-                                  is_limit ? "all examples of a rank" : describe(places, search)));
+  report_on_root(comm, fmt::format("Largest batch: --batchsize {} ({})\n", found,
+                                   is_limit ? "all examples of a rank" : describe(places, search)));
 }
 
 void train_within_memory(const RankSetup& setup, const TrainingSettings& settings,

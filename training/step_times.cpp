@@ -21,7 +21,7 @@ std::string text_of(const Row& row, std::size_t width) {
   const auto steps = static_cast<double>(times.steps);
   for (const double seconds :
        {times.input, times.forward, times.backward, times.exchange, times.update})
-    text += fmt::format(" {:>8.2f} {:>3.0f} %", 1e3 * seconds / steps,
+    text += fmt::format(" {:>8.2f} {:>3.0f}%", 1e3 * seconds / steps,
                         100 * seconds / std::max(times.total(), 1e-12));
   return text + '\n';
 }
@@ -75,10 +75,11 @@ std::string step_time_table(const std::vector<RankTimes>& ranks) {
                       ranks[rank][worker]});
   }
   if (std::ranges::any_of(rows, [](const Row& row) { return row.times.steps == 0; })) return "";
-  const std::string name = has_workers ? "rank.worker" : "rank";
+  const std::string name = has_workers ? "worker" : "rank";
   std::string text = name;
-  for (const char* const part : step_part_names) text += fmt::format(" {:>8}      ", part);
-  text += " (ms per step)\n";
+  for (const char* const part : step_part_names) text += fmt::format(" {:>8}     ", part);
+  text.erase(text.find_last_not_of(' ') + 1);
+  text += " ms/step\n";
   const auto shown = std::min(std::ssize(rows), most_rows_shown);
   for (std::ptrdiff_t i = 0; i < shown; ++i)
     text += text_of(rows[static_cast<std::size_t>(i)], name.size());

@@ -32,7 +32,7 @@ using RankTimes = std::vector<StepTimes>;
 // Those of every rank, in rank order. Collective; without a communicator only this rank's.
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator);
 
-// A heading and one line per device, named by its rank, or by rank and worker if ranks have
+// A heading and one line per device, named by its rank, or by rank and worker ("0.1") if ranks have
 // several: mean milliseconds of a step's parts and their shares. If there are many devices: the
 // first ones, and the slowest of the others. If there are several, a line follows that says how
 // much of a step the exchange takes, how much of the transfer is hidden behind the computation, and

@@ -12,6 +12,7 @@
 
 #include "tasuki/core/byte_order_mark.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/terminal.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/option_value.hpp"
 
@@ -371,12 +372,13 @@ std::vector<std::string> experiment_keys() {
 std::string experiment_help() {
   std::string text = "\nKeys of FILE, one `name = value` a line; `#` begins a comment:\n";
   for (const Key& key : keys)
-    text += fmt::format("  {:<28}{}\n", fmt::format("{} = {}", key.name, key.value), key.help);
-  return text +
-         R"(Every other name is a flag of the program, without its dashes. Several values, separated
-by commas, make the grid of runs; `\,` is a comma within a value. Launchers may contain
-{np}, {nodes}, {ranks_per_node}, {hostfile} and {flag}. `[name]` begins a separate experiment,
-in results/FILE/name; the lines before the first section apply to all of them.
+    text += fmt::format("  {:<24}{}\n", fmt::format("{} = {}", key.name, key.value), key.help);
+  return wrap_lines(text, usual_width) +
+         R"(Every other name is a flag of the program, without its dashes. Several values,
+separated by commas, make the grid of runs; `\,` is a comma within a value.
+Launchers may contain {np}, {nodes}, {ranks_per_node}, {hostfile} and {flag}.
+`[name]` begins a separate experiment, in results/FILE/name; the lines before
+the first section apply to all of them.
 )";
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <sstream>
 #include <stdexcept>
 
 #include "experiment/failure.hpp"
@@ -173,23 +174,112 @@ std::vector<Column> columns_of(const ExperimentPlan& plan) {
   return columns;
 }
 
+// Titles, then rows of as many cells.
+using Cells = std::vector<std::vector<std::string>>;
+
+std::string markdown_table(const Cells& cells) {
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    text += '|';
+    for (const std::string& cell : cells[i])
+      text += i == 0 && cell.empty() ? " |" : fmt::format(" {} |", cell);
+    text += '\n';
+    if (i > 0) continue;
+    for (std::size_t column = 0; column < cells[i].size(); ++column) text += "|-";
+    text += "|\n";
+  }
+  return text;
+}
+
+// A title's words, of which a hyphen ends one, too.
+std::vector<std::string> words_of(const std::string& title) {
+  std::vector<std::string> words;
+  std::istringstream stream(title);
+  for (std::string word; stream >> word;) {
+    for (std::size_t end = word.find('-') + 1; end > 0 && end < word.size();
+         end = word.find('-') + 1) {
+      words.push_back(word.substr(0, end));
+      word.erase(0, end);
+    }
+    words.push_back(word);
+  }
+  return words;
+}
+
+// Of the widest cell, or word of the title.
+std::size_t width_of(const Cells& cells, std::size_t column) {
+  std::size_t width = 0;
+  for (const std::string& word : words_of(cells[0][column])) width = std::max(width, word.size());
+  for (std::size_t i = 1; i < cells.size(); ++i) width = std::max(width, cells[i][column].size());
+  return width;
+}
+
+std::vector<std::string> lines_of(const std::string& title, std::size_t width) {
+  std::vector<std::string> lines(1);
+  for (const std::string& word : words_of(title)) {
+    const std::string before = lines.back().empty() || lines.back().ends_with('-') ? "" : " ";
+    if (lines.back().size() + before.size() + word.size() > width)
+      lines.push_back(word);
+    else
+      lines.back() += before + word;
+  }
+  return lines;
+}
+
+// With titles over several lines, which end in the same one, and `gap` blanks between columns.
+std::string aligned_table(const Cells& cells, std::size_t gap) {
+  const std::size_t columns = cells[0].size();
+  std::vector<std::size_t> widths;
+  std::vector<std::vector<std::string>> titles;
+  std::size_t height = 0;
+  for (std::size_t column = 0; column < columns; ++column) {
+    widths.push_back(width_of(cells, column));
+    titles.push_back(lines_of(cells[0][column], widths.back()));
+    height = std::max(height, titles.back().size());
+  }
+  Cells all(height, std::vector<std::string>(columns));
+  for (std::size_t column = 0; column < columns; ++column)
+    for (std::size_t line = 0; line < titles[column].size(); ++line)
+      all[height - titles[column].size() + line][column] = titles[column][line];
+  all.insert(all.end(), cells.begin() + 1, cells.end());
+  std::string text;
+  for (const auto& row : all) {
+    std::string line;
+    for (std::size_t column = 0; column < columns; ++column)
+      line += fmt::format("{:<{}}", row[column], widths[column] + gap);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + '\n';
+  }
+  return text;
+}
+
+std::size_t longest_line(const std::string& text) {
+  std::size_t longest = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) longest = std::max(longest, line.size());
+  return longest;
+}
+
+std::string table_text(const Cells& cells, std::size_t width) {
+  for (const std::string& text :
+       {markdown_table(cells), aligned_table(cells, 2), aligned_table(cells, 1)})
+    if (longest_line(text) <= width) return text;
+  return wrap_lines(aligned_table(cells, 1), width);
+}
+
 // Empty if no run was monitored.
-std::string loads_text(const std::vector<TableRow>& rows) {
-  std::string lines;
+std::string loads_text(const std::vector<TableRow>& rows, std::size_t width) {
+  Cells cells = {{"row", "rank", "load [%]", "memory [MB]", "input wait [ms]", "step [ms]"}};
   for (std::size_t row = 0; row < rows.size(); ++row)
     for (const RankLoad& load : rows[row].loads) {
       const auto in_milliseconds = [](std::optional<double> seconds) {
         return seconds ? std::optional(*seconds * 1e3) : std::nullopt;
       };
-      lines += fmt::format("| {} | {} | {} | {} | {} | {} |\n", row + 1, load.name,
-                           cell(load.load_percent, 0), cell(load.memory_mb, 0),
-                           cell(in_milliseconds(load.input_seconds), 2),
-                           cell(in_milliseconds(load.step_seconds), 2));
+      cells.push_back({std::to_string(row + 1), load.name, cell(load.load_percent, 0),
+                       cell(load.memory_mb, 0), cell(in_milliseconds(load.input_seconds), 2),
+                       cell(in_milliseconds(load.step_seconds), 2)});
     }
-  if (lines.empty()) return "";
-  return "\n| row | rank | load [%] | memory [MB] | input wait [ms] | step [ms] "
-         "|\n|-|-|-|-|-|-|\n" +
-         lines;
+  return cells.size() == 1 ? "" : '\n' + table_text(cells, width);
 }
 
 std::vector<AlikeRows> groups_of(const std::vector<TableRow>& rows) {
@@ -284,7 +374,7 @@ std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& r
 }
 
 std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
-                          const std::string& machine) {
+                          const std::string& machine, std::size_t width) {
   std::vector<Column> columns = columns_of(plan);
   std::erase_if(columns, [&](const Column& column) {
     return std::ranges::all_of(rows, [&](const auto& row) { return column.text(row).empty(); });
@@ -294,24 +384,21 @@ std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow
   text += note_on_speed(rows) + '.';
   if (std::ranges::any_of(rows, is_oversubscribed))
     text += " `*`: more computing threads than the machine has cores.";
-  text += "\n\n| |";
-  for (const Column& column : columns) text += fmt::format(" {} |", column.title);
-  text += "\n|-|";
-  for (std::size_t i = 0; i < columns.size(); ++i) text += "-|";
-  text += '\n';
+  text = wrap_lines(text + "\n\n", width);
+  Cells cells = {{""}};
+  for (const Column& column : columns) cells[0].push_back(column.title);
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    text += fmt::format("| {} |", i + 1);
-    for (const Column& column : columns) text += fmt::format(" {} |", column.text(rows[i]));
-    text += '\n';
+    cells.push_back({std::to_string(i + 1)});
+    for (const Column& column : columns) cells.back().push_back(column.text(rows[i]));
   }
-  text += loads_text(rows) + '\n';
+  text += table_text(cells, width) + loads_text(rows, width) + '\n';
   for (std::size_t i = 0; i < rows.size(); ++i) {
     text += fmt::format("{}. `{}`", i + 1, fmt::join(rows[i].command, " "));
     if (rows[i].done < plan.repeats)
       text += fmt::format(" ({} of {} runs done: {})", rows[i].done, plan.repeats, rows[i].failure);
     text += '\n';
   }
-  return text + note_on_mixture(rows);
+  return text + wrap_lines(note_on_mixture(rows), width);
 }
 
 }  // namespace tasuki::experiment

@@ -8,6 +8,7 @@
 
 #include "experiment/rank_loads.hpp"
 #include "experiment/record.hpp"
+#include "tasuki/core/terminal.hpp"
 
 namespace tasuki::experiment {
 
@@ -39,8 +40,10 @@ std::string warn_of_mixture(const std::vector<TableRow>& rows);
 
 // A heading, the machine, the table, the load of each rank where runs were monitored, the command
 // of each row, and a note if rows were made differently. Rows with more computing threads than
-// cores are marked.
+// cores are marked. In lines of at most `width` characters, as on a terminal, where these are too
+// long for Markdown tables are aligned with titles over several lines; commands stay whole, to be
+// copied.
 std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
-                          const std::string& machine);
+                          const std::string& machine, std::size_t width = unlimited_width);
 
 }  // namespace tasuki::experiment

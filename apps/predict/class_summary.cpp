@@ -8,6 +8,7 @@
 
 #include "predict/output.hpp"
 #include "predict/text_table.hpp"
+#include "tasuki/core/terminal.hpp"
 #include "tasuki/models/googlenet_bn.hpp"
 
 namespace tasuki::predict {
@@ -72,13 +73,17 @@ std::string class_table(const Confusion& confusion, const Names& names) {
   return table.text();
 }
 
-std::string matrix(const Confusion& confusion, const Names& names) {
+// With names above the columns, or, as these are short, with the numbers that stand before the
+// names in the rows.
+std::string matrix(const Confusion& confusion, const Names& names, bool has_numbers) {
+  const auto name = [&](std::int64_t i) { return names.of_class(static_cast<int>(i)); };
   std::vector<std::string> header = {"label"};
   for (std::int64_t i = 0; i < confusion.classes(); ++i)
-    header.push_back(names.of_class(static_cast<int>(i)));
+    header.push_back(has_numbers ? std::to_string(i) : name(i));
   TextTable table(header);
   for (std::int64_t label = 0; label < confusion.classes(); ++label) {
-    std::vector<std::string> cells = {names.of_class(static_cast<int>(label))};
+    std::vector<std::string> cells = {has_numbers ? fmt::format("{} {}", label, name(label))
+                                                  : name(label)};
     for (std::int64_t i = 0; i < confusion.classes(); ++i)
       cells.push_back(std::to_string(confusion.count(label, i)));
     table.add(std::move(cells));
@@ -101,9 +106,11 @@ std::string labelled_summary(const Predictions& predictions, const Names& names,
         fmt::format(" (classifiers: {:.4f}, {:.4f}, main {:.4f})", mean(predictions.first_losses),
                     mean(predictions.second_losses), mean(predictions.losses));
   text += "\n\n" + class_table(confusion, names);
-  if (classes <= most_classes_of_matrix)
-    text +=
-        fmt::format("\nPredictions (columns) for each label (rows):\n{}", matrix(confusion, names));
+  if (classes <= most_classes_of_matrix) {
+    std::string counts = matrix(confusion, names, /*has_numbers=*/false);
+    if (counts.find('\n') > line_width(stdout)) counts = matrix(confusion, names, true);
+    text += "\nPredictions (columns) for each label (rows):\n" + counts;
+  }
   return text;
 }
 

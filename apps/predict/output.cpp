@@ -7,6 +7,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/named_file.hpp"
+#include "tasuki/core/terminal.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -44,8 +45,13 @@ void deliver(const Settings& settings, const std::string& rows, const std::strin
     make_output_folder(std::filesystem::absolute(*settings.out).parent_path());
     write_named_file(*settings.out, rows);
   }
-  if (prints_rows) print(rows, stdout);
-  print(summary, prints_rows && settings.format == Format::csv ? stderr : stdout);
+  // What people read fits a terminal.
+  const auto fitted = [](const std::string& text, std::FILE* stream) {
+    return wrap_lines(text, line_width(stream));
+  };
+  if (prints_rows) print(settings.format == Format::table ? fitted(rows, stdout) : rows, stdout);
+  std::FILE* const place = prints_rows && settings.format == Format::csv ? stderr : stdout;
+  print(settings.format == Format::json ? summary : fitted(summary, place), place);
 }
 
 void deliver(const Settings& settings, const Report& report) {

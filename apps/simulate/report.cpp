@@ -76,12 +76,14 @@ std::string describe(const Hiding& hiding) {
 }
 
 std::string table_text(const std::vector<Row>& rows) {
-  std::string text = fmt::format("{:>6} {:>6} {:>10} {:>11} {:>10} {:>11} {:>10} {:>10} {:>11}\n",
-                                 "ranks", "nodes", "step ms", "efficiency", "no jitter",
-                                 "exchange ms", "exposed ms", "waiting ms", "examples/s");
+  std::string text =
+      fmt::format("{:>5} {:>5} {:>9} {:>10} {:>9} {:>8} {:>8} {:>8} {:>9}\n", "ranks", "nodes",
+                  "step", "efficiency", "no jitter", "exchange", "exposed", "waiting", "examples");
+  text += fmt::format("{:>21} {:>10} {:>9} {:>8} {:>8} {:>8} {:>9}\n", "[ms]", "", "", "[ms]",
+                      "[ms]", "[ms]", "[1/s]");
   for (const Row& row : rows)
     text += fmt::format(
-        "{:>6} {:>6} {:>10.2f} {:>9.1f} % {:>8.1f} % {:>11.2f} {:>10.2f} {:>10.2f} {:>11.1f}\n",
+        "{:>5} {:>5} {:>9.2f} {:>8.1f} % {:>7.1f} % {:>8.2f} {:>8.2f} {:>8.2f} {:>9.1f}\n",
         row.ranks, row.nodes, row.prediction.step * 1e3, row.efficiency * 100,
         row.without_jitter * 100, row.prediction.exchange * 1e3, row.prediction.exposed * 1e3,
         row.prediction.waiting * 1e3, row.examples_per_second);

@@ -5,6 +5,7 @@
 
 #include "supervisor/output_stream.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/job/session_folder.hpp"
 #include "tasuki/training/output_folder.hpp"
 
 namespace tasuki::supervisor {
@@ -79,6 +80,7 @@ int Supervisor::run() {
 }
 
 JobEnd Supervisor::start_once() {
+  if (settings_.launcher == LauncherKind::mpirun) check_session_folder();
   const Launch launch = next_launch();
   ordered_json entries = {{"command", launch.text()}};
   entries.update(hosts_.entries());

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "tasuki/core/printable.hpp"
+#include "tasuki/core/terminal.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/options.hpp"
@@ -14,7 +15,6 @@ namespace tasuki::program {
 namespace {
 
 constexpr std::size_t help_column = 30;
-constexpr std::size_t help_width = 100;
 
 std::string flag_text(char letter, std::string_view name, std::string_view value_name,
                       bool value_may_miss) {
@@ -34,7 +34,7 @@ std::string in_column(std::string left, const std::string& text) {
   std::size_t used = help_column;
   std::istringstream words(text);
   for (std::string word; words >> word;) {
-    if (used + word.size() + 1 > help_width) {
+    if (used + word.size() + 1 > usual_width) {
       left += '\n' + std::string(help_column, ' ');
       used = help_column;
     }
@@ -62,8 +62,9 @@ const char* describe(Source source) {
 }  // namespace
 
 std::string Options::help_text() const {
-  std::string text = fmt::format("{}: {}\n\nusage: {} [flags]{}\n       {}\n", program_, purpose_,
-                                 program_, operands_, example_);
+  std::string text =
+      wrap_lines(fmt::format("{}: {}\n", program_, purpose_), usual_width) +
+      fmt::format("\nusage: {} [flags]{}\n       {}\n", program_, operands_, example_);
   std::string group;
   for (const Option& option : options_) {
     if (option.group != group) text += fmt::format("\n{}:\n", group = option.group);

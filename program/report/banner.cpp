@@ -84,7 +84,7 @@ void print_banner(const RankSetup& setup, const BannerLines& lines) {
     places.push_back({communicator.topology().host_of.at(places.size()), values.at(0), values.at(1),
                       values.at(2), values.at(3), values.at(4)});
   }
-  print_on_root(communicator, banner_text(lines, places));
+  report_on_root(communicator, banner_text(lines, places));
 }
 
 }  // namespace tasuki::program

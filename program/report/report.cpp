@@ -345,7 +345,7 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
     text += fmt::format("; {} in all, and {} of host memory for saving, MPI and libraries\n",
                         megabytes(of_step + examples), megabytes(host + copied + gathered));
   text += "Dry run: nothing was trained\n";
-  print_on_root(*setup.communicator, text);
+  report_on_root(*setup.communicator, text);
 }
 
 std::string describe_epochs(std::vector<double> seconds) {
@@ -393,7 +393,7 @@ void RunSummary::print(Communicator& communicator) const {
                         accuracies_.back().value, best.value, best.epoch);
   }
   text += step_time_table(gather_step_times(trainer_.updater().times(), &communicator));
-  print_on_root(communicator, text);
+  report_on_root(communicator, text);
 }
 
 }  // namespace tasuki::program

@@ -13,6 +13,7 @@
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/named_file.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/core/terminal.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/program/start/device.hpp"
 #include "tasuki/program/start/link.hpp"
@@ -148,6 +149,10 @@ void print_on_root(const Communicator& communicator, const std::string& text) {
   if (communicator.rank() != 0) return;
   std::fputs(text.c_str(), stdout);
   std::fflush(stdout);
+}
+
+void report_on_root(const Communicator& communicator, const std::string& text) {
+  print_on_root(communicator, wrap_lines(text, line_width(stdout)));
 }
 
 std::shared_ptr<OutputFolder> take_output_folder(const RankSetup& setup,

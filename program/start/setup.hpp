@@ -61,6 +61,8 @@ void check_device_flags(const TrainingSettings& settings);
 Options::FileReader read_on_root(Communicator& communicator);
 // Prints `text` to standard output at once on rank 0, nothing elsewhere.
 void print_on_root(const Communicator& communicator, const std::string& text);
+// The same in lines that fit a terminal, for what is read by people only.
+void report_on_root(const Communicator& communicator, const std::string& text);
 
 // The folder for the results, before any work is done: --out, or one beside it. Rank 0 takes it
 // (output_folder.hpp); all ranks know its path, and an error is one on all ranks. Collective.

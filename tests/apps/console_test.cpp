@@ -52,6 +52,15 @@ TEST_F(Console, OutputFolderThatCannotBeIsOneLine) {
   expect_one_line(job, "/proc/tasuki", ErrorKind::cannot_write);
 }
 
+// Without mpirun, MPI makes its folder in the program.
+TEST_F(Console, FolderForTheFilesOfMpiThatCannotBeIsOneLine) {
+  const Finished ended = run_program({TRAIN_MNIST, "--data", data}, 60, {{"TMPDIR", "/proc/none"}});
+  EXPECT_EQ(ended.exit_code, 73);
+  EXPECT_EQ(ended.err.find("error: TMPDIR=/proc/none: no folder can be made there"), 0u)
+      << ended.err;
+  EXPECT_EQ(count_of(ended.err, "\n"), 1) << ended.err;
+}
+
 TEST_F(Console, BadDataIsOneLine) {
   const std::string images = data + "/train-images-idx3-ubyte";
   std::string contents;

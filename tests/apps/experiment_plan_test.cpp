@@ -213,6 +213,17 @@ TEST(ExperimentTable, SpeedupIsRelativeToTheFewestProcesses) {
                               "accuracy |"));
   EXPECT_THAT(text, HasSubstr("| 4 | 2 | auto | 5.00 | 1.60 | 80 % | 0.7000 |"));
   EXPECT_THAT(text, HasSubstr("4. `mpirun -np 2 /bin/t --communicator=auto --out=O`"));
+  // Markdown needs 76 characters.
+  EXPECT_THAT(markdown_text(plan, rows, "a machine", 76), HasSubstr("| efficiency |"));
+  EXPECT_THAT(markdown_text(plan, rows, "a machine", 75),
+              HasSubstr("a machine.\n\n"
+                        "                            time  speed-\n"
+                        "   processes  communicator  [s]   up      efficiency  accuracy\n"
+                        "1  1          flat          9.00  1.00    100 %       0.6000\n"));
+  EXPECT_THAT(markdown_text(plan, rows, "a machine", 60),
+              HasSubstr("\n                         time speed-\n"
+                        "  processes communicator [s]  up     efficiency accuracy\n"
+                        "1 1         flat         9.00 1.00   100 %      0.6000\n"));
 }
 
 TEST(ExperimentTable, StepsThatDoMoreWorkCountFor) {

@@ -38,7 +38,7 @@ TEST_F(TrainingInput, TimesAreShownPerRankAndDevicesAreWatched) {
                            {"--arch", "resnet20", "-b", "10", "--examples", "60", "--epoch", "2",
                             "--test-examples", "10", "--monitor", "0.05"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
-  EXPECT_EQ(count_of(job.out, "rank    input        forward"), 1) << job.out;
+  EXPECT_EQ(count_of(job.out, "rank    input       forward"), 1) << job.out;
   const auto log = read_log("result");
   ASSERT_EQ(log.size(), 2u);
   for (const std::string part : {"input", "compute", "communication"})

@@ -39,7 +39,7 @@ TEST_F(Simulate, PredictsFromTracesOfOneAndTwoRanks) {
                                    "--ranks", "1,2,16384", "--json", json});
   ASSERT_EQ(ended.exit_code, 0) << ended.all();
   EXPECT_THAT(ended.out, HasSubstr("10 MB/s (--rate)"));
-  EXPECT_EQ(count_of(ended.out, "\n"), 6) << ended.out;
+  EXPECT_EQ(count_of(ended.out, "\n"), 7) << ended.out;
 
   std::ifstream file(json);
   const auto found = nlohmann::json::parse(file);
@@ -76,14 +76,14 @@ TEST_F(Simulate, PredictsFromNumbersAlone) {
                                    "--rate", "1000", "--ranks", "1,2", "--jitter", "0"});
   ASSERT_EQ(ended.exit_code, 0) << ended.all();
   // One bucket is ready last: 100 ms for each.
-  EXPECT_THAT(ended.out, HasSubstr("     2      2     200.00      50.0 %"));
+  EXPECT_THAT(ended.out, HasSubstr("    2     2    200.00     50.0 %"));
   const Finished strong =
       simulate({"--forward-ms",   "30",  "--backward-ms", "60",    "--update-ms", "10",
                 "--gradient-mb",  "100", "--latency",     "0",     "--rate",      "1000",
                 "--ranks",        "2",   "--exchange",    "whole", "--batch",     "8",
                 "--global-batch", "8",   "--jitter",      "0"});
   ASSERT_EQ(strong.exit_code, 0) << strong.all();
-  EXPECT_THAT(strong.out, HasSubstr("     2      2     155.00      32.3 %"));
+  EXPECT_THAT(strong.out, HasSubstr("    2     2    155.00     32.3 %"));
   EXPECT_EQ(simulate({"--help"}).exit_code, 0);
 }
 

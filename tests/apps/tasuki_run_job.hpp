@@ -97,7 +97,7 @@ class FakeLauncher : public ::testing::Test {
                const std::function<void(pid_t)>& meanwhile = {}) {
     fs::remove(folder / "calls");
     std::ofstream(folder / "plan") << plan;
-    return run_program(all, 30, {{"PATH", path()}, {"TMPDIR", "/none"}}, meanwhile);
+    return run_program(all, 30, {{"PATH", path()}, {"TMPDIR", folder / "tmp"}}, meanwhile);
   }
   // Sends these signals, one after the other, once there is a file `ready`.
   std::function<void(pid_t)> when_ready(std::vector<int> signals) {

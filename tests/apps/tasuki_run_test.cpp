@@ -292,5 +292,40 @@ TEST_F(FakeLauncher, MayBeSrun) {
             "srun --kill-on-bad-exit=1 --ntasks=2 --mpi=pmix " + (folder / "train").string());
 }
 
+// Open MPI itself says that in two pages, or hangs where the disk is full.
+TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunCannotUseIsNamedBeforeAStart) {
+  const auto with_folder = [&](const std::string& name) {
+    return run("", with({"env", name}, words({"--max-restarts", "3"})));
+  };
+  for (const std::string name : {"TMPDIR=/proc/none", "OMPI_MCA_orte_tmpdir_base=/proc/none/2"}) {
+    const Finished job = with_folder(name);
+    EXPECT_EQ(job.exit_code, 73);
+    EXPECT_EQ(
+        job.err,
+        "error: " + name +
+            ": no folder can be made there: No such file or directory; Open MPI keeps the files "
+            "of a job in this folder: set TMPDIR to one on a disk with room\n");
+    EXPECT_EQ(calls().size(), 0u);
+  }
+  // Open MPI makes a folder that is missing.
+  EXPECT_EQ(with_folder("TMPDIR=" + (folder / "to/be/made").string()).exit_code, 0);
+  EXPECT_EQ(calls().size(), 1u);
+}
+
+TEST_F(FakeLauncher, ADiskWithoutRoomForMpirunsFilesIsNamedBeforeAStart) {
+  fs::create_directory(folder / "disk");
+  const std::string mounted = "mount -t tmpfs -o size=4m disk '" + (folder / "disk").string() +
+                              "' 2>/dev/null || exit 77; exec \"$@\"";
+  const Finished job = run("", with({"unshare", "--mount", "--map-root-user", "bash", "-c", mounted,
+                                     "bash", "env", "TMPDIR=" + (folder / "disk").string()},
+                                    words({})));
+  if (job.exit_code == 77 || count_of(job.err, "unshare: ") > 0)
+    GTEST_SKIP() << "this machine allows no mounts in a namespace";
+  EXPECT_EQ(job.exit_code, 73);
+  EXPECT_THAT(job.err, HasSubstr("/disk: 4.2 MB are free there, and 12.6 MB are needed; "));
+  EXPECT_EQ(count_of(job.err, "\n"), 1) << job.err;
+  EXPECT_EQ(calls().size(), 0u);
+}
+
 }  // namespace
 }  // namespace tasuki::testing

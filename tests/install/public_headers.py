@@ -29,7 +29,7 @@ INTERNAL = {
     "dataset/images": ["image", "image_formats", "image_record", "png_file", "resample"],
     "job": ["activity_board", "heartbeat_datagram", "heartbeat_paths", "job_process",
             "launched_ranks", "launcher", "launcher_end", "left_processes", "lost_connection",
-            "node_heartbeats", "process_state", "stall", "stall_text", "start_watch",
+            "node_heartbeats", "process_state", "session_folder", "stall", "stall_text", "start_watch",
             "stop_signals", "table_request", "watchdog"],
     "nn": ["node"],
     "nn/functions": ["gamma_beta", "operand_type"],

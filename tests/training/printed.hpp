@@ -22,9 +22,11 @@ inline std::string contents_of(std::FILE* file) {
   return text;
 }
 
+// One that can move its cursor.
 class PseudoTerminal {
  public:
   PseudoTerminal() : master_(posix_openpt(O_RDWR | O_NOCTTY)) {
+    setenv("TERM", "xterm", 1);
     EXPECT_EQ(grantpt(master_), 0);
     EXPECT_EQ(unlockpt(master_), 0);
     out = std::fopen(ptsname(master_), "w");

@@ -179,6 +179,43 @@ TEST(Terminal, WithoutASizeColumnsCount) {
   EXPECT_EQ(line_width(file.get()), unlimited_width);
 }
 
+TEST(Terminal, OneThatIsDumbOrUnknownGetsLinesOnly) {
+  const TemporaryFolder folder;
+  for (const char* const kind : {"dumb", "", static_cast<const char*>(nullptr)}) {
+    const PseudoTerminal terminal;
+    terminal.resize(80);
+    if (kind == nullptr)
+      unsetenv("TERM");
+    else
+      setenv("TERM", kind, 1);
+    const auto trainer = trainer_on(terminal.out, folder / "out");
+    trainer->extend(std::make_unique<PrintSteps>(4, "main/loss", terminal.out));
+    trainer->extend(std::make_unique<PrintProgress>(1e-9, 4, terminal.out));
+    trainer->run();
+    const std::string text = terminal.read_all();
+    EXPECT_EQ(text.find('\033'), std::string::npos) << text;
+    EXPECT_THAT(text, HasSubstr("\n3 "));
+    EXPECT_THAT(text, HasSubstr("step 12, loss = 0.50"));
+    EXPECT_THAT(text, HasSubstr("iteration 1, epoch 0.25"))
+        << "what is printed in place of a progress bar";
+    for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 80u) << line;
+  }
+}
+
+TEST(WrapLines, BreaksAtBlanksAndIndentsTheRest) {
+  EXPECT_EQ(wrap_lines("one two three four\n  five  six seven\n", 11),
+            "one two\n  three\n  four\n  five  six\n  seven\n");
+  EXPECT_EQ(wrap_lines("/a/long/path/without/blanks and", 10),
+            "/a/long/path/without/blanks\n  and");
+  EXPECT_EQ(wrap_lines("\u00e4\u00f6\u00fc \u00e4\u00f6\u00fc", 7),
+            "\u00e4\u00f6\u00fc \u00e4\u00f6\u00fc");
+  EXPECT_EQ(wrap_lines("12345   ", 6), "12345");
+  EXPECT_EQ(wrap_lines("12345 \n\n", 6), "12345 \n\n");
+  EXPECT_EQ(wrap_lines("", 6), "");
+  const std::string as_it_is = "  rank   host\n   0     a\n";
+  EXPECT_EQ(wrap_lines(as_it_is, unlimited_width), as_it_is);
+}
+
 // Steps of 20 ms, ten an epoch; the table's rows count as signs of life.
 TEST(PrintProgress, BreaksTheSilenceWithinAnEpoch) {
   const TemporaryFolder folder;

@@ -13,7 +13,7 @@ PrintProgress::PrintProgress(double interval, std::int64_t examples, std::FILE* 
 
 void PrintProgress::initialize(Trainer& trainer) {
   constexpr double first = 5;  // seconds
-  is_wanted_ = trainer.is_root() && interval_ > 0 && !is_terminal(out_);
+  is_wanted_ = trainer.is_root() && interval_ > 0 && !moves_cursor(out_);
   has_report_ = false;
   last_ = {trainer.elapsed_time(), trainer.updater().epoch_detail()};
   due_ = last_.seconds + std::min(first, interval_);

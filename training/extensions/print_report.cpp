@@ -16,7 +16,7 @@ PrintReport::~PrintReport() = default;
 
 void PrintReport::print(const std::string& line) {
   // A progress bar may be shown below.
-  fmt::print(out_, "{}{}\n", is_terminal(out_) ? erase_below : "", line);
+  fmt::print(out_, "{}{}\n", moves_cursor(out_) ? erase_below : "", line);
   std::fflush(out_);
 }
 

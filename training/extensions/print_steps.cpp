@@ -10,7 +10,7 @@
 namespace tasuki {
 
 PrintSteps::PrintSteps(std::int64_t interval, std::string key, std::FILE* out)
-    : interval_(interval), key_(std::move(key)), out_(out), is_terminal_(is_terminal(out)) {
+    : interval_(interval), key_(std::move(key)), out_(out), moves_cursor_(moves_cursor(out)) {
   if (interval < 1)
     fail_everywhere(ErrorKind::usage, "PrintSteps: expected an interval of at least 1, found {}",
                     interval);
@@ -31,7 +31,7 @@ void PrintSteps::run(Trainer& trainer) {
   const double now = trainer.elapsed_time();
   const auto loss = all.values().find(key_);
   if (trainer.is_root() && loss != all.values().end()) {
-    fmt::print(out_, "{}{}\n", is_terminal_ ? erase_below : "",
+    fmt::print(out_, "{}{}\n", moves_cursor_ ? erase_below : "",
                text(step, loss->second.mean(), loss->second.count, batches_, now - last_line_at_));
     std::fflush(out_);
   }

@@ -30,7 +30,7 @@ class PrintSteps : public Extension {
   std::int64_t interval_;
   std::string key_;
   std::FILE* out_;
-  bool is_terminal_;
+  bool moves_cursor_;
   Observation pending_;       // since the last line
   std::int64_t batches_ = 0;  // since then
   double last_line_at_ = 0;   // elapsed seconds

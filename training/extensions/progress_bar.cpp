@@ -75,7 +75,7 @@ std::string ProgressBar::draw(const Progress& progress, std::size_t width) {
 }
 
 void ProgressBar::initialize(Trainer& trainer) {
-  is_shown_ = trainer.is_root() && is_terminal(out_);
+  is_shown_ = trainer.is_root() && moves_cursor(out_);
 }
 
 void ProgressBar::run(Trainer& trainer) {

@@ -1,0 +1,71 @@
+#include "tasuki/job/session_folder.hpp"
+
+#include <mpi.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
+
+#include "tasuki/core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of one job: 8 MiB were too few for two ranks of Open MPI 4.1, 12 were enough.
+constexpr unsigned long long enough = 12ULL << 20;
+
+struct SessionFolder {
+  std::string origin;  // "TMPDIR=", as what follows may be meant for something else
+  fs::path path;
+};
+
+SessionFolder session_folder() {
+  for (const char* const variable : {"OMPI_MCA_orte_tmpdir_base", "TMPDIR", "TEMP", "TMP"})
+    if (const char* const path = std::getenv(variable)) return {variable + std::string("="), path};
+  return {"", "/tmp"};
+}
+
+[[noreturn]] void refuse(const SessionFolder& folder, const std::string& cause) {
+  fail_everywhere(
+      ErrorKind::cannot_write,
+      "{}{}: {}; Open MPI keeps the files of a job in this folder: set TMPDIR to one on "
+      "a disk with room",
+      folder.origin, folder.path.string(), cause);
+}
+
+// The folder, or the one in which it, or what leads to it, would be made.
+fs::path nearest_that_exists(const fs::path& folder) {
+  std::error_code error;
+  for (fs::path path = fs::absolute(folder, error); path.has_relative_path();
+       path = path.parent_path())
+    if (fs::exists(path, error)) return path;
+  return "/";
+}
+
+}  // namespace
+
+void check_session_folder() {
+#ifdef OPEN_MPI
+  const SessionFolder folder = session_folder();
+  const fs::path place = nearest_that_exists(folder.path);
+  std::string name = place / "tasuki-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr)
+    refuse(folder, fmt::format("no folder can be made there: {}", std::strerror(errno)));
+  rmdir(name.c_str());
+  struct statvfs disk {};
+  if (statvfs(place.c_str(), &disk) != 0) return;
+  const unsigned long long room = static_cast<unsigned long long>(disk.f_bavail) * disk.f_frsize;
+  if (room < enough)
+    refuse(folder, fmt::format("{:.1f} MB are free there, and {:.1f} MB are needed",
+                               static_cast<double>(room) / 1e6, static_cast<double>(enough) / 1e6));
+#endif
+}
+
+}  // namespace tasuki
