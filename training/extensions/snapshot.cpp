@@ -295,10 +295,11 @@ void resume(const OpenedState& state, Trainer& trainer, const ReplicaSet* replic
 
 bool resume_newest(Trainer& trainer) {
   Communicator* const all = trainer.communicator();
+  // By their names in the folder, whose path may be another one for other ranks.
   const auto list = [&] {
     std::string paths;
     for (const SavedState& each : saved_states_in(trainer.out()))
-      paths += each.path.string() + '\n';
+      paths += each.path.lexically_relative(trainer.out()).string() + '\n';
     return text_to_bytes(paths);
   };
   const Bytes sent = all ? run_on_root(*all, 0, list) : list();
@@ -308,7 +309,7 @@ bool resume_newest(Trainer& trainer) {
     if (damage && trainer.is_root()) log_warning("{}; using the one before it", damage->what());
     OpenedState state;
     try {
-      state = open_state(path, all);
+      state = open_state(trainer.out() / path, all);
     } catch (const Error& error) {
       if (!is_damage(error))
         throw Error(error.kind(),
