@@ -28,6 +28,7 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/named_file.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/program/flags/options.hpp"
@@ -156,7 +157,7 @@ class Bench {
       row.memory = "private";
       measure_all(row, exchange_of(*communicator, false));
     }
-    if (settings_.json) write_on_root(json_.dump(2) + "\n");
+    if (settings_.json) write_on_root(json_text(json_, 2) + "\n");
     return wrong_;
   }
 

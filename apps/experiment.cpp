@@ -21,6 +21,7 @@
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/core/named_file.hpp"
 #include "tasuki/core/own_file.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/training/output_folder.hpp"
@@ -48,7 +49,7 @@ struct Settings {
 };
 
 void say(const std::string& line) {
-  fmt::print("{}\n", line);
+  fmt::print("{}\n", printable_lines(line));
   std::fflush(stdout);
 }
 

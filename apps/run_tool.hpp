@@ -10,6 +10,7 @@
 #include <exception>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki {
 
@@ -22,7 +23,7 @@ inline void open_standard_streams() {
 
 inline void print_error(const std::exception& error) {
   // fmt::print throws if nobody reads; this does not.
-  std::fputs(fmt::format("error: {}\n", error.what()).c_str(), stderr);
+  std::fputs(fmt::format("error: {}\n", message_line(error.what())).c_str(), stderr);
 }
 
 // Returns what tool() returns, the program's exit code. An exception becomes one line on standard

@@ -14,7 +14,9 @@
 #include "simulate/report.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/named_file.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/terminal.hpp"
 #include "tasuki/program/flags/options.hpp"
 #include "tasuki/program/start/device.hpp"
@@ -99,11 +101,13 @@ void add_flags(Options& options, Settings& settings) {
 
 Link read_link(const std::string& file) {
   try {
-    const auto found = nlohmann::json::parse(read_file(file));
+    const auto found = parse_json(read_file(file), file);
     const Link link{.latency = found.at("latency"),
                     .bytes_per_second = found.at("bytes_per_second")};
     if (link.latency >= 0 && link.bytes_per_second > 0) return link;
   } catch (const nlohmann::json::exception&) {  // reported below
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
   }
   fail(ErrorKind::data,
        "{}: expected a link.json of a training program, with latency and bytes_per_second", file);
@@ -156,11 +160,11 @@ class Simulation {
   void print() const {
     const std::vector<Row> rows = rows_of(question_, ranks_);
     if (settings_.json)
-      write_named_file(*settings_.json, as_json(question_, rows, hiding_).dump(2) + '\n');
+      write_named_file(*settings_.json, json_text(as_json(question_, rows, hiding_), 2) + '\n');
     std::string text =
         fmt::format("{}\n{}\n", describe(question_.several), describe(question_.cluster, source_));
     if (hiding_) text += describe(*hiding_) + '\n';
-    fmt::print("{}", wrap_lines(text + table_text(rows), line_width(stdout)));
+    fmt::print("{}", wrap_lines(printable_lines(text + table_text(rows)), line_width(stdout)));
   }
 
  private:

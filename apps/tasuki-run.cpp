@@ -14,6 +14,7 @@
 #include "supervisor/output_stream.hpp"
 #include "supervisor/supervisor.hpp"
 #include "tasuki/core/job_age.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/program/report/about.hpp"
 
 namespace tasuki::supervisor {
@@ -55,7 +56,7 @@ int run(const std::vector<std::string>& arguments) {
   Supervisor supervisor(std::move(line.settings), std::move(checked.program), std::move(around),
                         mark, signals);
   if (only_print) {
-    fmt::print("{}\n", supervisor.first_command());
+    fmt::print("{}\n", printable(supervisor.first_command()));
     return 0;
   }
   remove_marked_files();

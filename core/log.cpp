@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "tasuki/core/printable.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -40,7 +42,8 @@ void configure_log(int rank, LogLevel threshold) {
 }
 
 void log_message(LogLevel level, std::string_view message) {
-  logger().log(to_spdlog(level), "{}{}", level == LogLevel::warning ? "warning: " : "", message);
+  logger().log(to_spdlog(level), "{}{}", level == LogLevel::warning ? "warning: " : "",
+               message_line(message));
 }
 
 }  // namespace tasuki

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <string>
 
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/terminal.hpp"
 
 namespace tasuki {
@@ -54,7 +56,8 @@ StoppableScope::~StoppableScope() {
   set_last_words("");
 }
 
-void set_last_words(std::string_view text) {
+void set_last_words(std::string_view given) {
+  const std::string text = printable(given);
   Words& next = words[1 - shown];
   next.size = std::min(text.size(), next.text.size());
   std::copy_n(text.begin(), next.size, next.text.begin());

@@ -27,6 +27,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/polite_wait.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/job/job_process.hpp"
 #include "tasuki/job/launched_ranks.hpp"
@@ -133,8 +134,8 @@ constexpr std::chrono::seconds turn_of_rank_0{1};
     }
     const std::string line =
         failure.scope == ErrorScope::every_rank && world_rank == 0
-            ? fmt::format("error: {}\n", failure.cause)
-            : fmt::format("rank {} on {}: {}\n", world_rank, host, failure.cause);
+            ? fmt::format("error: {}\n", message_line(failure.cause))
+            : fmt::format("rank {} on {}: {}\n", world_rank, host, message_line(failure.cause));
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
     if (is_alone) leave_alone(failure.exit_code);
     if (!is_mpi_running()) std::_Exit(failure.exit_code);
@@ -302,7 +303,7 @@ int run_until_stopped(int argc, char** argv, const std::function<int(int argc, c
     return exit_code;
   } catch (const Stopped& stopped) {
     std::fflush(stdout);
-    if (world_rank == 0) fmt::print(stderr, "{}\n", stopped.what());
+    if (world_rank == 0) fmt::print(stderr, "{}\n", message_line(stopped.what()));
     return stopped.exit_code();
   } catch (...) {
     if (!is_job_process()) end_child(describe(std::current_exception()));

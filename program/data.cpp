@@ -122,10 +122,10 @@ std::vector<DataVocabulary> find_vocabularies(const TrainingProgram& program,
     nlohmann::json texts = nlohmann::json::array();
     for (const DataVocabulary& each : program.vocabularies())
       texts.push_back({each.flag, each.place, each.hash});
-    return text_to_bytes(texts.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    return object_to_bytes(texts);
   });
   std::vector<DataVocabulary> found;
-  for (const nlohmann::json& each : nlohmann::json::parse(bytes_to_text(sent)))
+  for (const nlohmann::json& each : bytes_to_object(sent))
     found.push_back({each.at(0), each.at(1), each.at(2)});
   return found;
 }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 #include "tasuki/training/trainer.hpp"
 #include "tasuki/training/trigger.hpp"
 
@@ -32,7 +33,9 @@ class Timed final : public Trigger {
     return decision.fires != 0;
   }
 
-  void serialize(const Serializer& serializer) override { serializer("due", due_); }
+  void serialize(const Serializer& serializer) override {
+    serialize_seconds(serializer, "due", due_);
+  }
 
  private:
   struct Decision {

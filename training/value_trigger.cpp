@@ -1,5 +1,6 @@
 // Triggers that watch an observed value: best so far, and early stopping.
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 #include "tasuki/training/trainer.hpp"
 #include "tasuki/training/trigger.hpp"
 #include "tasuki/training/watched_value.hpp"
@@ -60,7 +61,7 @@ class EarlyStop final : public Trigger {
   TrainingLength length() const override { return length_; }
   void serialize(const Serializer& serializer) override {
     std::int64_t waited = waited_;
-    serializer("waited", waited);
+    serialize_count(serializer, "waited", waited);
     if (value_.serialize(serializer["monitor"])) waited_ = waited;
   }
 

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/program/report/about.hpp"
 
 namespace tasuki::experiment {
@@ -26,7 +27,7 @@ std::optional<RunOrigin> read_origin(const std::filesystem::path& folder) {
   const auto text = read_file_if_there(file);
   if (!text) return std::nullopt;
   try {
-    const auto about = nlohmann::json::parse(*text);
+    const auto about = parse_json(*text, file.string());
     RunOrigin origin{about.at("version"),
                      about.at("host"),
                      about.at("machine"),

@@ -12,6 +12,7 @@
 
 #include "tasuki/core/byte_order_mark.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/terminal.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/option_value.hpp"
@@ -121,8 +122,8 @@ class Reader {
     try {
       take_value(line);
     } catch (const std::invalid_argument& expected) {
-      fail(line.number,
-           fmt::format("{}: expected {}, found '{}'", line.name, expected.what(), line.value));
+      fail(line.number, fmt::format("{}: expected {}, found '{}'", line.name, expected.what(),
+                                    quoted_input(line.value)));
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/own_file.hpp"
 #include "tasuki/program/report/step_times_file.hpp"
 
@@ -79,7 +80,7 @@ void add_step_times(const fs::path& file, std::map<Place, RankLoad>& loads) {
   const auto text = read_file_if_there(file);
   if (!text) return;
   try {
-    for (const json& device : json::parse(*text)) {
+    for (const json& device : parse_json(*text, file.string())) {
       const auto load = loads.find({device.at("rank"), device.at("worker")});
       if (load == loads.end()) continue;
       double all = 0;

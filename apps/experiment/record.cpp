@@ -6,6 +6,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/own_file.hpp"
 
 namespace tasuki::experiment {
@@ -23,9 +24,16 @@ std::string folder_name(const ExperimentPlan& plan, const RunSettings& run) {
 }
 
 std::optional<double> number(const json& object, const char* key) {
+  if (!object.is_object()) return std::nullopt;
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number()) return std::nullopt;
   return found->get<double>();
+}
+
+// 0 if it is none.
+std::int64_t whole_number(const json& object, const char* key) {
+  const auto found = object.find(key);
+  return found == object.end() ? 0 : integer_in(*found).value_or(0);
 }
 
 void put(json& object, const char* key, std::optional<double> value) {
@@ -67,8 +75,8 @@ RunResult result_from_json(const json& object) {
   RunResult result;
   result.seconds = object.at("seconds");
   result.wall_seconds = object.at("wall_seconds");
-  result.epochs = object.at("epochs");
-  result.iterations = object.at("iterations");
+  result.epochs = whole_number(object, "epochs");
+  result.iterations = whole_number(object, "iterations");
   result.loss = number(object, "loss");
   result.accuracy = number(object, "accuracy");
   result.first_epoch_seconds = number(object, "first_epoch_seconds");
@@ -82,14 +90,20 @@ void take_over(RunRecord& record) {
   const auto file = record.folder / "run.json";
   const auto text = read_file_if_there(file);
   if (!text) return;
+  const auto is_unreadable = [&record] {
+    record.result.reset();
+    record.failure = "its run.json cannot be read";
+  };
   try {
-    const json object = json::parse(*text);
+    const json object = parse_json(*text, file.string());
     if (object.contains("result")) record.result = result_from_json(object["result"]);
     if (object.contains("origin")) record.origin = origin_from_json(object["origin"]);
     if (object.contains("failure")) record.failure = object["failure"];
   } catch (const json::exception&) {
-    record.result.reset();
-    record.failure = "its run.json cannot be read";
+    is_unreadable();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    is_unreadable();
   }
 }
 
@@ -100,8 +114,9 @@ std::vector<double> epoch_times(const json& log) {
   std::int64_t epoch = 0;
   for (const json& entry : log) {
     const auto now = number(entry, "elapsed_time");
-    if (!now || entry.value("epoch", std::int64_t{0}) == epoch) continue;
-    epoch = entry["epoch"];
+    const std::int64_t its_epoch = whole_number(entry, "epoch");
+    if (!now || its_epoch == epoch) continue;
+    epoch = its_epoch;
     times.push_back(*now - before);
     before = *now;
   }
@@ -153,7 +168,7 @@ void write_record(const RunRecord& record) {
   if (record.result) object["result"] = to_json(*record.result);
   if (record.origin) object["origin"] = to_json(*record.origin);
   if (!record.failure.empty()) object["failure"] = record.failure;
-  write_file(record.folder / "run.json", object.dump(2) + '\n');
+  write_file(record.folder / "run.json", json_text(object, 2) + '\n');
 }
 
 void forget_record(RunRecord& record) {
@@ -165,20 +180,14 @@ void forget_record(RunRecord& record) {
 }
 
 RunResult read_training_log(const std::filesystem::path& file) {
-  json log;
-  try {
-    log = json::parse(read_own_file(file));
-  } catch (const json::exception& error) {
-    fail(ErrorKind::data, "{} is not the log of a training program: {}", file.string(),
-         error.what());
-  }
+  const json log = parse_json(read_own_file(file), file.string());
   if (!log.is_array() || log.empty() || !number(log.back(), "elapsed_time"))
     fail(ErrorKind::data, "{} has no entry with an elapsed_time", file.string());
   const json& last = log.back();
   RunResult result;
   result.seconds = *number(last, "elapsed_time");
-  result.epochs = last.value("epoch", std::int64_t{0});
-  result.iterations = last.value("iteration", std::int64_t{0});
+  result.epochs = whole_number(last, "epoch");
+  result.iterations = whole_number(last, "iteration");
   result.loss = number(last, "validation/main/loss");
   result.accuracy = number(last, "validation/main/accuracy");
   std::vector<double> epochs = epoch_times(log);

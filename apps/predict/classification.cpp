@@ -71,10 +71,9 @@ std::vector<std::string> names_of_classes(const Flags& flags, const Job& job,
                                           std::int64_t classes) {
   if (flags.classes_file) {
     const Bytes sent = run_on_root(job.communicator, 0, [&] {
-      return text_to_bytes(json(read_class_names(*flags.classes_file, classes))
-                               .dump(-1, ' ', false, json::error_handler_t::replace));
+      return object_to_bytes(read_class_names(*flags.classes_file, classes));
     });
-    return json::parse(bytes_to_text(sent));
+    return bytes_to_object(sent);
   }
   const auto& known = job.trained.run.class_names;
   return std::ssize(known) == classes ? known : std::vector<std::string>{};

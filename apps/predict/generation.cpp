@@ -19,24 +19,25 @@ const char* const network_name = "dcgan";
 
 // What the shapes of its weights say about a generator.
 DcganSettings settings_of(const TrainedModel& trained) {
-  const auto shape = [&](const std::string& name) {
+  const auto shape = [&](const std::string& name, int axes) {
     const auto found = trained.shapes.find(name);
-    if (found == trained.shapes.end())
+    if (found == trained.shapes.end() || found->second.rank() != axes || found->second.count() == 0)
       fail_everywhere(ErrorKind::data,
                       "{}: expected the weights of a generator of train_dcgan (a snapshot, or "
-                      "gen_iter_N.npz), found no {}",
-                      trained.file.string(), name);
+                      "gen_iter_N.npz), found no {} with {} axes",
+                      trained.file.string(), name, axes);
     return found->second;
   };
   const auto layer = [](int number) { return fmt::format("dc{}/W", number); };
   int layers = 1;
-  while (trained.shapes.contains(layer(layers + 1))) ++layers;
+  constexpr int most_layers = 16;  // each doubles the side
+  while (layers < most_layers && trained.shapes.contains(layer(layers + 1))) ++layers;
   DcganSettings settings;
-  settings.hidden = shape("l0/W")[1];
-  settings.channels = shape(layer(1))[0];
-  const std::int64_t pixels = shape("l0/W")[0] / settings.channels;
+  settings.hidden = shape("l0/W", 2)[1];
+  settings.channels = shape(layer(1), 4)[0];
+  const std::int64_t pixels = shape("l0/W", 2)[0] / settings.channels;
   const std::int64_t side = std::llround(std::sqrt(static_cast<double>(pixels))) << (layers - 1);
-  settings.image = {shape(layer(layers))[1], side, side};
+  settings.image = {shape(layer(layers), 4)[1], side, side};
   return settings;
 }
 

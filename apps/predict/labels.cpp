@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/dataset/files/idx.hpp"
 #include "tasuki/dataset/files/text_file.hpp"
 
@@ -19,7 +20,7 @@ std::int32_t label_of(std::string_view text, std::int64_t classes,
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number >= classes)
     fail(ErrorKind::data, "{}: expected {}a number from 0 to {}, found '{}'", file.place(),
-         class_names.empty() ? "" : "the name of a class or ", classes - 1, text);
+         class_names.empty() ? "" : "the name of a class or ", classes - 1, quoted_input(text));
   return number;
 }
 

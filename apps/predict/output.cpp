@@ -6,13 +6,16 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/named_file.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/terminal.hpp"
 
 namespace tasuki::predict {
 namespace {
 
-void print(const std::string& text, std::FILE* stream) {
+void print(const std::string& unsafe, std::FILE* stream) {
+  const std::string text = printable_lines(unsafe);
   if (std::fwrite(text.data(), 1, text.size(), stream) != text.size() || std::fflush(stream) != 0)
     fail(ErrorKind::cannot_write, "cannot write the results to standard output");
 }
@@ -20,7 +23,7 @@ void print(const std::string& text, std::FILE* stream) {
 }  // namespace
 
 std::string json_line(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n';
+  return json_text(value) + '\n';
 }
 
 std::string csv_cell(const std::string& text) {

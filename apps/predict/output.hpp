@@ -8,7 +8,7 @@
 
 namespace tasuki::predict {
 
-// A line of JSON; text that is not UTF-8 gets replacement characters.
+// A line of JSON; texts may be any bytes (core/json.hpp).
 std::string json_line(const nlohmann::ordered_json& value);
 // A cell of CSV (RFC 4180): quoted if it has to be.
 std::string csv_cell(const std::string& text);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "tasuki/core/printable.hpp"
+
 namespace tasuki::predict {
 namespace {
 
@@ -15,6 +17,7 @@ std::size_t width_of(const std::string& text) {
 }  // namespace
 
 void TextTable::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(cell);
   widths_.resize(std::max(widths_.size(), cells.size()));
   for (std::size_t i = 0; i < cells.size(); ++i)
     widths_[i] = std::max(widths_[i], std::min(width_of(cells[i]), most_));

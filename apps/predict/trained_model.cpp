@@ -10,6 +10,8 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/program/flags/option_value.hpp"
 #include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/report/about.hpp"
@@ -58,14 +60,31 @@ json read_about(const fs::path& folder) {
   const auto text = read_file_if_there(path);
   if (!text) return json::object();
   try {
-    json about = json::parse(*text);
+    json about = parse_json(*text, path.string());
     if (about.is_object()) return about;
-  } catch (const json::exception&) {  // reported below
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;  // else reported below
   }
   fail(ErrorKind::data,
        "{}: expected what a training program wrote there, found something else; move the model "
        "elsewhere and say with flags what is in it",
        path.string());
+}
+
+Shape shape_in(const json& list, const fs::path& file) {
+  constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+  std::vector<std::int64_t> sizes;
+  std::int64_t elements = 1;
+  for (const json& each : list) {
+    sizes.push_back(integer_in(each, 0, most_elements).value_or(-1));
+    const bool is_too_large = __builtin_mul_overflow(elements, sizes.back(), &elements);
+    if (sizes.back() < 0 || is_too_large || elements > most_elements ||
+        sizes.size() > Shape::max_rank)
+      fail_everywhere(ErrorKind::data,
+                      "{}: the shape of an example: expected at most {} sizes from 0, found {}",
+                      file.string(), int{Shape::max_rank}, quoted_input(json_text(list)));
+  }
+  return Shape(sizes);
 }
 
 TrainingRun run_of(const json& about, const fs::path& folder) {
@@ -79,7 +98,7 @@ TrainingRun run_of(const json& about, const fs::path& folder) {
     run.vocabularies = about.value("vocabularies", run.vocabularies);
     const json example = about.value("example", json::object());
     if (example.contains("shape"))
-      run.example = Shape(example.at("shape").get<std::vector<std::int64_t>>());
+      run.example = shape_in(example.at("shape"), folder / program::about_file);
   } catch (const json::exception& error) {
     fail_everywhere(ErrorKind::data, "{}: {}", (folder / program::about_file).string(),
                     error.what());
@@ -107,13 +126,12 @@ TrainedModel find_trained_model(const std::string& path, Communicator& communica
   const Bytes sent = run_on_root(communicator, 0, [&] {
     const ModelFiles files = open_model(path);
     const std::string prefix = prefix_in(files);
-    return text_to_bytes(json{{"file", files.place.string()},
-                              {"prefix", prefix},
-                              {"shapes", shapes_in(files, prefix)},
-                              {"about", read_about(program::output_folder_of(files.place))}}
-                             .dump(-1, ' ', false, json::error_handler_t::replace));
+    return object_to_bytes({{"file", files.place.string()},
+                            {"prefix", prefix},
+                            {"shapes", shapes_in(files, prefix)},
+                            {"about", read_about(program::output_folder_of(files.place))}});
   });
-  const json found = json::parse(bytes_to_text(sent));
+  const json found = bytes_to_object(sent);
   TrainedModel trained;
   trained.file = found.at("file").get<std::string>();
   trained.prefix = found.at("prefix");

@@ -29,7 +29,8 @@ const char* const network_name = "seq2seq";
 std::unique_ptr<Seq2seq> create_network(const TrainedModel& trained) {
   const auto size = [&](const char* name, int axis, std::int64_t other) {
     const auto found = trained.shapes.find(name);
-    return found == trained.shapes.end() ? other : found->second[axis];
+    return found == trained.shapes.end() || axis >= found->second.rank() ? other
+                                                                         : found->second[axis];
   };
   std::int64_t layers = 0;
   while (trained.shapes.contains(fmt::format("encoder/{}/w0", layers))) ++layers;

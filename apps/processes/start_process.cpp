@@ -10,13 +10,14 @@
 #include <cstring>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
 
 namespace tasuki::processes {
 namespace {
 
 // In the new process; only calls that are safe after fork.
-[[noreturn]] void become(char* const* arguments, const Streams& streams, int at_our_end,
-                         pid_t parent) {
+[[noreturn]] void become(char* const* arguments, const char* name, const Streams& streams,
+                         int at_our_end, pid_t parent) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, at_our_end);
   if (getppid() != parent) _exit(127);
@@ -30,7 +31,7 @@ namespace {
   dup2(streams.out, STDOUT_FILENO);
   dup2(streams.err, STDERR_FILENO);
   execvp(arguments[0], arguments);
-  dprintf(STDERR_FILENO, "error: %s cannot be started: %s\n", arguments[0], std::strerror(errno));
+  dprintf(STDERR_FILENO, "error: %s cannot be started: %s\n", name, std::strerror(errno));
   _exit(127);
 }
 
@@ -41,9 +42,10 @@ pid_t start_process(const std::vector<std::string>& words, const Streams& stream
   arguments.reserve(words.size() + 1);
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  const std::string name = printable(words.front());
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail(ErrorKind::io, "fork: {}", std::strerror(errno));
-  if (child == 0) become(arguments.data(), streams, at_our_end, parent);
+  if (child == 0) become(arguments.data(), name.c_str(), streams, at_our_end, parent);
   setpgid(child, child);  // in both, as either may come first
   return child;
 }

@@ -1,12 +1,15 @@
 #include "simulate/traced_run.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/json.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/tensor/step_clock.hpp"
 
 namespace tasuki::simulate {
@@ -16,6 +19,27 @@ using nlohmann::json;
 
 constexpr std::size_t least_steps = 4;
 
+[[noreturn]] void refuse(const json& value, const char* expected, const std::string& file) {
+  fail(ErrorKind::data, "{}: expected {}, found {}", file, expected,
+       quoted_input(json_text(value)));
+}
+
+// Of microseconds.
+double seconds_in(const json& value, const std::string& file) {
+  constexpr double most = 1e15;  // thirty years
+  if (!value.is_number() || !(std::abs(value.get<double>()) < most))
+    refuse(value, "the time of an event in microseconds", file);
+  return value.get<double>() * 1e-6;
+}
+
+// Of ranks, rows, ranges and bytes; -1: none.
+std::int64_t number_in(const json& value, const std::string& file) {
+  constexpr std::int64_t most = std::int64_t{1} << 50;
+  const auto number = integer_in(value, -1, most);
+  if (!number) refuse(value, "a number of an event", file);
+  return *number;
+}
+
 // The events of one rank in the order of their beginning.
 struct Event {
   std::string name;
@@ -24,19 +48,19 @@ struct Event {
   int thread = 0;
 };
 
-std::map<int, std::vector<Event>> events_of_ranks(const json& trace) {
+std::map<int, std::vector<Event>> events_of_ranks(const json& trace, const std::string& file) {
   std::map<int, std::vector<Event>> all;
   for (const json& found : trace.at("traceEvents")) {
     if (!found.contains("ts")) continue;  // names of rows
     Event event{.name = found.at("name"),
-                .begin = found.at("ts").get<double>() * 1e-6,
-                .thread = found.value("tid", 0)};
-    event.end = event.begin + found.value("dur", 0.0) * 1e-6;
+                .begin = seconds_in(found.at("ts"), file),
+                .thread = static_cast<int>(number_in(found.value("tid", json(0)), file))};
+    event.end = event.begin + seconds_in(found.value("dur", json(0.0)), file);
     if (found.contains("args")) {
-      event.number = found.at("args").at("number");
-      event.bytes = found.at("args").at("bytes");
+      event.number = number_in(found.at("args").at("number"), file);
+      event.bytes = number_in(found.at("args").at("bytes"), file);
     }
-    all[found.at("pid").get<int>()].push_back(std::move(event));
+    all[static_cast<int>(number_in(found.at("pid"), file))].push_back(std::move(event));
   }
   for (auto& [rank, events] : all) std::ranges::stable_sort(events, {}, &Event::begin);
   return all;
@@ -94,16 +118,18 @@ std::vector<TracedStep> steps_of(const std::vector<Event>& events) {
 TracedRun parse_trace(std::string_view text, const std::string& file) {
   TracedRun run{.file = file};
   try {
-    const json trace = json::parse(text);
+    const json trace = parse_json(text, file);
     const json& about = trace.at("otherData");
     // Ranges and updates of several optimizers would be taken for those of one.
-    if (const int optimizers = about.value("optimizers", 1); optimizers > 1)
+    if (const std::int64_t optimizers = number_in(about.value("optimizers", json(1)), file);
+        optimizers > 1)
       fail(ErrorKind::data, "{}: expected a run with one optimizer, found {}", file, optimizers);
     run.exchange = about.value("exchange", "");
     std::set<std::string> hosts;
     for (const json& rank : about.at("ranks")) hosts.insert(rank.at("host"));
     run.hosts = static_cast<int>(hosts.size());
-    for (const auto& [rank, events] : events_of_ranks(trace)) run.steps.push_back(steps_of(events));
+    for (const auto& [rank, events] : events_of_ranks(trace, file))
+      run.steps.push_back(steps_of(events));
   } catch (const json::exception& error) {
     fail(ErrorKind::data,
          "{}: expected a file that a training program has written with --trace: {}", file,

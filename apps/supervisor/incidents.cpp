@@ -10,7 +10,9 @@
 
 #include "supervisor/output_stream.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/own_file.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/system_error.hpp"
 #include "tasuki/core/terminal.hpp"
 
@@ -33,9 +35,9 @@ void append(const std::filesystem::path& path, std::string& text) {
 }  // namespace
 
 void say(const std::string& line) {
-  error_output().write(
-      fmt::format("{}tasuki-run: {}\n",
-                  isatty(STDERR_FILENO) != 0 ? fmt::format("\r{}", erase_below) : "", line));
+  error_output().write(fmt::format(
+      "{}tasuki-run: {}\n", isatty(STDERR_FILENO) != 0 ? fmt::format("\r{}", erase_below) : "",
+      message_line(line)));
 }
 
 void Incidents::add(const std::string& event, const nlohmann::ordered_json& entries) {
@@ -43,8 +45,7 @@ void Incidents::add(const std::string& event, const nlohmann::ordered_json& entr
       {"time", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr)))},
       {"event", event}};
   line.update(entries);
-  // Names of folders may not be UTF-8.
-  kept_ += line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+  kept_ += json_text(line) + '\n';
   flush();
 }
 

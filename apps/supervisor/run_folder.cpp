@@ -4,6 +4,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/program/report/about.hpp"
 #include "tasuki/training/output_folder.hpp"
@@ -14,16 +15,14 @@ namespace {
 namespace fs = std::filesystem;
 
 bool has_mark(const fs::path& folder, const std::string& mark) {
-  std::optional<std::string> text;
+  const fs::path file = folder / program::about_file;
   try {
-    text = read_file_if_there(folder / program::about_file);
+    const auto text = read_file_if_there(file);
+    const auto about = text ? parse_json(*text, file.string()) : nlohmann::json();
+    return about.is_object() && about.value("supervisor", nlohmann::json()) == mark;
   } catch (const Error&) {  // not the program's
+    return false;
   }
-  if (!text) return false;
-  const auto about = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  if (!about.is_object()) return false;
-  const auto found = about.find("supervisor");
-  return found != about.end() && *found == mark;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "tasuki/communicator/communicator.hpp"
 #include "tasuki/communicator/mpi/message.hpp"
 #include "tasuki/communicator/mpi/transfer.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/polite_wait.hpp"
 
 namespace tasuki {
@@ -18,26 +19,25 @@ Bytes make_bytes(std::int64_t length) {
   return Bytes(static_cast<std::size_t>(length));
 }
 
-// CBOR keeps what JSON text loses: NaN, infinities, all bits of numbers.
-Bytes encode(const nlohmann::json& object) {
+std::vector<nlohmann::json> decode_all(const std::vector<Bytes>& parts) {
+  std::vector<nlohmann::json> objects;
+  objects.reserve(parts.size());
+  for (const Bytes& part : parts) objects.push_back(bytes_to_object(part));
+  return objects;
+}
+
+}  // namespace
+
+Bytes object_to_bytes(const nlohmann::json& object) {
   const std::vector<std::uint8_t> cbor = nlohmann::json::to_cbor(object);
   const auto bytes = std::as_bytes(std::span(cbor));
   return {bytes.begin(), bytes.end()};
 }
 
-nlohmann::json decode(std::span<const std::byte> bytes) {
+nlohmann::json bytes_to_object(std::span<const std::byte> bytes) {
   const auto* const cbor = reinterpret_cast<const std::uint8_t*>(bytes.data());
   return nlohmann::json::from_cbor(cbor, cbor + bytes.size());
 }
-
-std::vector<nlohmann::json> decode_all(const std::vector<Bytes>& parts) {
-  std::vector<nlohmann::json> objects;
-  objects.reserve(parts.size());
-  for (const Bytes& part : parts) objects.push_back(decode(part));
-  return objects;
-}
-
-}  // namespace
 
 void Communicator::send_message(MessageKind kind, std::span<const std::byte> bytes, int dest,
                                 int tag) {
@@ -160,31 +160,31 @@ Bytes Communicator::scatter_bytes(std::span<const Bytes> parts, int root) {
 
 void Communicator::send_object(const nlohmann::json& object, int dest, int tag) {
   check_peer("send_object", dest);
-  send_message(MessageKind::objects, encode(object), dest, tag);
+  send_message(MessageKind::objects, object_to_bytes(object), dest, tag);
 }
 
 nlohmann::json Communicator::recv_object(int source, int tag, MessageInfo* info) {
   if (source != any_source) check_peer("recv_object", source);
-  return decode(recv_message(MessageKind::objects, source, tag, info));
+  return bytes_to_object(recv_message(MessageKind::objects, source, tag, info));
 }
 
 nlohmann::json Communicator::bcast_object(const nlohmann::json& object, int root) {
-  return decode(bcast_bytes(rank() == root ? encode(object) : Bytes(), root));
+  return bytes_to_object(bcast_bytes(rank() == root ? object_to_bytes(object) : Bytes(), root));
 }
 
 std::vector<nlohmann::json> Communicator::gather_object(const nlohmann::json& object, int root) {
-  return decode_all(gather_bytes(encode(object), root));
+  return decode_all(gather_bytes(object_to_bytes(object), root));
 }
 
 std::vector<nlohmann::json> Communicator::allgather_object(const nlohmann::json& object) {
-  return decode_all(allgather_bytes(encode(object)));
+  return decode_all(allgather_bytes(object_to_bytes(object)));
 }
 
 nlohmann::json Communicator::scatter_object(const std::vector<nlohmann::json>& objects, int root) {
   std::vector<Bytes> parts;
   if (rank() == root)
-    for (const nlohmann::json& object : objects) parts.push_back(encode(object));
-  return decode(scatter_bytes(parts, root));
+    for (const nlohmann::json& object : objects) parts.push_back(object_to_bytes(object));
+  return bytes_to_object(scatter_bytes(parts, root));
 }
 
 }  // namespace tasuki

@@ -6,10 +6,13 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/dataset/files/text_file.hpp"
 
 namespace tasuki {
 namespace {
+
+constexpr std::size_t most_shown = 200;  // of a header line in messages
 
 // The columns of a field in a line.
 using Columns = std::vector<std::size_t>;
@@ -57,7 +60,9 @@ class CsvSource final : public DataSource {
     for (const std::size_t column : columns) *to++ = parse_number(cells_[column], place_of(column));
   }
   Place place_of(std::size_t column) const {
-    return [this, column] { return fmt::format("{}, column '{}'", file_.place(), names_[column]); };
+    return [this, column] {
+      return fmt::format("{}, column '{}'", file_.place(), quoted_input(names_[column]));
+    };
   }
 
   TextFile file_;
@@ -73,7 +78,7 @@ Columns columns_of(const std::vector<std::string>& wanted, const std::vector<std
     const auto found = std::ranges::find(names, name);
     if (found == names.end())
       fail(ErrorKind::data, "{}: expected a column '{}', found {}", path.string(), name,
-           fmt::join(names, ", "));
+           printable(fmt::format("{}", fmt::join(names, ", ")), most_shown));
     if (std::find(found + 1, names.end(), name) != names.end())
       fail(ErrorKind::data, "{}: two columns are named '{}'", path.string(), name);
     columns.push_back(static_cast<std::size_t>(found - names.begin()));

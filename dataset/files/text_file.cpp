@@ -19,12 +19,6 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-// For messages.
-std::string shown(std::string_view text) {
-  constexpr std::size_t most = 40;
-  return printable(text, most);
-}
-
 template <class Number>
 std::errc parse(std::string_view text, Number& number) {
   const char* const end = text.data() + text.size();
@@ -111,7 +105,7 @@ std::vector<std::string> split_cells(std::string_view line, char separator, cons
       if (!without_blanks(line.substr(at + 1, end == std::string_view::npos ? end : end - at - 1))
                .empty())
         fail(ErrorKind::data, "{}, value {}: expected '{}' after a closing quote, found '{}'",
-             place(), cells.size() + 1, separator, shown(line.substr(at + 1)));
+             place(), cells.size() + 1, separator, quoted_input(line.substr(at + 1)));
       cells.push_back(std::move(cell));
       if (end == std::string_view::npos) return cells;
       line.remove_prefix(end + 1);
@@ -131,7 +125,7 @@ float parse_number(std::string_view text, const Place& place) {
   const bool is_number = problem == std::errc() ||
                          (problem == std::errc::result_out_of_range && parse_tiny(text, number));
   if (!is_number || !std::isfinite(number))
-    fail(ErrorKind::data, "{}: expected a number, found '{}'", place(), shown(text));
+    fail(ErrorKind::data, "{}: expected a number, found '{}'", place(), quoted_input(text));
   return number;
 }
 
@@ -140,7 +134,7 @@ std::int64_t parse_integer(std::string_view text, std::int64_t least, std::int64
   std::int64_t number = 0;
   if (parse(text, number) != std::errc() || number < least || number > most)
     fail(ErrorKind::data, "{}: expected an integer from {} to {}, found '{}'", place(), least, most,
-         shown(text));
+         quoted_input(text));
   return number;
 }
 

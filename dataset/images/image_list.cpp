@@ -9,6 +9,7 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/dataset/files/text_file.hpp"
 
 namespace tasuki {
@@ -37,7 +38,7 @@ ImageList read_list(const fs::path& file, const fs::path& root, std::int64_t cla
     const std::size_t begin = line.find_first_not_of(" \t");
     if (label <= begin)
       fail(ErrorKind::data, "{}: expected the name of an image and its label, found '{}'",
-           lines.place(), line.substr(begin, end - begin));
+           lines.place(), quoted_input(line.substr(begin, end - begin)));
     const std::string_view name =
         line.substr(begin, line.find_last_not_of(" \t", label - 1) + 1 - begin);
     list.append(

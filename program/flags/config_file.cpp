@@ -1,7 +1,14 @@
 #include "tasuki/program/flags/config_file.hpp"
 
+#include <algorithm>
+#include <charconv>
+#include <optional>
+#include <system_error>
+
 #include "tasuki/core/byte_order_mark.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/printable.hpp"
+#include "tasuki/core/utf8.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -25,11 +32,27 @@ std::string_view without_comment(std::string_view text) {
   return text;
 }
 
+// The byte that `text` begins with as \xNN.
+constexpr std::size_t length_of_escaped_byte = 4;
+std::optional<char> escaped_byte(std::string_view text) {
+  if (!text.starts_with("\\x") || text.size() < length_of_escaped_byte) return std::nullopt;
+  const char* const end = text.data() + length_of_escaped_byte;
+  unsigned char byte = 0;
+  const auto [rest, error] = std::from_chars(text.data() + 2, end, byte, 16);
+  if (error != std::errc() || rest != end) return std::nullopt;
+  return static_cast<char>(byte);
+}
+
 // Reads the quoted value that `text` begins with; false if it does not end or is followed by
 // anything but a comment.
 bool read_quoted(std::string_view text, std::string& value) {
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (text[i] == '"') return without_comment(trim(text.substr(i + 1))).empty();
+    if (const auto byte = escaped_byte(text.substr(i))) {
+      value += *byte;
+      i += length_of_escaped_byte - 1;
+      continue;
+    }
     if (text[i] == '\\' && i + 1 < text.size()) ++i;
     value += text[i];
   }
@@ -50,25 +73,31 @@ std::vector<ConfigLine> parse_config(std::string_view text, std::string_view fil
     const auto equals = line.find('=');
     if (equals == std::string_view::npos || equals == 0)
       fail_everywhere(ErrorKind::config, "{}:{}: expected `name = value`, found `{}`", file, number,
-                      line);
+                      quoted_input(line));
     ConfigLine setting{number, std::string(trim(line.substr(0, equals))), ""};
     const std::string_view value = trim(line.substr(equals + 1));
     if (!value.starts_with('"'))
       setting.value = without_comment(value);
     else if (!read_quoted(value, setting.value))
       fail_everywhere(ErrorKind::config, "{}:{}: the quoted value of '{}' has no closing quote",
-                      file, number, setting.name);
+                      file, number, quoted_input(setting.name));
     lines.push_back(std::move(setting));
   }
   return lines;
 }
 
 std::string quote_config_value(const std::string& value) {
-  if (!value.empty() && value.find_first_of("\"#;\\ \t\r") == std::string::npos) return value;
+  const bool is_plain = value.find_first_of("\"#;\\ ") == std::string::npos;
+  if (!value.empty() && is_plain && printable(value) == value) return value;
   std::string quoted = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c;
+  for (std::string_view rest = value; !rest.empty();) {
+    const std::string_view next = rest.substr(0, std::max<std::size_t>(1, utf8_length(rest)));
+    rest.remove_prefix(next.size());
+    if (next == "\"" || next == "\\") quoted += '\\';
+    if (printable(next) == next)
+      quoted += next;
+    else
+      for (const char c : next) quoted += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
   }
   return quoted + '"';
 }

@@ -13,8 +13,8 @@ struct ConfigLine {
 };
 
 // A comment begins at the start of a line or after white space. A value in double quotes is taken
-// literally, with \" for a quote and \\ for a backslash. There are no sections. Any other line is
-// an error that names `file` and the line.
+// literally, with \" for a quote, \\ for a backslash and \xNN for a byte that controls terminals.
+// There are no sections. Any other line is an error that names `file` and the line.
 std::vector<ConfigLine> parse_config(std::string_view text, std::string_view file);
 
 // Formats `value` so that parse_config reads it back, with quotes if it needs them.

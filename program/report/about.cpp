@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/program/start/version.hpp"
 #include "tasuki/program/training_flags.hpp"
@@ -85,8 +85,7 @@ bool is_oversubscribed(const RankSetup& setup) {
                               {"threads", threads_of_each * static_cast<std::int64_t>(workers)},
                               {"cores", setup.processors.cores}};
   std::map<std::string, std::int64_t> threads, cores;
-  for (const Bytes& each : communicator.gather_bytes(text_to_bytes(own.dump()))) {
-    const auto rank = nlohmann::json::parse(bytes_to_text(each));
+  for (const nlohmann::json& rank : communicator.gather_object(own)) {
     const std::string system = rank.at("system");
     threads[system] += rank.at("threads").get<std::int64_t>();
     cores[system] = std::max(cores[system], rank.at("cores").get<std::int64_t>());
@@ -125,9 +124,7 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"vocabularies", hashes_of(data.vocabularies)},
         {"supervisor", mark_of_supervisor()},
     };
-    // Names of folders may be no UTF-8.
-    output.write(about_file,
-                 about.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + '\n');
+    output.write(about_file, json_text(about, 2) + '\n');
     return Bytes{};
   });
 }

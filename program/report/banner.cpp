@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tasuki/communicator/text_bytes.hpp"
-
 namespace tasuki::program {
 namespace {
 
@@ -75,15 +73,13 @@ void print_banner(const RankSetup& setup, const BannerLines& lines) {
   const nlohmann::json own = {setup.device_text, cpu_list(setup.processors.cpus),
                               setup.threads.threads, setup.threads.lost_to_binding,
                               setup.threads.origin};
-  const auto gathered = communicator.gather_bytes(text_to_bytes(own.dump()));
+  const auto gathered = communicator.gather_object(own);
   if (communicator.rank() != 0) return;
 
   std::vector<RankPlace> places;
-  for (const Bytes& bytes : gathered) {
-    const nlohmann::json values = nlohmann::json::parse(bytes_to_text(bytes));
+  for (const nlohmann::json& values : gathered)
     places.push_back({communicator.topology().host_of.at(places.size()), values.at(0), values.at(1),
                       values.at(2), values.at(3), values.at(4)});
-  }
   report_on_root(communicator, banner_text(lines, places));
 }
 

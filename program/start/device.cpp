@@ -6,7 +6,6 @@
 #include "tasuki/communicator/gpu/gpu_binding.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/communicator/gpu/shared_gpu.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/tensor/cuda_loading/loader.hpp"
@@ -32,8 +31,7 @@ json look_for_gpus(std::vector<Gpu>& gpus) {
 // The GPUs of all ranks. If a rank can use none, all throw the error of the first such rank.
 std::vector<std::vector<std::string>> gather_gpus(const json& own, Communicator& communicator) {
   std::vector<std::vector<std::string>> visible;
-  for (const Bytes& bytes : communicator.allgather_bytes(text_to_bytes(own.dump()))) {
-    const json found = json::parse(bytes_to_text(bytes));
+  for (const json& found : communicator.allgather_object(own)) {
     if (found.contains("gpus")) {
       visible.push_back(found.at("gpus"));
       continue;

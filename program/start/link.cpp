@@ -7,6 +7,7 @@
 
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/own_file.hpp"
 
@@ -23,7 +24,7 @@ Link link_from(const json& found) {
   const Link link{.latency = found.at("latency").get<double>(),
                   .bytes_per_second = found.at("bytes_per_second").get<double>()};
   if (!(link.latency >= 0 && link.bytes_per_second > 0))
-    fail(ErrorKind::data, "a link of {}", found.dump());
+    fail(ErrorKind::data, "a link of {}", json_text(found));
   return link;
 }
 
@@ -32,7 +33,7 @@ std::optional<Links> read_links(const std::filesystem::path& file, const Topolog
   std::error_code ignored;
   if (!std::filesystem::exists(file, ignored)) return {};
   try {
-    const json found = json::parse(read_own_file(file));
+    const json found = parse_json(read_own_file(file), file.string());
     if (found.at("hosts") != topology.host_of) return {};
     Links links;
     if (topology.inter_size > 1) links.between = link_from(found);
@@ -86,7 +87,7 @@ void keep_links(Communicator& communicator, const Links& links, OutputFolder& ou
     json contents = {{"hosts", communicator.topology().host_of}};
     if (links.between) contents.update(as_json(*links.between));
     if (links.inside) contents["inside"] = as_json(*links.inside);
-    output.write(link_file, contents.dump(2) + '\n');
+    output.write(link_file, json_text(contents, 2) + '\n');
     return Bytes{};
   });
 }

@@ -12,6 +12,7 @@
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/named_file.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/terminal.hpp"
 #include "tasuki/core/version.hpp"
@@ -147,7 +148,7 @@ Options::FileReader read_on_root(Communicator& communicator) {
 
 void print_on_root(const Communicator& communicator, const std::string& text) {
   if (communicator.rank() != 0) return;
-  std::fputs(text.c_str(), stdout);
+  std::fputs(printable_lines(text).c_str(), stdout);
   std::fflush(stdout);
 }
 

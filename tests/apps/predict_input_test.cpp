@@ -55,10 +55,21 @@ TEST_F(PredictWeights, AFileOfWeightsAloneNeedsItsNetwork) {
   expect_lines({{{model, data},
                  "predict does not know the network of own_program; give --arch",
                  ErrorKind::usage}});
-  write_file(folder / "model/about.json", "[1]");
-  expect_lines({{{model, data},
-                 "about.json: expected what a training program wrote there",
-                 ErrorKind::data}});
+  const std::string deep(200'000, '[');
+  for (const std::string& text : {std::string("[1]"), deep, deep + std::string(200'000, ']')}) {
+    write_file(folder / "model/about.json", text);
+    expect_lines({{{model, data},
+                   "about.json: expected what a training program wrote there",
+                   ErrorKind::data}});
+  }
+  for (const char* shape : {"[-1]", "[1, 2, 3, 4, 5, 6, 7]", "[1e300]", "[null]", "[[[]]]",
+                            "[1099511627776, 1099511627776]", "[9223372036854775807]"}) {
+    write_file(folder / "model/about.json",
+               fmt::format(R"({{"program": "train_cifar", "example": {{"shape": {}}}}})", shape));
+    expect_lines({{{model, data}, "about.json: the shape of an example: ", ErrorKind::data}});
+  }
+  write_file(folder / "model/about.json", R"({"program": "a\u001b[2J\u009b"})");
+  expect_lines({{{model, data}, "the network of a?[2J?; give", ErrorKind::usage}});
 }
 
 TEST_F(PredictDigits, BadInputIsOneLine) {

@@ -90,10 +90,21 @@ TEST_F(Simulate, PredictsFromNumbersAlone) {
 TEST_F(Simulate, SaysWhatItCannotUse) {
   expect_error({}, 64, "no step was given");
   expect_error({"--trace", folder / "none.json"}, 66, "none.json");
-  expect_error({"--trace", write("damaged.json", R"({"otherData":)")}, 65, "--trace");
+  expect_error({"--trace", write("damaged.json", R"({"otherData":)")}, 65, "it is no JSON");
   expect_error({"--trace", write("empty.json", R"({"otherData":{"ranks":[{"host":"a"}]},)"
                                                R"("traceEvents":[]})")},
                65, "expected at least 4 steps");
+  const auto event = [&](const std::string& text) {
+    return write("event.json", R"({"otherData":{"ranks":[]},"traceEvents":[)" + text + "]}");
+  };
+  for (const char* text :
+       {R"({"name":"input","ts":null,"pid":0})", R"({"name":"input","ts":1e300,"pid":0})",
+        R"({"name":"input","ts":1,"pid":1e300})", R"({"name":"input","ts":1,"dur":"x","pid":0})",
+        R"({"name":"i","ts":1,"pid":0,"args":{"number":-9223372036854775808,"bytes":1}})",
+        R"({"name":"\u001b[2J","ts":[[[]]],"pid":0})"})
+    expect_error({"--trace", event(text)}, 65, "event.json: expected ");
+  expect_error({"--trace", write("deep.json", std::string(200'000, '['))}, 65,
+               "more than 100 levels");
   expect_error({"--trace", write("gan.json", R"({"otherData":{"optimizers":2,"ranks":[]},)"
                                              R"("traceEvents":[]})")},
                65, "expected a run with one optimizer, found 2");

@@ -145,6 +145,12 @@ def manifest_inputs():
     yield "body", b"\x02" + body
 
 
+def json_inputs():
+    yield "log", b'\0[{"main/loss": 0.25, "epoch": 1, "elapsed_time": 1e-3}, {"main/loss": null}]'
+    yield "texts", b'\0{"out": "caf\xf4\x8f\xbf\xa9", "\xc3\xbc": "\\u001b\\ud83d\\ude42", "n": -1}'
+    yield "bytes", b'\1caf\xe9 \xc3\xbc'
+
+
 def config_inputs():
     yield "settings", b'# run\nbatchsize = 100\n\nout = "a \\"b\\" # c"  # why\n; end\nlr=0.1\r\n'
     yield "empty", b"\n# nothing\n"

@@ -115,6 +115,25 @@ TEST(ModelFile, EntriesThatTheModelLacksAreNotRead) {
   EXPECT_THAT(entries_not_in(loaded, file), ElementsAre("other"));
 }
 
+TEST(ModelFile, UnreadableEntriesCountWhereTheyAreNeeded) {
+  const TemporaryFolder folder;
+  write_npz(folder / "model",
+            {{"avg_mean", Tensor::full(Shape{2}, 3)}, {"other", Tensor::full(Shape{2}, 7)}});
+  std::string bytes = read_file(folder / "model");
+  bytes.replace(bytes.find("tasuki xxh3"), 6, "nobody");
+  bytes.replace(bytes.rfind("<f4"), 3, "<i2");  // of the second
+  write_file(folder / "model", bytes);
+  const Averaging loaded(0);
+  load_npz(folder / "model", loaded);
+  EXPECT_EQ(loaded.mean.data<float>()[0], 3.0F);
+  EXPECT_THAT(entries_not_in(loaded, NpzFile(folder / "model")), ElementsAre("other"));
+
+  bytes.replace(bytes.find("<f4"), 3, "|O4");
+  write_file(folder / "model", bytes);
+  EXPECT_THAT(error_of([&] { load_npz(folder / "model", loaded); }),
+              HasSubstr("avg_mean has elements of NumPy's type \"|O4\""));
+}
+
 TEST(ModelFile, EntriesWithoutAPlaceAreThoseBelowThePrefix) {
   const TemporaryFolder folder;
   const Tensor two = Tensor::full(Shape{2}, 1);

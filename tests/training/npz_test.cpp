@@ -16,6 +16,7 @@ namespace tasuki {
 namespace {
 
 using testing::error_of;
+using testing::expect_error;
 using ::testing::HasSubstr;
 using testing::TemporaryFolder;
 
@@ -44,6 +45,7 @@ TEST(Npz, RoundTripOfAllTypesAndShapes) {
           {fmt::format("{}/{}", name_of(dtype), shape.text()), counting(shape, dtype)});
   entries.push_back({"text", std::string("[{\"main/loss\": 1.5}]")});
   entries.push_back({"empty text", std::string()});
+  entries.push_back({"text of any bytes", std::string("grüße → 🙂 caf\xe9 \x80")});
   write_npz(folder / "all", entries);
 
   const NpzFile file(folder / "all", /*require_hash=*/true);
@@ -123,7 +125,7 @@ class ForeignNpz : public ::testing::Test {
   }
   std::string refusal(const std::string& dict, const std::string& data, char version = 1) {
     write("x.npy", array(dict, data, version), false);
-    return error_of([&] { const NpzFile file(folder / "foreign"); });
+    return error_of([&] { NpzFile(folder / "foreign").read("x"); });
   }
 
   TemporaryFolder folder;
@@ -168,6 +170,26 @@ TEST_F(ForeignNpz, WhatCannotBeReadIsNamed) {
         "{'descr': '<', 'fortran_order': False, 'shape': (2,), }",
         "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }"})
     EXPECT_THAT(refusal(dict, eight), HasSubstr("x in")) << dict;
+}
+
+// What Chainer writes for None, bytes, other numbers, and other orders may stand beside what is
+// needed.
+TEST_F(ForeignNpz, UnreadableArraysAreFound) {
+  for (const char* type :
+       {"'|O'", "'|S3'", "'<i2'", "'>f4'", "'<c8'", "[('a', '<f4'), ('b', '|S1')]"}) {
+    write("x.npy",
+          array(fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': (2,), }}\n", type),
+                "abc"),
+          false);
+    const NpzFile file(folder / "foreign");
+    EXPECT_EQ(file.names(), std::vector<std::string>{"x"});
+    const auto found = file.find("x");
+    ASSERT_TRUE(found);
+    EXPECT_EQ(found->shape, Shape{2});
+    EXPECT_FALSE(found->dtype);
+    EXPECT_THAT(found->unreadable, HasSubstr("NumPy's type"));
+    expect_error(ErrorKind::data, {"x in ", found->unreadable}, [&] { file.read("x"); });
+  }
 }
 
 TEST_F(ForeignNpz, OtherEntriesAreIgnoredAndNoZipIsRefused) {

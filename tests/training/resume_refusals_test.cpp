@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "resumed_run.hpp"
 #include "tasuki/parallel/multi_node_batch_norm.hpp"
+#include "tasuki/training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {
@@ -55,6 +57,48 @@ TEST_F(Resume, OtherRunsAreRefusedWithWhatDiffers) {
   EXPECT_THAT(refusal({.units = 9}),
               HasSubstr("predictor/l1/W is 8x12 in the file and 9x12 in the model"));
   EXPECT_EQ(refusal({}), "(nothing thrown)");
+}
+
+// In a file from elsewhere, whose hash is right.
+TEST_F(Resume, NumbersThatNoRunHasAreRefused) {
+  saved_run({.iterations = 3});
+  const NpzFile saved(folder / "state");
+  std::vector<NpzEntry> entries;
+  for (const std::string& name : saved.names()) entries.push_back({name, saved.read(name)});
+  const auto refusal_of = [&](const std::string& name, const NpzValue& value) {
+    std::vector<NpzEntry> changed = entries;
+    const auto entry = std::ranges::find(changed, name, &NpzEntry::name);
+    if (entry == changed.end()) return "there is no " + name;
+    entry->value = value;
+    if (comm->rank() == 0) write_npz(folder / "state", changed);
+    comm->barrier();
+    return refusal({});
+  };
+  const auto integer = [](std::int64_t value) {
+    return Tensor::from(std::span<const std::int64_t>(&value, 1), Shape{});
+  };
+  const auto number = [](double value) {
+    return Tensor::from(std::span<const double>(&value, 1), Shape{});
+  };
+  const std::string updater = "updater/", data = "updater/iterator:main/",
+                    optimizer = "updater/optimizer:main/";
+  for (const std::int64_t wrong : {INT64_MIN, std::int64_t{-1}, INT64_MAX})
+    for (const std::string& name :
+         {updater + "iteration", data + "epoch", data + "step", optimizer + "t"})
+      EXPECT_THAT(refusal_of(name, integer(wrong)), HasSubstr(fmt::format("found {}", wrong)))
+          << name;
+  EXPECT_THAT(refusal_of(optimizer + "hyperparameters/alpha", number(NAN)),
+              HasSubstr("the snapshot's alpha: expected a number, found nan"));
+  for (const double wrong : {static_cast<double>(NAN), static_cast<double>(INFINITY), -1.0})
+    EXPECT_THAT(refusal_of("_snapshot_elapsed_time", number(wrong)),
+                HasSubstr("expected seconds from 0"));
+  for (const std::string& log :
+       {std::string(40'000, '['), std::string("[[1]]"), std::string("{}")}) {
+    const std::vector<std::uint8_t> bytes(log.begin(), log.end());
+    EXPECT_THAT(refusal_of("extensions/LogReport/_log",
+                           Tensor::from(std::span(bytes), Shape{std::ssize(bytes)})),
+                HasSubstr("the snapshot's log"));
+  }
 }
 
 TEST_F(Resume, OtherHooksAreSaid) {

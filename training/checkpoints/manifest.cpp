@@ -10,8 +10,10 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/hash.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/own_file.hpp"
 #include "tasuki/core/printable.hpp"
+#include "tasuki/core/utf8.hpp"
 
 namespace tasuki {
 namespace {
@@ -24,13 +26,13 @@ constexpr std::size_t id_digits = 32;
 // More than a million arrays have; guards against reading some other, huge file into memory.
 constexpr std::size_t size_limit = std::size_t{1} << 28;
 
-std::string json_text(const std::string& text) {
-  return json(text).dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
+std::string in_quotes(const std::string& text) {
+  return json(to_utf8(text)).dump(-1, ' ', /*ensure_ascii=*/true);
 }
 
 std::string text_of(const Manifest::Array& array) {
   std::string text =
-      fmt::format(R"({{"name": {}, "xxh3": "{}")", json_text(array.name), hash_digits(array.hash));
+      fmt::format(R"({{"name": {}, "xxh3": "{}")", in_quotes(array.name), hash_digits(array.hash));
   if (array.piece) {
     const auto& [range, whole] = *array.piece;
     text += fmt::format(R"(, "begin": {}, "end": {}, "shape": [{}])", range.begin, range.end,
@@ -43,7 +45,7 @@ std::string text_of(const Manifest::Array& array) {
 std::string text_of(const Manifest::File& file, const char* separator) {
   std::string text =
       fmt::format(R"({{"name": {}, "part": {}, "bytes": {}, "hash": "{}", "arrays": [)",
-                  json_text(file.name), json_text(file.part), file.bytes, hash_digits(file.hash));
+                  in_quotes(file.name), in_quotes(file.part), file.bytes, hash_digits(file.hash));
   for (std::size_t i = 0; i < file.arrays.size(); ++i)
     text += (i > 0 ? "," : "") + std::string(separator) + text_of(file.arrays[i]);
   return text + separator + "]}";
@@ -139,7 +141,7 @@ Manifest::File read_file_entry(const json& object, const std::string& place) {
                       static_cast<std::uint64_t>(reader.number("bytes")),
                       reader.hash("hash"),
                       {}};
-  if (!is_plain(file.name)) reader.refuse(json_text(file.name) + " is no file's name");
+  if (!is_plain(file.name)) reader.refuse(in_quotes(file.name) + " is no file's name");
   const std::string where = fmt::format("{}, arrays of {}", place, printable(file.name));
   std::set<std::string> names;
   for (const json& each : reader.list("arrays")) {
@@ -150,23 +152,13 @@ Manifest::File read_file_entry(const json& object, const std::string& place) {
   return file;
 }
 
-json parse_json(std::string_view text, std::string_view place) {
-  try {
-    return json::parse(text);
-  } catch (const json::parse_error& error) {
-    fail(ErrorKind::data, "{} is damaged: it is no JSON at byte {}", place, error.byte);
-  } catch (const json::out_of_range&) {
-    fail(ErrorKind::data, "{} is damaged: a number in it is too large", place);
-  }
-}
-
 }  // namespace
 
 std::string Manifest::text() const {
   std::string text = fmt::format(
       "{{\n\"format\": {},\n\"id\": {},\n\"iteration\": {},\n\"epoch\": {},\n\"parts\": {},\n"
       "\"files\": [\n",
-      format_version, json_text(id), iteration, epoch, parts);
+      format_version, in_quotes(id), iteration, epoch, parts);
   for (std::size_t i = 0; i < files.size(); ++i)
     text += (i > 0 ? ",\n" : "") + text_of(files[i], "\n ");
   text += "\n],\n";

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/course.hpp"
@@ -117,8 +118,8 @@ std::vector<std::string> make_room(const fs::path& out, std::int64_t iteration,
   const auto of_disks = [&](const std::function<json()>& work) {
     std::vector<json> results;
     for (const std::string& text :
-         writers.on_all([&] { return works_for_disk ? work().dump() : ""; }))
-      if (!text.empty()) results.push_back(json::parse(text));
+         writers.on_all([&] { return works_for_disk ? json_text(work()) : ""; }))
+      if (!text.empty()) results.push_back(parse_json(text, "the list of checkpoints of a disk"));
     return results;
   };
 

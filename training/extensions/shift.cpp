@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -72,7 +73,7 @@ void Shift::join_late(Trainer& trainer, std::optional<std::int64_t> times_fired)
 void Shift::serialize(const Serializer& serializer) {
   // Not found yet in a snapshot from before the first iteration.
   double initial = initial_.value_or(std::numeric_limits<double>::quiet_NaN());
-  serializer("_t", t_);
+  serialize_count(serializer, "_t", t_);
   serializer("initial", initial);
   initial_ = std::isnan(initial) ? std::nullopt : std::optional(initial);
 }

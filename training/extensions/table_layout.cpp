@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "tasuki/core/printable.hpp"
 #include "tasuki/core/terminal.hpp"
 
 namespace tasuki {
@@ -73,7 +74,7 @@ std::string TableLayout::header() const {
 
 std::string TableLayout::cell(const nlohmann::ordered_json& value, std::size_t width) const {
   if (value.is_null()) return "nan";
-  if (!value.is_number()) return value.get<std::string>().substr(0, width);
+  if (!value.is_number()) return printable(value.get<std::string>().substr(0, width));
   std::string text = value.is_number_integer() ? fmt::format("{}", value.get<std::int64_t>())
                                                : fmt::format("{:g}", value.get<double>());
   if (!is_narrow_) return text;

@@ -41,16 +41,23 @@ std::string describe_difference(const ArraySource& source, const std::string& pr
   const auto differs = [&](const std::string& difference) {
     if (differing++ == 0) first = difference;
   };
+  const auto differs_in_type = [&](const std::string& path, const std::optional<ArrayType>& found) {
+    if (!found || found->unreadable.empty()) return false;
+    differs(fmt::format("{} {}", path, found->unreadable));
+    return true;
+  };
   const std::vector<Module::NamedParameter> unshaped = model.unshaped_parameters();
   for (const auto& [path, parameter] : unshaped) {
     const auto found = source.find(prefix + path);
-    if (found && !(found->dtype && parameter->accepts(found->shape)))
+    if (!differs_in_type(path, found) && found &&
+        !(found->dtype && parameter->accepts(found->shape)))
       differs(fmt::format("{} is {} in the file and {} in the model", path, found->shape.text(),
                           parameter->shape_text()));
   }
   for (const auto& [path, value] : entries) {
     const Tensor& tensor = std::get<Tensor>(value);
     const auto found = source.find(prefix + path);
+    if (differs_in_type(path, found)) continue;
     if (found && found->dtype && found->shape == tensor.shape()) continue;
     differs(found ? fmt::format("{} is {} in the file and {} in the model", path,
                                 found->shape.text(), tensor.shape().text())

@@ -11,6 +11,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/printable.hpp"
+#include "tasuki/core/utf8.hpp"
 
 namespace tasuki {
 namespace {
@@ -36,7 +37,7 @@ constexpr std::array<TypeName, 7> type_names{{{"<f4", DType::float32},
 
 std::string descr_of(const NpzValue& value) {
   if (const auto* text = std::get_if<std::string>(&value))
-    return fmt::format("<U{}", std::max<std::size_t>(1, text->size()));
+    return fmt::format("<U{}", std::max<std::size_t>(1, characters_of(to_utf8(*text)).size()));
   const DType dtype = std::get<Tensor>(value).dtype();
   for (const TypeName& name : type_names)
     if (name.dtype == (dtype == DType::bfloat16 ? DType::float32 : dtype))
@@ -92,6 +93,13 @@ std::optional<Shape> parse_shape(std::string_view text) {
   return Shape(sizes);
 }
 
+// "<f4" of "'<f4', ..."; of a structured type, which is a list, all that follows.
+std::string_view type_in(std::string_view descr) {
+  const char quote = descr.front();
+  if (quote != '\'' && quote != '"') return descr;
+  return descr.substr(1, std::min(descr.size(), descr.find(quote, 1)) - 1);
+}
+
 }  // namespace
 
 std::size_t NpyHeader::data_bytes() const {
@@ -138,11 +146,12 @@ NpyHeader parse_npy_header(std::span<const std::byte> start, std::string_view na
   if (!descr || descr->size() < 4 || !order || !shape)
     fail(ErrorKind::data, "{} has a NumPy header that cannot be read", name);
   header.shape = *shape;
-  if (order->substr(0, 4) == "True" && shape->rank() > 1)
-    fail(ErrorKind::data, "{} is in Fortran order; save it with numpy.ascontiguousarray", name);
+  if (order->substr(0, 4) == "True" && shape->rank() > 1) {
+    header.unreadable = "is in Fortran order; save it with numpy.ascontiguousarray";
+    return header;
+  }
 
-  const std::string_view type =
-      descr->substr(1, std::min(descr->size(), descr->find(descr->front(), 1)) - 1);
+  const std::string_view type = type_in(*descr);
   if (type.size() > 2 && type.substr(0, 2) == "<U" && shape->rank() == 0) {
     const auto [end, error] =
         std::from_chars(type.data() + 2, type.data() + type.size(), header.characters);
@@ -153,10 +162,10 @@ NpyHeader parse_npy_header(std::span<const std::byte> start, std::string_view na
   for (const TypeName& known : type_names)
     if (known.descr == type) header.dtype = known.dtype;
   if (!header.dtype)
-    fail(ErrorKind::data,
-         "{} has elements of NumPy's type \"{}\"; f2, f4, f8, i4, i8, u1 and b1 "
-         "(little-endian) can be read",
-         name, printable(type, 40));
+    header.unreadable = fmt::format(
+        "has elements of NumPy's type \"{}\"; f2, f4, f8, i4, i8, u1 and b1 (little-endian) can be "
+        "read",
+        quoted_input(type));
   return header;
 }
 
@@ -166,30 +175,21 @@ Tensor npy_elements(const NpzValue& value) {
     return host.dtype() == DType::bfloat16 ? host.to(DType::float32) : host;
   }
   // NumPy pads texts with zeros, so an empty one has room for one character.
-  const std::string& text = std::get<std::string>(value);
+  const std::u32string text = characters_of(to_utf8(std::get<std::string>(value)));
   Tensor elements = Tensor::zeros(
       Shape{static_cast<std::int64_t>(std::max<std::size_t>(1, text.size()) * 4)}, DType::uint8);
-  auto* out = elements.data<std::uint8_t>();
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    TASUKI_CHECK(static_cast<unsigned char>(text[i]) < 128, "text \"{}\" is not ASCII", text);
-    out[4 * i] = static_cast<std::uint8_t>(text[i]);
-  }
+  if (!text.empty()) std::memcpy(elements.raw(), text.data(), 4 * text.size());
   return elements;
 }
 
-NpzValue npy_value(const NpyHeader& header, const Tensor& elements, std::string_view name) {
+NpzValue npy_value(const NpyHeader& header, const Tensor& elements) {
   if (header.dtype) {
     return Tensor(elements.storage(), elements.offset(), header.shape, *header.dtype);
   }
-  const auto* in = elements.data<std::uint8_t>();
-  std::string text;
-  for (std::int64_t i = 0; i < header.characters; ++i, in += 4) {
-    if (in[0] > 127 || in[1] != 0 || in[2] != 0 || in[3] != 0)
-      fail(ErrorKind::data, "{} is a text with characters outside ASCII", name);
-    text += static_cast<char>(in[0]);
-  }
-  text.resize(std::min(text.size(), text.find_last_not_of('\0') + 1));
-  return text;
+  std::u32string text(static_cast<std::size_t>(header.characters), U'\0');
+  if (!text.empty()) std::memcpy(text.data(), elements.raw(), 4 * text.size());
+  text.resize(text.find_last_not_of(U'\0') + 1);
+  return from_utf8(text_of(text));
 }
 
 }  // namespace tasuki

@@ -198,7 +198,8 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   std::vector<std::byte> start(std::min<zip_uint64_t>(stat.size, npy_header_limit));
   start.resize(read_some(entry.get(), start.data(), start.size(), where));
   const NpyHeader header = parse_npy_header(start, where);
-  if (header.header_bytes + header.data_bytes() != stat.size)
+  const bool is_readable = header.unreadable.empty();
+  if (is_readable && header.header_bytes + header.data_bytes() != stat.size)
     fail(ErrorKind::data, "{}: expected {} bytes for its type and shape ({}), found {}", where,
          header.header_bytes + header.data_bytes(), header.shape.text(), stat.size);
   if (!entries.emplace(name, Entry{index, header}).second)
@@ -234,6 +235,8 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
   report_progress();
   const Entry& entry = find(path, name);
   const std::string where = place(path, name);
+  if (!entry.header.unreadable.empty())
+    fail(ErrorKind::data, "{} {}", where, entry.header.unreadable);
   ZipEntry file(zip_fopen_index(zip.get(), entry.index, 0));
   if (!file) refuse(zip_get_error(zip.get()), where);
   std::vector<std::byte> header(entry.header.header_bytes);
@@ -253,7 +256,7 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
       fail(ErrorKind::data, "{} is damaged: its hash is {} in place of {}", where,
            hash_digits(found.value()), hash_digits(*hash));
   }
-  return npy_value(entry.header, elements, where);
+  return npy_value(entry.header, elements);
 }
 
 NpzFile::NpzFile(const fs::path& path, bool require_hash)

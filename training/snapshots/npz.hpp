@@ -45,10 +45,10 @@ WrittenNpz write_npz_directly(const std::filesystem::path& path,
                               const std::vector<NpzEntry>& entries);
 
 // An NPZ file open for reading, written here or by NumPy (stored or deflated; C order; types f2,
-// f4, f8, i4, i8, u1, b1 and U). Opening checks the directory, the entries' headers and sizes, and
-// the hash of the whole file if there is one; an entry's contents are unpacked and checked (CRC)
-// when they are read. Damage is an error of kind data with the entry's name; what the system does
-// not let be read is of another kind.
+// f4, f8, i4, i8, u1, b1 and U; what else there is can be found, but not read). Opening checks the
+// directory, the entries' headers and sizes, and the hash of the whole file if there is one; an
+// entry's contents are unpacked and checked (CRC) when they are read. Damage is an error of kind
+// data with the entry's name; what the system does not let be read is of another kind.
 class NpzFile : public ArraySource {
  public:
   // `require_hash`: refuse files without the hash that write_npz adds.

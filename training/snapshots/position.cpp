@@ -3,6 +3,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 #include "tasuki/training/snapshots/state.hpp"
 
 namespace tasuki {
@@ -75,10 +76,12 @@ void serialize_position(const Serializer& serializer, const RunIdentity& run,
         ErrorKind::config,
         "the snapshot's run had seed {}, this run has seed {}: resume with the same seed",
         static_cast<std::uint64_t>(seed), run.seed);
-  serializer("iteration", position.iteration);
+  serialize_count(serializer, "iteration", position.iteration);
+  // So that the product of epochs and steps is one, too.
+  constexpr std::int64_t most = std::int64_t{1} << 31;
   const Serializer data = serializer["iterator:main"];
-  data("epoch", position.data.epoch);
-  data("step", position.data.step);
+  serialize_count(data, "epoch", position.data.epoch, most);
+  serialize_count(data, "step", position.data.step, most);
 }
 
 std::string serialize_position(const Serializer& serializer, const RunIdentity& run,

@@ -30,7 +30,7 @@ NpzValue decode(const Bytes& bytes, const std::string& name) {
       Tensor::empty(Shape{static_cast<std::int64_t>(header.data_bytes())}, DType::uint8);
   if (header.data_bytes() > 0)
     std::memcpy(elements.raw(), bytes.data() + header.header_bytes, header.data_bytes());
-  return npy_value(header, elements, name);
+  return npy_value(header, elements);
 }
 
 template <class T>

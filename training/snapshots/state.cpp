@@ -2,11 +2,13 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/nn/batch_norm.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 
 namespace tasuki {
 namespace {
@@ -103,6 +105,13 @@ void serialize_data_parallelism(const Serializer& serializer, const Optimizer& o
     compare(serializer, "batch_norm", "batch normalisation by statistics of", statistics, ", ");
 }
 
+std::string on_one_line(std::string lines) {
+  if (lines.empty()) return "none";
+  if (lines.ends_with('\n')) lines.pop_back();
+  std::ranges::replace(lines, '\n', ' ');
+  return lines;
+}
+
 // What is frozen may change during a run, so a run continues with what the snapshot has. Snapshots
 // of older versions have no such entry.
 void serialize_frozen(const Serializer& serializer, Optimizer& optimizer) {
@@ -114,8 +123,7 @@ void serialize_frozen(const Serializer& serializer, Optimizer& optimizer) {
   if (stored == here) return;
   const Communicator* communicator = serializer.communicator();
   if (communicator == nullptr || communicator->rank() == 0)
-    log_info("continuing with the snapshot's frozen parameters:{}",
-             stored.empty() ? " none" : "\n" + stored);
+    log_info("continuing with the snapshot's frozen parameters: {}", on_one_line(stored));
 }
 
 // A run that continues in another type starts with, or drops, the scale.
@@ -123,8 +131,8 @@ void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler
   if (scaler == nullptr || (serializer.is_loading() && !serializer.contains("loss_scale"))) return;
   double scale = scaler->scale();
   std::int64_t good_steps = scaler->good_steps();
-  serializer("loss_scale", scale);
-  serializer("loss_scale_good_steps", good_steps);
+  serialize_finite(serializer, "loss_scale", scale);
+  serialize_count(serializer, "loss_scale_good_steps", good_steps);
   if (serializer.is_loading()) scaler->restore(scale, good_steps);
 }
 
@@ -225,12 +233,12 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   serialize_data_parallelism(serializer, optimizer);
   serialize_frozen(serializer, optimizer);
   std::int64_t t = optimizer.t();
-  serializer("t", t);
+  serialize_count(serializer, "t", t);
   optimizer.set_t(t);
   const Serializer hyperparameters = serializer["hyperparameters"];
   for (const std::string& each : optimizer.hyperparameters()) {
     double value = optimizer.get(each);
-    hyperparameters(each, value);
+    serialize_finite(hyperparameters, each, value);
     if (serializer.is_loading()) optimizer.set(each, value);
   }
   serialize_loss_scale(serializer, optimizer.loss_scaler());
