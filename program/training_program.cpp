@@ -14,8 +14,10 @@
 #include "tasuki/program/engine.hpp"
 #include "tasuki/program/extensions.hpp"
 #include "tasuki/program/initial_state.hpp"
+#include "tasuki/program/intact_snapshot.hpp"
 #include "tasuki/program/optimizer.hpp"
 #include "tasuki/program/report/about.hpp"
+#include "tasuki/program/report/finished_file.hpp"
 #include "tasuki/program/report/report.hpp"
 #include "tasuki/program/report/step_times_file.hpp"
 #include "tasuki/program/start/computing.hpp"
@@ -140,13 +142,22 @@ std::optional<RunPosition> find_position(const TrainingProgram& program, const R
                       *setup.communicator, *setup.grid);
 }
 
-// Prints that nothing is left to do, if so.
-bool is_at_end(const TrainingSettings& settings, const RankSetup& setup,
-               const std::optional<RunPosition>& position) {
+// Prints that nothing is left to do, if so: the run is at its end, and has made all that follows.
+bool is_over(const TrainingSettings& settings, const RankSetup& setup,
+             const std::optional<RunPosition>& position) {
   if (!position) return false;
   const std::string end = describe_end(setup.continuation, settings, *position);
-  if (!end.empty() && setup.communicator->rank() == 0) log_warning("nothing to do: {}", end);
-  return !end.empty();
+  if (end.empty()) return false;
+  Communicator& communicator = *setup.communicator;
+  const bool has_all = is_finished(output_folder_of(*setup.continuation.snapshot),
+                                   position->iteration, communicator);
+  if (communicator.rank() == 0) {
+    if (has_all)
+      log_warning("nothing to do: {}", end);
+    else
+      log_info("making what the run has not left at its end: {}", end);
+  }
+  return has_all;
 }
 
 // Before data are read, which may take long: should the run be killed then, --resume auto goes on
@@ -193,11 +204,11 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
       create_engine({program, setup, data.train.header, model, optimizers, precision});
 
   const auto position = find_position(program, setup, optimizers, data.train.header.count);
-  const bool is_over = !settings.find_batchsize && is_at_end(settings, setup, position);
+  const bool has_ended = !settings.find_batchsize && is_over(settings, setup, position);
   const auto say_banner = [&](const std::filesystem::path& out) {
     print_banner(setup, banner_lines(program, setup, optimizers, data, out, position));
   };
-  if (is_over && !settings.dry_run) return;
+  if (has_ended && !settings.dry_run) return;
   // Files that cannot be read are found last, but before anything is written.
   data.check_files(settings, setup);
   if (settings.dry_run) {
@@ -225,16 +236,18 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
       trainer->extend(create_evaluator(program,
                                        test_batches(data, settings, *engine, grid.models()),
                                        engine->evaluation_loss(), model.has_loss));
+    RunSummary summary(*trainer, setup.devices);
     extend(*trainer, program, setup, data);
 
     remove_old_results(comm, settings, *output);
     write_about(program, setup, data, *output);
     if (setup.links.between || setup.links.inside) keep_links(comm, setup.links, *output);
     if (!settings.quiet) say_banner(output->name());
-    RunSummary summary(*trainer, setup.devices);
     trainer->run();
-    write_step_times(trainer->updater(), comm, *output);
     if (!settings.quiet) summary.print(comm);
+    std::vector<std::string> files;
+    if (write_step_times(summary.times(), comm, *output)) files.emplace_back(step_times_file);
+    write_finished(*trainer, files, comm, *output);
   };
   // Finding out what would fit takes steps that each rank can make alone.
   if (grid.is_divided()) return train();

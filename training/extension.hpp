@@ -21,7 +21,10 @@ class Extension {
  public:
   // The order within an iteration: writers add to the trainer's observation, editors change it,
   // readers use it. Then the stop trigger is asked, then extensions with negative priority run,
-  // which save the whole state.
+  // which save the whole state. Those with a lower priority than priority_snapshot come after the
+  // save: a run that is resumed from there runs them again first, if their trigger follows from the
+  // position (Trigger::times_fired), because the process may have ended before. So what they leave
+  // must be the same each time.
   static constexpr int priority_writer = 300;
   static constexpr int priority_editor = 200;
   static constexpr int priority_reader = 100;

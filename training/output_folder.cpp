@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* lock_file = ".lock";
-constexpr std::array<std::string_view, 8> results = {
-    "log",           "about.json", "step_times.json",    best_snapshot_name,
+constexpr std::array<std::string_view, 9> results = {
+    "log",           "about.json", "step_times.json",    "finished.json", best_snapshot_name,
     "last_snapshot", latest_name,  best_generation_name, abandoned_name};
 
 std::optional<FileLock> try_lock_folder(const fs::path& folder) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/tensor/step_clock.hpp"
 
 namespace tasuki {
@@ -55,12 +56,19 @@ std::string exchange_line(const std::vector<Row>& rows) {
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator) {
   if (communicator == nullptr) return {own};
   std::vector<RankTimes> all;
-  for (const Bytes& bytes : communicator->allgather_bytes(std::as_bytes(std::span(own)))) {
-    TASUKI_CHECK(bytes.size() % sizeof(StepTimes) == 0, "times of {} bytes", bytes.size());
-    all.emplace_back(bytes.size() / sizeof(StepTimes));
-    if (!bytes.empty()) std::memcpy(all.back().data(), bytes.data(), bytes.size());
-  }
+  for (const Bytes& bytes : communicator->allgather_bytes(std::as_bytes(std::span(own))))
+    all.push_back(decode_step_times(bytes));
   return all;
+}
+
+RankTimes decode_step_times(std::span<const std::byte> bytes) {
+  RankTimes times(bytes.size() / sizeof(StepTimes));
+  if (!times.empty()) std::memcpy(times.data(), bytes.data(), times.size() * sizeof(StepTimes));
+  const auto is_impossible = [](const StepTimes& each) { return each.steps < 0; };
+  if (bytes.size() % sizeof(StepTimes) != 0 || std::ranges::any_of(times, is_impossible))
+    fail(ErrorKind::data, "times of steps: expected numbers of steps and seconds, found {} bytes",
+         bytes.size());
+  return times;
 }
 
 std::string step_time_table(const std::vector<RankTimes>& ranks) {

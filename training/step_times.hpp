@@ -1,7 +1,9 @@
 // The time of training steps on each device, and what it was spent on.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +33,9 @@ using RankTimes = std::vector<StepTimes>;
 
 // Those of every rank, in rank order. Collective; without a communicator only this rank's.
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator);
+
+// From the bytes of such a list; an error of kind data if they are none.
+RankTimes decode_step_times(std::span<const std::byte> bytes);
 
 // A heading and one line per device, named by its rank, or by rank and worker ("0.1") if ranks have
 // several: mean milliseconds of a step's parts and their shares. If there are many devices: the

@@ -15,6 +15,7 @@
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/extensions/checkpoint.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 
 namespace tasuki {
 namespace {
@@ -215,6 +216,12 @@ void Trainer::note_snapshot(const std::filesystem::path& path) {
   say_last_snapshot();
 }
 
+void Trainer::note_result(const std::filesystem::path& file) {
+  if (std::exchange(iteration_of_results_, updater_->iteration()) != updater_->iteration())
+    results_.clear();
+  if (std::ranges::find(results_, file) == results_.end()) results_.push_back(file);
+}
+
 bool Trainer::saves_by_checkpoint() const {
   return !has_checkpoint_failed_ && std::ranges::any_of(extensions_, [](const auto& each) {
     return dynamic_cast<const Checkpoint*>(each->extension.get()) != nullptr;
@@ -246,13 +253,9 @@ void Trainer::run_until_stop() {
                                          [](const Attached* each) { return each->priority < 0; });
   const auto run_triggered = [this](auto begin, auto end) {
     const PhaseScope extending(Phase::extension);
-    for (; begin != end; ++begin)
-      if ((*begin)->trigger->fires(*this)) {
-        if ((*begin)->extension->reads_model()) updater_->flush();
-        (*begin)->extension->run(*this);
-        (*begin)->has_run = true;
-      }
+    for (; begin != end; ++begin) run_if_due(**begin);
   };
+  if (std::exchange(is_resumed_, false)) run_what_follows_saves();
   bool is_over = stop_->is_over(*this);
   is_stopped_ = has_checkpoint_failed_ = false;
   while (!is_over && !is_stopped_) {
@@ -282,6 +285,24 @@ void Trainer::run_until_stop() {
   if (is_stopped_)
     throw Stopped(fmt::format("stopped and saved after iteration {}; {}", updater_->iteration(),
                               how_to_go_on()));
+}
+
+void Trainer::run_if_due(Attached& attached) {
+  if (!attached.trigger->fires(*this)) return;
+  if (attached.extension->reads_model()) updater_->flush();
+  attached.extension->run(*this);
+  attached.has_run = true;
+}
+
+void Trainer::run_what_follows_saves() {
+  if (updater_->iteration() == 0) return;
+  const PhaseScope extending(Phase::extension);
+  for (Attached* each : by_priority()) {
+    const bool follows = each->priority < Extension::priority_snapshot ||
+                         dynamic_cast<const Snapshot*>(each->extension.get()) != nullptr;
+    // Other triggers have a state, and must not be asked twice in an iteration.
+    if (follows && each->trigger->times_fired(*this)) run_if_due(*each);
+  }
 }
 
 std::optional<Error> Trainer::finalize_extensions() {
@@ -347,6 +368,7 @@ double Trainer::elapsed_time() const {
 }
 
 void Trainer::serialize(const Serializer& serializer) {
+  is_resumed_ = is_resumed_ || serializer.is_loading();
   updater_->serialize(serializer["updater"]);
   // An extension without state in the snapshot is stateless or new in this run.
   const auto has = [&](const std::string& part, const std::string& name) {
@@ -363,7 +385,7 @@ void Trainer::serialize(const Serializer& serializer) {
   if (!serializer.is_loading() || serializer.contains("stop_trigger"))
     stop_->serialize(serializer["stop_trigger"]);
   double elapsed = elapsed_time();
-  serializer("_snapshot_elapsed_time", elapsed);
+  serialize_seconds(serializer, "_snapshot_elapsed_time", elapsed);
   if (serializer.is_loading()) elapsed_before_ = elapsed;
 }
 

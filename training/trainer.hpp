@@ -55,7 +55,9 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires; not at all if training is already over. Rank 0 first makes
+  // Trains until the stop trigger fires; not at all if training is already over, but what follows
+  // the last iteration is made again then. After a resume, so is what follows the save in its
+  // iteration (Extension::priority). Rank 0 first makes
   // the output folder and keeps it locked (output_folder.hpp). Throws before the first iteration if
   // the folder cannot be made or another job holds it, or if ranks differ in their data, batch
   // size, seed, length of training or extensions.
@@ -90,7 +92,13 @@ class Trainer {
   void note_snapshot(const std::filesystem::path& path);
   // Empty: none.
   const std::filesystem::path& last_snapshot() const { return last_snapshot_; }
+  // Call it on rank 0 when a file of results of the current iteration is complete.
+  void note_result(const std::filesystem::path& file);
+  // The files of the current iteration's results.
+  const std::vector<std::filesystem::path>& results() const { return results_; }
   TrainingLength length() const { return stop_->length(); }
+  // Whether no iteration is left.
+  bool is_over() const { return stop_->is_over(*this); }
   // Seconds of training, those before a resume included.
   double elapsed_time() const;
   // Values of the current iteration: this rank's own, unless marked as the job's.
@@ -131,6 +139,11 @@ class Trainer {
   void check_same_everywhere() const;
   void warn_of_lonely_ranks() const;
   void run_until_stop();
+  // Runs an extension, if its trigger fires.
+  void run_if_due(Attached& attached);
+  // What may be missing in the iteration that was resumed from, because the process ended after the
+  // save.
+  void run_what_follows_saves();
   // Ends all extensions and saves. Returns the first error of a file that could not be written,
   // unless the state of a run that is stopped was saved otherwise.
   std::optional<Error> finalize_extensions();
@@ -148,6 +161,9 @@ class Trainer {
   std::filesystem::path last_snapshot_;                // empty: none
   std::vector<std::unique_ptr<Attached>> extensions_;  // in order of attachment
   Observation observation_;
+  std::vector<std::filesystem::path> results_;
+  std::int64_t iteration_of_results_ = 0;
+  bool is_resumed_ = false;       // since the last run()
   std::optional<Error> failure_;  // to end with after this iteration
   bool is_stopped_ = false;
   bool has_checkpoint_failed_ = false;  // when the run ended

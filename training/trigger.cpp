@@ -53,6 +53,9 @@ class Interval final : public Trigger {
 class Once final : public Trigger {
  public:
   bool fires(Trainer& trainer) override { return trainer.updater().iteration() == 1; }
+  std::optional<std::int64_t> times_fired(const Trainer& trainer) const override {
+    return std::min<std::int64_t>(trainer.updater().iteration(), 1);
+  }
 };
 
 class Points final : public Trigger {
@@ -63,6 +66,12 @@ class Points final : public Trigger {
     return std::any_of(points_.begin(), points_.end(), [&](double point) {
       return at.before + rounding < point && point <= at.now + rounding;
     });
+  }
+  std::optional<std::int64_t> times_fired(const Trainer& trainer) const override {
+    const double now = passage(trainer, unit_).now + rounding;
+    const auto passed = std::ranges::count_if(points_, [&](double point) { return point <= now; });
+    // Several points in one iteration fire once.
+    return std::min<std::int64_t>(passed, trainer.updater().iteration());
   }
 
  private:

@@ -44,12 +44,15 @@ class WriteSamples final : public Extension {
     trainer.announce_save();
     on_root(trainer, [&] {
       const std::int64_t iteration = trainer.updater().iteration();
-      const auto name = fmt::format("image{:08}.png", iteration);
-      make_own_folder(trainer.out() / "preview");
-      write_images(trainer.out() / "preview" / name,
-                   generate(gan_.gen, settings_.model, settings_.seed, grid_images));
-      save_npz(trainer.out() / fmt::format("gen_iter_{}.npz", iteration), gan_.gen);
-      save_npz(trainer.out() / fmt::format("dis_iter_{}.npz", iteration), gan_.dis);
+      const std::filesystem::path& out = trainer.out();
+      make_own_folder(out / "preview");
+      const auto image = out / "preview" / fmt::format("image{:08}.png", iteration);
+      write_images(image, generate(gan_.gen, settings_.model, settings_.seed, grid_images));
+      const auto gen = out / fmt::format("gen_iter_{}.npz", iteration);
+      save_npz(gen, gan_.gen);
+      const auto dis = out / fmt::format("dis_iter_{}.npz", iteration);
+      save_npz(dis, gan_.dis);
+      for (const auto& file : {image, gen, dis}) trainer.note_result(file);
     });
   }
 
@@ -59,7 +62,9 @@ class WriteSamples final : public Extension {
       const Tensor images = generate(gan_.gen, settings_.model, settings_.seed, settings_.samples);
       const bool is_grey = images.shape()[1] == 1;
       if (!is_grey) make_own_folder(trainer.out() / "samples");
-      write_images(trainer.out() / (is_grey ? "samples-idx3-ubyte" : "samples"), images);
+      const auto place = trainer.out() / (is_grey ? "samples-idx3-ubyte" : "samples");
+      write_images(place, images);
+      trainer.note_result(place);
     });
   }
 

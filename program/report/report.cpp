@@ -3,12 +3,16 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tasuki/communicator/number_bytes.hpp"
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/optimizer/power_sgd.hpp"
 #include "tasuki/program/checkpoints.hpp"
 #include "tasuki/program/learning_rate.hpp"
@@ -212,18 +216,6 @@ std::string describe_peak(Communicator& communicator, const std::vector<Device>&
 }
 
 // Reports the end of each epoch, and observes nothing.
-class EpochEnds final : public Extension {
- public:
-  explicit EpochEnds(std::function<void(Trainer&)> note) : note_(std::move(note)) {}
-  std::string default_name() const override { return "RunSummary"; }
-  std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
-  bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
-  void run(Trainer& trainer) override { note_(trainer); }
-
- private:
-  std::function<void(Trainer&)> note_;
-};
-
 // Ranks that read one copy of the weights cannot deviate from each other.
 std::string describe_comparison(std::int64_t iterations, const Optimizer& optimizer) {
   const std::vector<int> holders = optimizer.holders_of_weights();
@@ -362,37 +354,104 @@ std::string describe_epochs(std::vector<double> seconds) {
   return text;
 }
 
+// Keeps what the summary says in saved states.
+class RunSummary::EpochEnds final : public Extension {
+ public:
+  explicit EpochEnds(RunSummary& summary) : summary_(summary) {}
+  std::string default_name() const override { return "RunSummary"; }
+  std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
+  void initialize(Trainer&) override { summary_.begin(); }
+  void run(Trainer& trainer) override { summary_.note_epoch(trainer.observation()); }
+  void serialize(const Serializer& serializer) override { summary_.serialize(serializer); }
+
+ private:
+  RunSummary& summary_;
+};
+
 RunSummary::RunSummary(Trainer& trainer, std::vector<Device> devices)
-    : trainer_(trainer),
-      devices_(std::move(devices)),
-      first_iteration_(trainer.updater().iteration()),
-      first_seconds_(trainer.elapsed_time()) {
-  if (trainer.updater().state().step == 0) epoch_began_at_ = first_seconds_;
-  trainer.extend(std::make_unique<EpochEnds>([this](Trainer& running) { note_epoch(running); }));
+    : trainer_(trainer), devices_(std::move(devices)) {
+  trainer.extend(std::make_unique<EpochEnds>(*this));
 }
 
-void RunSummary::note_epoch(Trainer& trainer) {
-  const double now = trainer.elapsed_time();
+void RunSummary::begin() {
+  first_iteration_ = trainer_.updater().iteration();
+  first_seconds_ = trainer_.elapsed_time();
+  if (trainer_.updater().state().step == 0) epoch_began_at_ = first_seconds_;
+}
+
+void RunSummary::note_epoch(const Observation& seen) {
+  const double now = trainer_.elapsed_time();
   if (epoch_began_at_) epoch_seconds_.push_back(now - *epoch_began_at_);
   epoch_began_at_ = now;
-  if (const auto found = trainer.observation().mean("validation/main/accuracy"))
-    accuracies_.push_back({*found, trainer.updater().epoch()});
+  if (const auto found = seen.mean("validation/main/accuracy"))
+    accuracies_.push_back({*found, trainer_.updater().epoch()});
+}
+
+RunSummary::Part RunSummary::part() const {
+  const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
+  if (steps == 0) return before_;
+  return {steps, trainer_.elapsed_time() - first_seconds_, epoch_seconds_, accuracies_,
+          trainer_.updater().times()};
+}
+
+void RunSummary::serialize(const Serializer& serializer) {
+  Part now = serializer.is_loading() ? Part() : part();
+  nlohmann::json accuracies = nlohmann::json::array();
+  for (const Accuracy& each : now.accuracies) accuracies.push_back({each.value, each.epoch});
+  std::string text = json_text(nlohmann::json{{"steps", now.steps},
+                                              {"seconds", now.seconds},
+                                              {"epochs", now.epochs},
+                                              {"accuracies", accuracies}});
+  serializer("part", text);
+  const std::vector<Bytes> times =
+      serializer.of_every_rank("times", std::as_bytes(std::span(now.times)));
+  if (!serializer.is_loading()) return;
+  load(text);
+  const Communicator* const ranks = serializer.communicator();
+  const auto rank = static_cast<std::size_t>(ranks ? ranks->rank() : 0);
+  const auto size = static_cast<std::size_t>(ranks ? ranks->size() : 1);
+  if (times.size() == size) before_.times = decode_step_times(times[rank]);
+}
+
+void RunSummary::load(const std::string& text) {
+  const std::string place = "the summary in the snapshot";
+  try {
+    const nlohmann::json found = parse_json(text, place);
+    const auto number = [](const nlohmann::json& value) {
+      return value.is_null() ? std::nan("") : value.get<double>();
+    };
+    before_ = {};
+    before_.steps = integer_in(found.at("steps")).value_or(0);
+    before_.seconds = number(found.at("seconds"));
+    for (const auto& each : found.at("epochs")) before_.epochs.push_back(number(each));
+    for (const auto& each : found.at("accuracies"))
+      before_.accuracies.push_back({number(each.at(0)), integer_in(each.at(1)).value_or(0)});
+  } catch (const nlohmann::json::exception& error) {
+    fail_everywhere(ErrorKind::data, "{}: {}", place, error.what());
+  }
+}
+
+RankTimes RunSummary::times() const {
+  return part().times;
 }
 
 void RunSummary::print(Communicator& communicator) const {
   const std::string peak = describe_peak(communicator, devices_);
-  const std::int64_t steps = trainer_.updater().iteration() - first_iteration_;
-  const double seconds = trainer_.elapsed_time() - first_seconds_;
-  std::string text = fmt::format(
-      "{} steps in {:.1f} s ({:.1f} per second), {}; results in {}\n", steps, seconds,
-      static_cast<double>(steps) / std::max(seconds, 1e-9), peak, trainer_.out().string());
-  if (!epoch_seconds_.empty()) text += describe_epochs(epoch_seconds_) + '\n';
-  if (!accuracies_.empty()) {
-    const Accuracy best = *std::ranges::max_element(accuracies_, {}, &Accuracy::value);
+  const Part done = part();
+  std::string text =
+      fmt::format("{} steps in {:.1f} s ({:.1f} per second), {}; results in {}\n", done.steps,
+                  done.seconds, static_cast<double>(done.steps) / std::max(done.seconds, 1e-9),
+                  peak, trainer_.out().string());
+  if (!done.epochs.empty()) text += describe_epochs(done.epochs) + '\n';
+  if (!done.accuracies.empty()) {
+    const Accuracy best = *std::ranges::max_element(done.accuracies, {}, [](const Accuracy& each) {
+      return std::isfinite(each.value) ? each.value : -std::numeric_limits<double>::infinity();
+    });
     text += fmt::format("validation accuracy: {:.4f}; best: {:.4f} after epoch {}\n",
-                        accuracies_.back().value, best.value, best.epoch);
+                        done.accuracies.back().value, best.value, best.epoch);
   }
-  text += step_time_table(gather_step_times(trainer_.updater().times(), &communicator));
+  text += step_time_table(gather_step_times(done.times, &communicator));
   report_on_root(communicator, text);
 }
 

@@ -12,6 +12,7 @@
 #include "tasuki/program/report/banner.hpp"
 #include "tasuki/program/start/computing.hpp"
 #include "tasuki/program/training_program.hpp"
+#include "tasuki/training/step_times.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki::program {
@@ -32,33 +33,49 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
                 const NamedOptimizers& optimizers, const Precision& precision,
                 const LossFunction& loss, const TrainingData& data);
 
-// Measures a run from its construction to print(). It must outlive the run.
+// Measures a run from its first iteration to print(). It must outlive the run.
 class RunSummary {
  public:
-  // Attaches itself to the trainer, after all extensions and after a resume. `devices`: those that
-  // the trainer computes on.
+  // Attaches itself to the trainer, before a resume. `devices`: those that the trainer computes on.
   RunSummary(Trainer& trainer, std::vector<Device> devices);
   RunSummary(const RunSummary&) = delete;  // the trainer keeps its address
   RunSummary& operator=(const RunSummary&) = delete;
   // Prints steps, speed, the largest peak memory of a rank, where the results are; the time of the
   // first epoch and the median of the others (evaluation included), accuracy, and where each rank's
-  // time went. Collective; rank 0 prints.
+  // time went. Collective; rank 0 prints. Of a run without steps, which was resumed at its end: as
+  // of the run that saved the state, up to there.
   void print(Communicator& communicator) const;
+  // Where this rank's time went.
+  RankTimes times() const;
 
  private:
-  void note_epoch(Trainer& trainer);
+  class EpochEnds;
+  struct Accuracy {
+    double value = 0;
+    std::int64_t epoch = 0;
+  };
+  // What one process has done of a run.
+  struct Part {
+    std::int64_t steps = 0;
+    double seconds = 0;
+    std::vector<double> epochs{};  // seconds of whole ones
+    std::vector<Accuracy> accuracies{};
+    RankTimes times{};
+  };
+  void begin();
+  void note_epoch(const Observation& seen);
+  Part part() const;
+  void serialize(const Serializer& serializer);
+  void load(const std::string& text);
 
   const Trainer& trainer_;
   std::vector<Device> devices_;
-  std::int64_t first_iteration_;
-  double first_seconds_;
+  std::int64_t first_iteration_ = 0;
+  double first_seconds_ = 0;
   std::optional<double> epoch_began_at_;  // seconds; nothing in the middle of an epoch
   std::vector<double> epoch_seconds_;     // of whole epochs of this run
-  struct Accuracy {
-    double value;
-    std::int64_t epoch;
-  };
   std::vector<Accuracy> accuracies_;
+  Part before_;  // of the process that saved the state from which this one goes on
 };
 
 // "epochs: 2.10 s (first), 1.98 s (median of the other 9)"; empty without a whole epoch.

@@ -2,13 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/step_times.hpp"
+#include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/core/json.hpp"
 
 namespace tasuki::program {
 
-void write_step_times(const Updater& updater, Communicator& communicator, OutputFolder& output) {
-  const std::vector<RankTimes> ranks = gather_step_times(updater.times(), &communicator);
+bool write_step_times(const RankTimes& own, Communicator& communicator, OutputFolder& output) {
+  const std::vector<RankTimes> ranks = gather_step_times(own, &communicator);
   nlohmann::json devices = nlohmann::json::array();
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     for (std::size_t worker = 0; worker < ranks[rank].size(); ++worker) {
@@ -24,13 +24,12 @@ void write_step_times(const Updater& updater, Communicator& communicator, Output
                          {"exchange", mean(times.exchange)},
                          {"update", mean(times.update)}});
     }
-  if (communicator.rank() != 0 || devices.empty()) return;
-  try {
-    output.write(step_times_file, devices.dump(2) + '\n');
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::cannot_write) throw;
-    log_warning("{}", error.what());
-  }
+  if (devices.empty()) return false;
+  run_on_root(communicator, 0, [&] {
+    output.write(step_times_file, json_text(devices, 2) + '\n');
+    return Bytes{};
+  });
+  return true;
 }
 
 }  // namespace tasuki::program

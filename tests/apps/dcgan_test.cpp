@@ -70,6 +70,39 @@ bool are_equal(const NpzValue& a, const NpzValue& b) {
   return x->shape() == y.shape() && std::memcmp(x->raw(), y.raw(), x->bytes()) == 0;
 }
 
+// A process may end between a checkpoint and what is due beside it.
+TEST_F(TrainDcgan, ImagesAndWeightsAreMadeWhereTheyAreMissing) {
+  const std::vector<std::string> flags = {"--max-iterations",    "4", "--checkpoint-every", "2it",
+                                          "--snapshot-interval", "2", "--samples",          "4"};
+  log_of(2, "out", flags);
+  const std::vector<std::string> names = {"gen_iter_2.npz",
+                                          "dis_iter_2.npz",
+                                          "gen_iter_4.npz",
+                                          "dis_iter_4.npz",
+                                          "preview/image00000002.png",
+                                          "preview/image00000004.png",
+                                          "samples-idx3-ubyte",
+                                          "snapshot_iter_4"};
+  std::map<std::string, std::string> before;
+  for (const std::string& name : names) before[name] = read_file(folder / ("out/" + name));
+  const auto expect_made = [&](const std::string& from, std::size_t first, std::size_t count) {
+    for (std::size_t i = first; i < first + count; ++i)
+      std::filesystem::remove(folder / ("out/" + names[i]));
+    const Finished job = run(2, "out", with(flags, {"--resume", from}));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    for (const std::string& name : names)
+      if (name == "snapshot_iter_4")  // which has times
+        EXPECT_TRUE(std::filesystem::exists(folder / ("out/" + name)));
+      else
+        EXPECT_EQ(read_file(folder / ("out/" + name)), before[name]) << name << job.all();
+  };
+  expect_made("auto", 2, 2);
+  expect_made("auto", 5, 3);
+  EXPECT_FALSE(std::filesystem::exists(folder / "out/checkpoints/iter_4-2"));
+  expect_made(folder / "out/checkpoints/iter_2", 0, 2);
+  EXPECT_EQ(count_of(run(2, "out", with(flags, {"--resume", "auto"})).all(), "nothing to do"), 1);
+}
+
 TEST_F(TrainDcgan, AStoppedRunIsSavedAndMakesNoSamples) {
   const Finished job =
       run_until_asked(mpirun(2, program("out", {"--epoch", "100000", "--samples", "100"})), "out");

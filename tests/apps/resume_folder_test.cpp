@@ -1,9 +1,12 @@
 // train_mnist --resume: which snapshot of a folder it takes, what it says of it, and what it
 // refuses.
 #include <algorithm>
+#include <cmath>
 
 #include "resumed_job.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/models/mlp.hpp"
 #include "tasuki/nn/classifier.hpp"
 #include "tasuki/training/snapshots/model_file.hpp"
@@ -39,6 +42,86 @@ TEST_F(ResumedFolder, AutoStartsInItsFolderAndGoesOnThere) {
   const Finished damaged = run(2, "auto", flags);
   EXPECT_EQ(damaged.exit_code, static_cast<int>(ErrorKind::data)) << damaged.all();
   EXPECT_EQ(read_log("auto").size(), 4u);
+}
+
+// What stands in JSON, and what ranks tell each other, has the same bytes when it is read.
+TEST_F(ResumedFolder, PathsNeedNotBeUtf8) {
+  const std::string name = "caf\xe9 gr\xc3\xbc\xc3\x9f\x80", out = folder / name;
+  const Flags flags = {"-b", "48", "--epoch"};
+  const auto whole = without_times(log_of(1, "whole", with(flags, {"2"})));
+  for (const std::string& from : Flags{"auto", out}) {
+    EXPECT_EQ(run(1, name, with(flags, {"1"})).exit_code, 0);
+    const Finished resumed = run(2, name, {"-b", "24", "--epoch", "2", "--resume", from});
+    EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
+    expect_once(resumed, ", epoch 1, iteration 10\n");
+    EXPECT_EQ(read_log(name).size(), whole.size());
+  }
+  const auto about = parse_json(read_file(std::filesystem::path(out) / "about.json"), "about.json");
+  EXPECT_EQ(about.at("flags").at("out"), out);
+  const Finished predicted =
+      run_program({PREDICT, out, data + "/t10k-images-idx3-ubyte", "--threads", "1", "--quiet"});
+  EXPECT_EQ(predicted.exit_code, 0) << predicted.all();
+}
+
+// A process may end after its last checkpoint, for example because the disk has no room for more.
+TEST_F(ResumedFolder, WhatFollowsTheLastCheckpointIsMadeWhereItIsMissing) {
+  const Flags flags = {"-b", "24", "--epoch", "2"};
+  const auto whole = without_times(log_of(2, "whole", flags));
+  const std::filesystem::path out = folder / "cut";
+  // Where a file is to be.
+  std::filesystem::create_directories(out / "step_times.json/in-the-way");
+  const Flags again = with(flags, {"--resume", "auto"});
+  const Finished cut = run(2, "cut", again);
+  EXPECT_EQ(cut.exit_code, static_cast<int>(ErrorKind::cannot_write)) << cut.all();
+  EXPECT_EQ(run(2, "cut", again).exit_code, cut.exit_code) << "still in the way";
+  std::filesystem::remove_all(out / "step_times.json");
+  std::filesystem::remove(out / "snapshot_iter_20");
+  write_file(out / "log", "[]");
+
+  const Finished second = run(2, "cut", again);
+  expect_once(second, "making what the run has not left at its end: ");
+  expect_once(second, "\n20 steps in ");
+  EXPECT_EQ(count_of(second.all(), "nothing to do"), 0) << second.all();
+  EXPECT_EQ(without_times(read_log("cut")), whole);
+  EXPECT_EQ(parse_json(read_file(out / "step_times.json"), "times").size(), 2U);
+  const auto weights = [](const std::string& file) {
+    const Tensor found = std::get<Tensor>(NpzFile(file).read("updater/model:main/predictor/l1/W"));
+    return std::vector<float>(found.span<float>().begin(), found.span<float>().end());
+  };
+  EXPECT_EQ(weights(out / "snapshot_iter_20"), weights(folder / "whole/snapshot_iter_20"));
+  EXPECT_FALSE(std::filesystem::exists(out / "checkpoints/iter_20-2"));
+
+  expect_once(run(2, "cut", again), "nothing to do: ");
+  // Its files are looked for, too.
+  std::filesystem::remove(out / "snapshot_iter_20");
+  EXPECT_EQ(count_of(run(2, "cut", again).all(), "nothing to do"), 0);
+  EXPECT_TRUE(std::filesystem::exists(out / "snapshot_iter_20"));
+}
+
+// In the middle of a run, too.
+TEST_F(ResumedFolder, ASnapshotThatWasDueBesideTheCheckpointIsMade) {
+  const Flags flags = {"-b",    "48", "--epoch", "2", "--snapshot-every", "1", "--checkpoint-every",
+                       "1epoch"};
+  log_of(1, "run", flags);
+  std::filesystem::remove(folder / "run/snapshot_iter_10");
+  const Finished job = run(1, "run", with(flags, {"--resume", folder / "run/checkpoints/iter_10"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/snapshot_iter_10"));
+}
+
+TEST_F(ResumedFolder, InitialWeightsThatAreNotFiniteAreNamed) {
+  train({});
+  std::vector<NpzEntry> entries;
+  for (const NpzFile file(snapshot); const std::string& name : file.names())
+    entries.push_back({name, file.read(name)});
+  const auto weights =
+      std::ranges::find(entries, "updater/model:main/predictor/l2/W", &NpzEntry::name);
+  std::get<Tensor>(weights->value).data<float>()[3] = NAN;
+  write_npz(folder / "not-finite", entries);
+  const Finished job = run(2, "second", {"--init", folder / "not-finite"});
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+  EXPECT_EQ(count_of(job.err, "not-finite: predictor/l2/W has values that are not finite"), 1)
+      << job.err;
 }
 
 // Of an older version.

@@ -76,6 +76,10 @@ bool Checkpoint::writes(const Trainer& trainer) const {
 
 void Checkpoint::initialize(Trainer& trainer) {
   complete_iteration_ = trainer.updater().iteration();
+  // A run that makes no step has nothing to save.
+  const fs::path& from = trainer.last_snapshot();
+  if (iteration_of(from) == complete_iteration_ && from == trainer.out() / name_in_folder(from))
+    saved_iteration_ = complete_iteration_;
   Communicator* const all = everybody(trainer);
   if (all != nullptr && (settings_.replicas || shards_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());

@@ -167,7 +167,33 @@ bool Snapshot::is_numbered() const {
 
 void Snapshot::initialize(Trainer& trainer) {
   name_latest(trainer);
-  if (!settings_.autoload) return;
+  if (settings_.autoload) load_newest(trainer);
+  if (trainer.updater().iteration() == 0 || !is_saved(trainer)) return;
+  saved_iteration_ = trainer.updater().iteration();
+  note_saved(trainer);
+}
+
+bool Snapshot::is_saved(Trainer& trainer) const {
+  if (!is_numbered()) return false;
+  const Group group(trainer.communicator(), replicas_.get());
+  const std::string name = name_of_iteration(trainer);
+  std::error_code ignored;
+  const bool is_there =
+      !group.is_writer() ||
+      (fs::is_regular_file(with_suffix(trainer.out() / name, group.suffix), ignored) &&
+       !abandoned_in(trainer.out()).contains(name));
+  if (group.whole == nullptr) return is_there;
+  const auto each = group.whole->allgather_bytes(Bytes(is_there ? 1 : 0));
+  return std::ranges::none_of(each, [](const Bytes& none) { return none.empty(); });
+}
+
+void Snapshot::note_saved(Trainer& trainer) const {
+  const Group group(trainer.communicator(), replicas_.get());
+  if (group.is_writer())
+    trainer.note_result(with_suffix(trainer.out() / name_of_iteration(trainer), group.suffix));
+}
+
+void Snapshot::load_newest(Trainer& trainer) {
   const Group group(trainer.communicator(), replicas_.get());
   const auto iteration = newest_iteration(trainer.out(), settings_.filename, group);
   if (!iteration) return;
@@ -192,6 +218,7 @@ void Snapshot::name_latest(const Trainer& trainer) const {
 }
 
 void Snapshot::run(Trainer& trainer) {
+  if (is_numbered() && saved_iteration_ == trainer.updater().iteration()) return;
   try {
     save(trainer);
     has_failed_ = false;
@@ -208,10 +235,14 @@ void Snapshot::finalize(Trainer& trainer) {
   if (is_wanted && saved_iteration_ != trainer.updater().iteration()) save(trainer);
 }
 
-void Snapshot::save(Trainer& trainer) {
+std::string Snapshot::name_of_iteration(const Trainer& trainer) const {
   const Updater& updater = trainer.updater();
-  std::string name = fill_in(settings_.filename, iteration_field, updater.iteration());
-  name = fill_in(std::move(name), "{epoch}", updater.epoch());
+  return fill_in(fill_in(settings_.filename, iteration_field, updater.iteration()), "{epoch}",
+                 updater.epoch());
+}
+
+void Snapshot::save(Trainer& trainer) {
+  const std::string name = name_of_iteration(trainer);
   trainer.restore_output_everywhere();
   const Group group(trainer.communicator(), replicas_.get());
   std::string why_unnamed;
@@ -227,7 +258,8 @@ void Snapshot::save(Trainer& trainer) {
   });
   save_snapshot(trainer.out() / name, trainer, replicas_.get());
   if (!why_unnamed.empty()) log_warning("{}; training continues", why_unnamed);
-  saved_iteration_ = updater.iteration();
+  saved_iteration_ = trainer.updater().iteration();
+  note_saved(trainer);
   if (settings_.n_retains > 0 && group.is_writer()) remove_old(trainer.out());
 }
 

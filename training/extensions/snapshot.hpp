@@ -67,6 +67,11 @@ class Snapshot : public Extension {
                                                               std::shared_ptr<const ReplicaSet>);
 
   void save(Trainer& trainer);
+  std::string name_of_iteration(const Trainer& trainer) const;
+  void load_newest(Trainer& trainer);
+  void note_saved(Trainer& trainer) const;
+  // Whether the run has saved the present iteration before it was resumed there. Collective.
+  bool is_saved(Trainer& trainer) const;
   // Of a run that was resumed from a snapshot in its own folder.
   void name_latest(const Trainer& trainer) const;
   void remove_old(const std::filesystem::path& folder) const;

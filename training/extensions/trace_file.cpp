@@ -14,6 +14,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/host_name.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/named_file.hpp"
 #include "tasuki/core/present_folder.hpp"
@@ -105,9 +106,10 @@ class RankText {
   }
 
   void add(const char* what, int thread, const std::string& name) {
-    text_ += fmt::format(R"({}
-{{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":"{}"}}}})",
-                         text_.empty() ? "" : ",", what, rank_, thread, name);
+    text_ +=
+        fmt::format(R"({}
+{{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})",
+                    text_.empty() ? "" : ",", what, rank_, thread, json_text(nlohmann::json(name)));
   }
 
   void add(const TraceEvent& event) {
@@ -141,6 +143,8 @@ class TraceFile final : public Extension {
   bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
 
   void initialize(Trainer& trainer) override {
+    is_wanted_ = !trainer.is_over();
+    if (!is_wanted_) return;
     first_ = trainer.updater().iteration() + settings_.skipped;
     on_root(trainer, [&] {
       make_output_folder(std::filesystem::absolute(settings_.file).parent_path());
@@ -157,7 +161,7 @@ class TraceFile final : public Extension {
 
   void finalize(Trainer& trainer) override {
     if (begun_) write(trainer);
-    if (!has_written_ && rank(trainer) == 0)
+    if (is_wanted_ && !has_written_ && rank(trainer) == 0)
       log_warning("{} is empty: the run had no more than the {} steps that are not recorded",
                   settings_.file.string(), settings_.skipped);
   }
@@ -240,13 +244,14 @@ class TraceFile final : public Extension {
         about["range_bytes"].push_back(range.size() * std::int64_t{sizeof(float)});
     }
     std::string all =
-        R"({"displayTimeUnit":"ms","otherData":)" + about.dump() + ",\"traceEvents\":[";
+        R"({"displayTimeUnit":"ms","otherData":)" + json_text(about) + ",\"traceEvents\":[";
     for (std::size_t i = 0; i < texts.size(); ++i) all += (i == 0 ? "" : ",") + texts[i];
     return all + "\n]}\n";
   }
 
   TraceSettings settings_;
   std::int64_t first_ = 0;  // iterations before the recorded ones
+  bool is_wanted_ = false;  // a run without steps leaves the file of the run before
   bool begun_ = false, has_written_ = false;
   Offset before_;
 };
