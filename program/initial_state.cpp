@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/core/error.hpp"
@@ -35,6 +36,19 @@ void warn_of_unknown(std::vector<std::string> names, const std::filesystem::path
   }
   log_warning("{} of the entries in {} are not in the model and are ignored: {}", count,
               file.string(), fmt::join(names, ", "));
+}
+
+// A run from such weights would end in its first iteration, for no reason that it could name.
+void check_finite(const Module& model, const std::filesystem::path& file) {
+  const auto check = [&](const std::string& path, const Tensor& values) {
+    if (values.dtype() == DType::float32 &&
+        !std::ranges::all_of(values.plain().span<float>(),
+                             [](float x) { return std::isfinite(x); }))
+      fail(ErrorKind::data, "{}: {} has values that are not finite; take weights from before",
+           file.string(), path);
+  };
+  for (const auto& [path, parameter] : model.parameters()) check(path, parameter->value());
+  for (const auto& [path, buffer] : model.buffers()) check(path, *buffer);
 }
 
 // A model, or this rank's part of it.
@@ -122,6 +136,7 @@ void load_initial_weights(const std::string& path, Module& model, Communicator& 
     const bool is_predictor = classifier != nullptr && !has(prefix + "predictor/");
     const Module& target = is_predictor ? classifier->predictor() : model;
     load_npz(file, target, prefix);
+    check_finite(target, file.path());
     warn_of_unknown(entries_not_in(target, file, prefix), file.path());
   });
 }

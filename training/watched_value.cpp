@@ -54,9 +54,9 @@ WatchedValue::Finding WatchedValue::look(Trainer& trainer) {
     return Finding::no_value;
   }
   is_observed_ = true;
+  if (!std::isfinite(*mean)) return Finding::no_value;
   const bool beats = better_ == Better::larger ? *mean > best_.mean : *mean < best_.mean;
-  const bool improves = beats || (best_.is_known == 0 && !std::isnan(*mean));
-  if (!improves) return Finding::not_better;
+  if (!beats && best_.is_known != 0) return Finding::not_better;
   best_ = {*mean, 1};
   return Finding::better;
 }

@@ -31,7 +31,8 @@ class WatchedValue {
   // this, such names are ignored.
   void demand(std::string watcher) { watcher_ = std::move(watcher); }
 
-  // no_value: there was a check, and what observes the value has not run since the last one.
+  // no_value: there was a check, and what observes the value has not run since the last one, or the
+  // mean is not finite.
   enum class Finding : std::uint8_t { no_check, no_value, better, not_better };
   // Call it once after each iteration. A better value becomes the best one. Collective.
   Finding look(Trainer& trainer);

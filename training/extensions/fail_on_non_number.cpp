@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -91,10 +90,6 @@ std::string text_of_examples(std::span<const std::int64_t> examples) {
              : fmt::format("; its batch begins with examples {}", fmt::join(examples, ", "));
 }
 
-bool is_finite_value(const std::pair<const std::string, Observation::Value>& named) {
-  return std::isfinite(named.second.sum);
-}
-
 int ranks_of(const Trainer& trainer) {
   return trainer.communicator() ? trainer.communicator()->size() : 1;
 }
@@ -146,11 +141,19 @@ void FailOnNonNumber::run(Trainer& trainer) {
   if (check_->fires(trainer)) check_all_ranks(trainer);
 }
 
+bool FailOnNonNumber::is_loss(std::string_view key) const {
+  const std::string_view whole = settings_.loss;
+  const std::size_t slash = whole.rfind('/');
+  if (slash == whole.npos) return key == whole;
+  const std::string_view of_updater = whole.substr(0, slash + 1), name = whole.substr(slash);
+  return key.starts_with(of_updater) && key.substr(slash).ends_with(name);
+}
+
 FailOnNonNumber::Finding FailOnNonNumber::find_non_finite(std::int64_t iteration,
                                                           const Observation& seen,
-                                                          Examples examples) {
+                                                          Examples examples) const {
   for (const auto& [key, value] : seen.values())
-    if (!std::isfinite(value.sum))
+    if (is_loss(key) && !std::isfinite(value.sum))
       return {iteration, fmt::format("{} became {}", key, value.mean()),
               value.reach == Reach::rank ? text_of_examples(examples) : ""};
   return {iteration, "", ""};
@@ -221,10 +224,9 @@ void FailOnNonNumber::pass_over(Trainer& trainer) {
 }
 
 // Only reported values have been waited for. All ranks have the same ones, and together look for
-// the first that was not finite.
+// the first loss that was not finite.
 void FailOnNonNumber::before_report(Trainer& trainer, const Observation& all) {
-  const bool is_finite_everywhere = std::ranges::all_of(all.values(), is_finite_value);
-  if (!is_finite_everywhere) check_all_ranks(trainer);
+  if (!find_non_finite(0, all, {}).text.empty()) check_all_ranks(trainer);
   before_own_report(trainer);
 }
 
@@ -255,10 +257,10 @@ FailOnNonNumber::FindingOfRank FailOnNonNumber::first_of_ranks(const Trainer& tr
                                                                const Finding& own) {
   if (ranks_of(trainer) == 1) return {own, 0};
   const nlohmann::json told = {own.iteration, own.text, own.examples};
-  const auto all = trainer.communicator()->allgather_bytes(text_to_bytes(told.dump()));
+  const auto all = trainer.communicator()->allgather_object(told);
   FindingOfRank first;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const nlohmann::json other = nlohmann::json::parse(bytes_to_text(all[rank]));
+    const nlohmann::json& other = all[rank];
     const Finding finding{other.at(0), other.at(1), other.at(2)};
     if (finding.text.empty() ||
         (!first.finding.text.empty() && first.finding.iteration <= finding.iteration))

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,9 +14,10 @@
 
 namespace tasuki {
 
-// A run has diverged if an observed value, a parameter or an optimizer's state is not finite, or if
-// the loss exceeds max_loss times the first one. The error (ErrorKind::config) names the value, the
-// iteration and the rank.
+// A run has diverged if the loss (or that of one of several optimizers, "main/gen/loss"), a
+// parameter or an optimizer's state is not finite, or if the loss exceeds max_loss times the first
+// one. The error (ErrorKind::config) names the value, the iteration and the rank. Other observed
+// values may be what they are: a precision of 0 / 0 ends no run.
 //
 // What a rank observes on the host it checks itself, in the same iteration and without a message:
 // the rank that finds something ends the job. Values on a GPU are not waited for; they are checked
@@ -70,9 +72,10 @@ class FailOnNonNumber : public Extension {
     Finding finding;
     int rank = 0;
   };
-  // Of an observation that has a value that is not finite; else empty.
-  static Finding find_non_finite(std::int64_t iteration, const Observation& seen,
-                                 Examples examples);
+  // Whether it is Settings::loss, or one of several optimizers' losses.
+  bool is_loss(std::string_view key) const;
+  // Of an observation with a loss that is not finite; else empty.
+  Finding find_non_finite(std::int64_t iteration, const Observation& seen, Examples examples) const;
   // The first one of all ranks, by iteration and rank. Collective.
   static FindingOfRank first_of_ranks(const Trainer& trainer, const Finding& own);
   [[noreturn]] static void end_with(const Trainer& trainer, const FindingOfRank& found);

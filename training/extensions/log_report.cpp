@@ -1,11 +1,15 @@
 #include "tasuki/training/extensions/log_report.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
+#include "tasuki/core/json.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -22,6 +26,28 @@ void serialize_text(const Serializer& serializer, std::string& text) {
   if (!serializer.is_loading()) std::memcpy(bytes.raw(), text.data(), text.size());
   serializer(name, bytes);
   if (serializer.is_loading()) text.assign(static_cast<const char*>(bytes.raw()), bytes.bytes());
+}
+
+// What a log may be made of: a list of objects with numbers and texts.
+nlohmann::ordered_json entries_of(const std::string& text) try {
+  nlohmann::ordered_json entries = parse_ordered_json(text, "the snapshot's log");
+  const auto is_entry = [](const nlohmann::ordered_json& entry) {
+    return entry.is_object() && std::ranges::none_of(entry, [](const auto& value) {
+             return value.is_structured() || value.is_boolean();
+           });
+  };
+  if (!entries.is_array() || !std::ranges::all_of(entries, is_entry))
+    fail(ErrorKind::data,
+         "the snapshot's log: expected a list of objects with numbers and texts, found something "
+         "else");
+  return entries;
+} catch (const Error& error) {  // all ranks have the same text
+  throw Error(error.kind(), error.what(), ErrorScope::every_rank);
+}
+
+// As in the file, also for those that print entries.
+nlohmann::ordered_json or_null(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
 
 }  // namespace
@@ -43,10 +69,12 @@ void LogReport::finalize(Trainer& trainer) {
     append_entry(trainer);
     cut_ = true;
   }
-  // The folder may have been removed since the last entry.
+  // The folder may have been removed since the last entry, and the process that saved the loaded
+  // entries may have ended before it wrote them.
   std::error_code ignored;
   if (trainer.is_root() && !entries_.empty() &&
-      !std::filesystem::exists(trainer.out() / filename_, ignored))
+      (std::exchange(is_loaded_, false) ||
+       !std::filesystem::exists(trainer.out() / filename_, ignored)))
     is_unwritten_ = true;
   write_what_is_missing(trainer);
 }
@@ -58,7 +86,7 @@ void LogReport::on_error(Trainer& trainer) {
 void LogReport::write_what_is_missing(const Trainer& trainer) {
   if (!is_unwritten_) return;
   trainer.restore_output();
-  write_file(trainer.out() / filename_, entries_.dump(4));
+  write_file(trainer.out() / filename_, json_text(entries_, 4));
   is_unwritten_ = false;
 }
 
@@ -69,7 +97,7 @@ void LogReport::append_entry(Trainer& trainer) {
   trainer.announce_report(all);
   auto entry = nlohmann::ordered_json::object();
   for (const auto& [key, value] : all.values())
-    if (value.count > 0) entry[key] = value.mean();
+    if (value.count > 0) entry[key] = or_null(value.mean());
   entry["epoch"] = trainer.updater().epoch();
   entry["iteration"] = trainer.updater().iteration();
   entry["elapsed_time"] = trainer.elapsed_time();
@@ -97,19 +125,17 @@ void LogReport::serialize(const Serializer& serializer) {
   if (!serializer.is_loading()) {
     auto kept = entries_;
     if (cut_) kept.erase(kept.size() - 1);
-    constexpr int on_one_line = -1;
-    text = kept.dump(on_one_line, ' ', /*ensure_ascii=*/true);
+    text = json_text(kept);
   }
   serialize_text(serializer, text);
-  serializer("pending_iterations", pending_iterations_);
+  serialize_count(serializer, "pending_iterations", pending_iterations_);
   pending_.serialize(serializer["_summary"]);
   if (!serializer.is_loading() || serializer.contains("_trigger"))
     due_->serialize(serializer["_trigger"]);
   if (!serializer.is_loading()) return;
-  entries_ = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
+  entries_ = entries_of(text);
   cut_ = false;
-  if (!entries_.is_array())
-    fail_everywhere(ErrorKind::data, "the snapshot's log is not a JSON list");
+  is_loaded_ = true;
 }
 
 }  // namespace tasuki

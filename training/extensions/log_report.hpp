@@ -49,6 +49,7 @@ class LogReport : public Extension {
   bool cut_ = false;
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
   bool is_unwritten_ = false;         // whether the file lacks entries
+  bool is_loaded_ = false;            // whether it may, because entries are a snapshot's
   std::optional<double> written_at_;  // elapsed seconds
 };
 
