@@ -64,7 +64,7 @@ void extend(Trainer& trainer, const TrainingProgram& program, RankSetup& setup,
   if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));
   extend_with_log(trainer, program, data);
   extend_with_checkpoints(trainer, settings, *setup.grid);
-  trainer.extend(keep_flags(setup.continuation));
+  trainer.extend(keep_flags(setup.continuation, trainer.updater().optimizers()));
   if (setup.continuation.snapshot)
     resume_training(setup.continuation, trainer, settings, schedule, *setup.grid);
 }

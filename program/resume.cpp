@@ -46,19 +46,53 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-// Extension "Flags" in a snapshot: its values are read before there is a trainer.
+bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
+  return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
+         hyperparameter == optimizer.decay_name() || hyperparameter == "weight_decay_rate";
+}
+
+using Values = std::map<std::string, double>;
+
+Values governed_values(const Optimizer& optimizer) {
+  Values values;
+  for (const std::string& name : optimizer.hyperparameters())
+    if (is_governed(optimizer, name)) values[name] = optimizer.get(name);
+  return values;
+}
+
+// Extension "Flags" in a snapshot: the flags, which are read before there is a trainer, and the
+// hyper-parameters that they ask for. What the snapshot's run had asked for tells its own changes
+// (an extension of the program that sets the rate) from those of this run's flags.
 class KeptFlags : public Extension {
  public:
-  explicit KeptFlags(FlagTexts flags) : flags_(std::move(flags)) {}
+  KeptFlags(FlagTexts flags, const NamedOptimizers& optimizers) : flags_(std::move(flags)) {
+    for (const auto& [name, optimizer] : optimizers) asked_[name] = governed_values(*optimizer);
+  }
   std::string default_name() const override { return extension_name; }
   void run(Trainer&) override {}
   void serialize(const Serializer& serializer) override {
-    if (serializer.is_loading()) return;
-    for (auto& [name, text] : flags_) serializer(name, text);
+    if (!serializer.is_loading())
+      for (auto& [name, text] : flags_) serializer(name, text);
+    for (const auto& [optimizer, values] : asked_)
+      for (auto [name, value] : values) {
+        const Serializer asked = serializer["asked"][optimizer];
+        if (serializer.is_loading() && !asked.contains(name)) continue;
+        asked(name, value);
+        if (serializer.is_loading()) asked_before_[optimizer][name] = value;
+      }
+  }
+
+  const Values& asked(const std::string& optimizer) const { return asked_.at(optimizer); }
+  // In the run of the snapshot that was loaded; nothing if it is of an older version.
+  std::optional<double> asked_before(const std::string& optimizer, const std::string& name) const {
+    const auto values = asked_before_.find(optimizer);
+    if (values == asked_before_.end() || !values->second.contains(name)) return std::nullopt;
+    return values->second.at(name);
   }
 
  private:
   FlagTexts flags_;
+  std::map<std::string, Values> asked_, asked_before_;  // by optimizer
 };
 
 // Nothing if there is no such entry, or one of another type.
@@ -122,9 +156,9 @@ SnapshotList snapshots_to_resume(const TrainingSettings& settings, int parts,
                                    : snapshots_at(settings.resume.path, "--resume", parts);
     std::vector<std::string> names;
     for (const auto& each : found.paths) names.push_back(each.string());
-    return text_to_bytes(nlohmann::json{names, found.is_of_folder}.dump());
+    return object_to_bytes({names, found.is_of_folder});
   });
-  const nlohmann::json found = nlohmann::json::parse(bytes_to_text(sent));
+  const nlohmann::json found = bytes_to_object(sent);
   SnapshotList snapshots{{}, found.at(1).get<bool>()};
   for (const auto& name : found.at(0)) snapshots.paths.emplace_back(name.get<std::string>());
   return snapshots;
@@ -146,11 +180,6 @@ std::optional<std::vector<std::int64_t>> left_out_in(const ArraySource& source) 
   std::vector<std::int64_t> left_out(values.begin(), values.end());
   std::ranges::sort(left_out);
   return left_out;
-}
-
-bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
-  return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
-         hyperparameter == optimizer.decay_name() || hyperparameter == "weight_decay_rate";
 }
 
 // No flag governs this hyper-parameter of Adam: the run has the program's, 0 by default. In
@@ -221,12 +250,11 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
       const OpenedState found = open_intact_parts(snapshots, parts, communicator);
       const Bytes sent = run_on_root(communicator, 0, [&] {
         const auto left_out = left_out_in(*found.source);
-        return text_to_bytes(
-            nlohmann::json{flags_in(*found.source), epochs_waited_in(*found.source, settings),
-                           left_out.has_value(), left_out.value_or(std::vector<std::int64_t>())}
-                .dump());
+        return object_to_bytes(nlohmann::json::array(
+            {flags_in(*found.source), epochs_waited_in(*found.source, settings),
+             left_out.has_value(), left_out.value_or(std::vector<std::int64_t>())}));
       });
-      const nlohmann::json kept_in = nlohmann::json::parse(bytes_to_text(sent));
+      const nlohmann::json kept_in = bytes_to_object(sent);
       continuation.snapshot = found.path;
       continuation.source = found.source;
       if (settings.resume.from == ResumeSettings::From::path)
@@ -241,8 +269,10 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
         continuation.left_out = kept_in.at(3).get<std::vector<std::int64_t>>();
     }
   }
-  for (const auto& [name, text] : options.values())
+  for (const auto& [name, text] : options.values()) {
     if (is_in(kept, name)) continuation.kept_flags.emplace_back(name, text);
+    if (options.is_given(name)) continuation.given.insert(name);
+  }
   return continuation;
 }
 
@@ -268,28 +298,40 @@ RunPosition check_resume(const Continuation& continuation, const TrainingSetting
 
 namespace {
 
-using Values = std::map<std::string, double>;
-
-Values governed_values(const Optimizer& optimizer) {
-  Values values;
-  for (const std::string& name : optimizer.hyperparameters())
-    if (is_governed(optimizer, name)) values[name] = optimizer.get(name);
-  return values;
+// Of snapshots that do not say what their run asked for: whether this run's flags may ask for
+// something else.
+bool may_ask_anew(const Optimizer& optimizer, const std::string& name,
+                  const Continuation& continuation, const TrainingSettings& settings,
+                  bool is_scheduled) {
+  const bool is_rate = name == optimizer.rate_name();
+  const bool is_scaled = is_rate && settings.lr_scaling != LrScaling::none;
+  const char* const flag = is_rate ? "lr" : name == "momentum" ? "momentum" : "weight-decay";
+  return is_scheduled || is_scaled || name == "weight_decay_rate" ||
+         continuation.given.contains(flag);
 }
 
-// After a resume: gives the optimizer back the values that this run's flags ask for. Returns the
-// differences.
-std::vector<std::string> set_governed(const Values& asked, Optimizer& optimizer,
-                                      const Trainer& trainer, const TrainingSettings& settings,
-                                      const Shift* schedule) {
+// After a resume: gives the optimizer the values for which this run's flags ask and the snapshot's
+// did not. All others are as they were, whoever has set them. Returns the differences.
+std::vector<std::string> set_governed(const KeptFlags& flags, const NamedOptimizer& named,
+                                      const Trainer& trainer, const Continuation& continuation,
+                                      const TrainingSettings& settings, const Shift* schedule) {
+  Optimizer& optimizer = *named.optimizer;
   std::vector<std::string> changes;
-  for (const auto& [name, value] : asked) {
+  for (const auto& [name, value] : flags.asked(named.name)) {
+    const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();
+    // Flags of a schedule that is another one, or no longer there, have the rate begin anew.
+    const bool is_overruled = name == optimizer.rate_name() && !continuation.overruled.empty();
+    const auto asked_before = flags.asked_before(named.name, name);
+    const bool asks_anew =
+        is_overruled ||
+        (asked_before ? *asked_before != value
+                      : may_ask_anew(optimizer, name, continuation, settings, is_scheduled));
+    if (!asks_anew) continue;
     if (optimizer.name() == "Adam" && name == "weight_decay_rate") {
       keep_own_decay(trainer, optimizer, value, settings);
       continue;
     }
     const double loaded = optimizer.get(name);
-    const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();
     const double before = is_scheduled ? schedule->initial().value_or(loaded) : loaded;
     if (value != before) changes.push_back(fmt::format("{} {} instead of {}", name, value, before));
     optimizer.set(name, value);
@@ -302,25 +344,27 @@ std::vector<std::string> set_governed(const Values& asked, Optimizer& optimizer,
 void resume_training(Continuation& continuation, Trainer& trainer, const TrainingSettings& settings,
                      Shift* schedule, const ModelGrid& grid) {
   const NamedOptimizers optimizers = trainer.updater().optimizers();
-  std::vector<Values> asked;
-  for (const NamedOptimizer& each : optimizers) asked.push_back(governed_values(*each.optimizer));
+  const auto* const flags = trainer.find_extension<KeptFlags>(extension_name);
+  TASUKI_CHECK(flags != nullptr, "the flags are not kept");
   resume({continuation.snapshot.value(), std::exchange(continuation.source, nullptr)}, trainer,
          grid.replicas().get());
   std::vector<std::string> changes;
-  for (std::size_t i = 0; i < optimizers.size(); ++i)
+  for (const NamedOptimizer& each : optimizers)
     for (std::string& change :
-         set_governed(asked[i], *optimizers[i].optimizer, trainer, settings, schedule))
+         set_governed(*flags, each, trainer, continuation, settings, schedule))
       if (!std::ranges::count(changes, change)) changes.push_back(std::move(change));
   if (schedule != nullptr)
-    schedule->set_initial(asked.front().at(optimizers.front().optimizer->rate_name()));
+    schedule->set_initial(
+        flags->asked(optimizers.front().name).at(optimizers.front().optimizer->rate_name()));
   changes.insert(changes.end(), continuation.overruled.begin(), continuation.overruled.end());
   if (!changes.empty())
     log_info("continuing with settings that differ from the snapshot's: {}",
              fmt::join(changes, ", "));
 }
 
-std::unique_ptr<Extension> keep_flags(const Continuation& continuation) {
-  return std::make_unique<KeptFlags>(continuation.kept_flags);
+std::unique_ptr<Extension> keep_flags(const Continuation& continuation,
+                                      const NamedOptimizers& optimizers) {
+  return std::make_unique<KeptFlags>(continuation.kept_flags, optimizers);
 }
 
 std::string describe_end(const Continuation& continuation, const TrainingSettings& settings,

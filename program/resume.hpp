@@ -3,13 +3,16 @@
 //
 // Programs keep the flags of the optimizer, and --epoch, in their snapshots. A resumed run takes
 // from there the flags that it is not given. A flag that is given, on the command line or in a
-// file, wins over the snapshot, also over the hyper-parameters in it, and a line says so.
+// file, wins over the snapshot, also over the hyper-parameters in it, and a line says so. Where the
+// flags ask for the same as in the snapshot's run, its hyper-parameters stay: a program may have
+// changed them.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +35,7 @@ struct Continuation {
   // It, opened, as in OpenedState. resume_training() closes it.
   std::shared_ptr<const ArraySource> source;
   FlagTexts kept_flags;                // in effect in this run; snapshots keep them
+  std::set<std::string> given;         // names of flags that this run was given
   std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
   std::int64_t epochs_waited = 0;      // without improvement, for --early-stopping
   // Keys, ascending, of the images that the run left out (unreadable.hpp); nothing if it did not
@@ -60,13 +64,15 @@ RunPosition check_resume(const Continuation& continuation, const TrainingSetting
                          const ModelGrid& grid);
 
 // Loads the snapshot into a trainer that has all its extensions, among them `schedule` of the
-// learning rate (or null). Afterwards the hyper-parameters that flags govern have their former
-// values again, which with a schedule are its start. Collective.
+// learning rate (or null) and that of keep_flags(). Afterwards the hyper-parameters for which flags
+// ask anew have these values, which with a schedule are its start. Collective.
 void resume_training(Continuation& continuation, Trainer& trainer, const TrainingSettings& settings,
                      Shift* schedule, const ModelGrid& grid);
 
-// Keeps Continuation::kept_flags in snapshots.
-std::unique_ptr<Extension> keep_flags(const Continuation& continuation);
+// Keeps Continuation::kept_flags in snapshots, and the hyper-parameters of the optimizers as the
+// flags have set them.
+std::unique_ptr<Extension> keep_flags(const Continuation& continuation,
+                                      const NamedOptimizers& optimizers);
 
 // "result/snapshot_iter_20 is at the end of --epoch 2; raise --epoch to continue" if there is
 // nothing left to do, else empty.

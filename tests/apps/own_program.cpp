@@ -1,15 +1,17 @@
 // A program with much of what a TrainingProgram can be given: data with field names of its own, a
 // check, and, told by its first word, an optimizer (own-optimizer; own-adam and own-hook decay
 // weights), an evaluator (own-evaluator), an extension in its place (largest-sum), epochs without
-// their last step (short-epochs), data on every rank (data-everywhere; with a transform:
-// transformed), or sequences of any length (sequences; transformed-sequences), for which memory may
-// not do (large-sequences). Or it runs twice (twice), twice in an MPI of its own (own-mpi), or has
-// an extension that changes the working folder (moving).
+// their last step (short-epochs), a rate that an extension sets (own-schedule), metrics that are
+// not finite (own-metrics), data on every rank (data-everywhere; with a transform: transformed), or
+// sequences of any length (sequences; transformed-sequences), for which memory may not do
+// (large-sequences). Or it runs twice (twice), twice in an MPI of its own (own-mpi), or has an
+// extension that changes the working folder (moving).
 #include <mpi.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <limits>
 #include <new>
 #include <string_view>
 
@@ -123,6 +125,17 @@ TrainingModel create_model(const DatasetHeader& data) {
   return {std::move(model), std::move(loss)};
 }
 
+// Reports what has no value in each batch, as a precision of 0 / 0, and what is infinite.
+TrainingModel create_model_with_metrics(const DatasetHeader& data) {
+  TrainingModel made = create_model(data);
+  made.loss = [loss = std::move(made.loss)](const Batch& batch, Observation& seen) {
+    seen.add_mean("precision", std::numeric_limits<double>::quiet_NaN(), batch.size());
+    seen.add_mean("psnr", std::numeric_limits<double>::infinity(), batch.size());
+    return loss(batch, seen);
+  };
+  return made;
+}
+
 // Observes the mean square of the targets, too.
 class Power final : public Evaluator {
  public:
@@ -192,6 +205,14 @@ int run_program(std::string_view kind, int argc, char** argv) {
     if (kind == "moving")
       trainer.extend(make_extension("move", [](Trainer&) { std::filesystem::current_path("/"); }));
   };
+  if (kind == "own-schedule")
+    program.extend = [](Trainer& trainer) {
+      trainer.extend(make_extension("own schedule", [](Trainer& running) {
+        const auto done = static_cast<double>(running.updater().iteration());
+        running.updater().optimizer().set("lr", 0.01 * (1 + done));
+      }));
+    };
+  if (kind == "own-metrics") program.create_model = create_model_with_metrics;
   if (kind == "own-optimizer")
     program.create_optimizer = [] { return create_optimizer("momentum_sgd"); };
   if (kind == "own-adam")

@@ -181,6 +181,36 @@ TEST_F(OwnProgram, ItsAdamKeepsItsDecayWhenResumed) {
   EXPECT_EQ(own_decay(folder / "result/snapshot_iter_6"), 0.125);
 }
 
+// Also where the flag is given again, as when a job is restarted.
+TEST_F(OwnProgram, ItsScheduleGoesOnWhenResumed) {
+  for (const std::vector<std::string>& lr : {std::vector<std::string>{}, {"--lr", "0.1"}}) {
+    const auto whole = losses(1, "own-schedule", with({"--epoch", "2"}, lr));
+    losses(1, "own-schedule", with({"--epoch", "1"}, lr));
+    EXPECT_EQ(losses(1, "own-schedule", with({"--epoch", "2", "--resume", "auto"}, lr)), whole);
+    EXPECT_EQ(count_of(said, "settings that differ"), 0) << said;
+  }
+  losses(1, "own-schedule", {"--epoch", "1"});
+  losses(1, "own-schedule", {"--epoch", "2", "--resume", "auto", "--lr", "0.5"});
+  EXPECT_EQ(count_of(said, "settings that differ from the snapshot's: lr 0.5 instead of 0.04"), 1)
+      << said;
+}
+
+// The loss and the weights alone end a run.
+TEST_F(OwnProgram, ItsMetricsNeedNotBeFinite) {
+  const std::vector<std::string> flags = {"--epoch",    "3", "--early-stopping", "main/precision",
+                                          "--patience", "1", "--keep-best",      "main/psnr"};
+  EXPECT_EQ(losses(2, "own-metrics", flags), losses(2, "plain", {"--epoch", "3"}));
+  losses(2, "own-metrics", {"--epoch", "1"});
+  losses(2, "own-metrics", {"--epoch", "2", "--resume", "auto"});
+  std::ifstream log(folder / "result/log");
+  const auto entries = nlohmann::json::parse(log);
+  ASSERT_GT(entries.size(), 1U) << said;
+  for (const auto& entry : entries) {
+    EXPECT_TRUE(entry.at("main/precision").is_null());
+    EXPECT_TRUE(entry.at("main/psnr").is_null());
+  }
+}
+
 // Only the iterator of a program knows how many steps its epochs have.
 TEST_F(OwnProgram, ItsEpochsMayBeResumedInTheMiddle) {
   const std::vector<std::string> batch = {"-b", "60", "--epoch", "2"};

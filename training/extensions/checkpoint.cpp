@@ -74,13 +74,22 @@ bool Checkpoint::writes(const Trainer& trainer) const {
   return holds_state(trainer) || (!settings_.replicas && shards_states(trainer));
 }
 
+bool Checkpoint::is_saved(const Trainer& trainer, Communicator* all) const {
+  const fs::path& from = trainer.last_snapshot();
+  if (complete_iteration_ == 0 || iteration_of(from) != complete_iteration_) return false;
+  const auto is_here = [&] {
+    std::error_code ignored;
+    const bool found = fs::equivalent(trainer.out() / name_in_folder(from), from, ignored);
+    return found ? Bytes(1) : Bytes();
+  };
+  return !(all ? run_on_root(*all, 0, is_here) : is_here()).empty();
+}
+
 void Checkpoint::initialize(Trainer& trainer) {
   complete_iteration_ = trainer.updater().iteration();
-  // A run that makes no step has nothing to save.
-  const fs::path& from = trainer.last_snapshot();
-  if (iteration_of(from) == complete_iteration_ && from == trainer.out() / name_in_folder(from))
-    saved_iteration_ = complete_iteration_;
   Communicator* const all = everybody(trainer);
+  // A run that makes no step has nothing to save.
+  if (is_saved(trainer, all)) saved_iteration_ = complete_iteration_;
   if (all != nullptr && (settings_.replicas || shards_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
   if (trainer.is_root()) start_course(trainer.out(), trainer.last_snapshot());

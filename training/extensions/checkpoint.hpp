@@ -100,6 +100,8 @@ class Checkpoint : public Extension {
   bool holds_state(const Trainer& trainer) const;
   bool all_see_one_folder(const Trainer& trainer);
 
+  // Whether the state that was loaded is one of this iteration in the output folder. Collective.
+  bool is_saved(const Trainer& trainer, Communicator* all) const;
   // Whether the next iteration would be too far from the last complete checkpoint.
   bool is_at_limit(const Trainer& trainer) const;
   // Saves the current state; the save before must have ended. Collective, like the functions below
