@@ -47,7 +47,7 @@ INTERNAL = {
     "training/checkpoints": ["generation_save", "generation_share", "generation_writer", "retention", "writers"],
     "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
                             "table_layout"],
-    "training/snapshots": ["file_hash", "zip_writer"],
+    "training/snapshots": ["checked_numbers", "file_hash", "zip_writer"],
     "training/workers": ["replicas", "worker_threads"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
