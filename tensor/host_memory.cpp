@@ -4,10 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "tasuki/tensor/storage.hpp"
 
@@ -111,6 +114,15 @@ void require_host_memory(std::size_t bytes) {
     return bytes <= difference(find_host_memory().free, host_memory_reserve);
   };
   if (!fits() && !(give_back_cached_host_memory() && fits())) throw out_of_host_memory(bytes);
+}
+
+void spoil_unwritten(void* memory, std::size_t bytes) {
+  static const bool is_checked = [] {
+    const char* const text = std::getenv("TASUKI_CHECK_MEMORY");
+    return text != nullptr && std::string_view(text) == "1";
+  }();
+  constexpr int byte_of_nan = 0xff;  // float64, float32, float16 and bfloat16
+  if (is_checked) std::memset(memory, byte_of_nan, bytes);
 }
 
 OutOfMemory out_of_host_memory(std::size_t bytes) {

@@ -174,6 +174,7 @@ std::shared_ptr<Storage> allocate_host(std::size_t bytes) {
   const std::size_t size = size_class(bytes);
   HostPool& pool = HostPool::instance();
   void* const block = pool.acquire(size);
+  spoil_unwritten(block, size);
   return std::make_shared<Storage>(
       block, size, Device::cpu(),
       [&pool](void* data, std::size_t held) { pool.release(data, held); });

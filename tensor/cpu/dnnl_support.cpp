@@ -9,6 +9,7 @@
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/filter_order.hpp"
 #include "tasuki/tensor/cpu/parallel.hpp"
+#include "tasuki/tensor/host_memory.hpp"
 
 namespace tasuki {
 namespace {
@@ -74,6 +75,7 @@ void* scratchpad(std::size_t bytes) {
     storage.reset();
     storage = allocate_host(bytes);
   }
+  spoil_unwritten(storage->data(), bytes);
   return storage->data();
 }
 

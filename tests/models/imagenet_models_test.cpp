@@ -68,14 +68,10 @@ std::unique_ptr<Layer> chainers(const std::string& name, std::int64_t side) {
 void expect_scores(const Variable& found, const nlohmann::json& expected) {
   const Tensor scores = found.value().plain();
   ASSERT_EQ(static_cast<std::size_t>(scores.count()), expected.size());
-  double largest = 0, difference = 0;
-  for (std::size_t i = 0; i < expected.size(); ++i) {
-    const double value = expected[i];
-    largest = std::max(largest, std::abs(value));
-    difference =
-        std::max(difference, std::abs(static_cast<double>(scores.span<float>()[i]) - value));
-  }
-  EXPECT_LT(difference, 1e-4 * largest);
+  double largest = 0;
+  for (const double value : expected) largest = std::max(largest, std::abs(value));
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_NEAR(static_cast<double>(scores.span<float>()[i]), expected[i], 1e-4 * largest);
 }
 
 class ImageNetModels : public ::testing::TestWithParam<const char*> {

@@ -3,7 +3,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -31,6 +33,21 @@ TEST(HostPool, FreedBlocksAreUsedAgain) {
   const void* const address = block->data();
   block.reset();
   EXPECT_EQ(allocate_host(123'456)->data(), address);
+}
+
+// All of ctest's entries ask for it.
+TEST(HostPool, MemoryThatNobodyWroteIsNaNWhereThatIsAsked) {
+  const char* const asked = std::getenv("TASUKI_CHECK_MEMORY");
+  if (asked == nullptr || std::string_view(asked) != "1")
+    GTEST_SKIP() << "TASUKI_CHECK_MEMORY is not 1";
+  for (const bool is_used_again : {false, true}) {
+    SCOPED_TRACE(is_used_again ? "a block that was written before" : "a new block");
+    for (const DType type : {DType::float32, DType::float64, DType::float16, DType::bfloat16}) {
+      const Tensor values = Tensor::empty({1000}, type);
+      EXPECT_TRUE(std::isnan(values.slice(999, 1000).item())) << name_of(type);
+      values.fill(0);
+    }
+  }
 }
 
 TEST(HostPool, StatisticsAddUp) {

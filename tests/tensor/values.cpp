@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tasuki/core/philox.hpp"
 
@@ -25,7 +26,10 @@ float distance(const Tensor& a, const Tensor& b) {
   float largest = 0, apart = 0;
   for (std::size_t i = 0; i < left.size(); ++i) {
     largest = std::max(largest, std::abs(right[i]));
-    apart = std::max(apart, std::abs(left[i] - right[i]));
+    if (left[i] == right[i]) continue;  // infinite ones, too
+    const float difference = std::abs(left[i] - right[i]);
+    if (std::isnan(difference)) return std::numeric_limits<float>::infinity();
+    apart = std::max(apart, difference);
   }
   return largest > 0 ? apart / largest : apart;
 }

@@ -11,7 +11,7 @@ namespace tasuki::testing {
 Tensor random_tensor(const Shape& shape, std::uint64_t seed);
 // Values in plain order.
 std::vector<float> values_of(const Tensor& tensor);
-// Largest |a - b| over the largest |b|.
+// Largest |a - b| over the largest |b|; infinite where one is not a number.
 float distance(const Tensor& a, const Tensor& b);
 
 }  // namespace tasuki::testing
