@@ -105,6 +105,7 @@ std::optional<ChannelOrder> ChannelOrder::of(const Tensor& x) {
   };
   if (is(Tag::nChw16c)) return in_groups_of(16);
   if (is(Tag::nChw8c)) return in_groups_of(8);
+  if (is(Tag::nChw4c)) return in_groups_of(4);
   if (is(Tag::nhwc)) return in_groups_of(shape[1]);
   return {};
 }

@@ -11,7 +11,7 @@ namespace tasuki {
 
 // Channels in memory: items, then groups of channels, then rows (pixels), the group's channels
 // innermost. Plain N x C x H x W has groups of one channel, N x C one group of all, blocked orders
-// groups of 8 or 16 (the last one padded).
+// groups of 4, 8 or 16 (the last one padded).
 struct ChannelOrder {
   std::int64_t items = 0, groups = 0, rows = 0, lanes = 0;
 

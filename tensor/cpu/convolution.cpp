@@ -51,6 +51,25 @@ struct Geometry : ConvolutionGeometry {
     return key;
   }
 
+  // Whether each weight meets a pixel for some pixel of y, rather than padding alone.
+  bool uses_every_weight() const {
+    const auto uses_every_tap = [](std::int64_t size, std::int64_t taps, std::int64_t results,
+                                   std::int64_t stride, std::int64_t pad, std::int64_t dilation) {
+      const auto meets_pixel = [&](std::int64_t tap) {
+        for (std::int64_t i = 0; i < results; ++i)
+          if (const std::int64_t at = i * stride + tap * dilation - pad; 0 <= at && at < size)
+            return true;
+        return false;
+      };
+      for (std::int64_t tap = 0; tap < taps; ++tap)
+        if (!meets_pixel(tap)) return false;
+      return true;
+    };
+    const Conv2dOptions& o = options;
+    return uses_every_tap(x[2], w[2], y[2], o.stride_h, o.pad_h, o.dilation_h) &&
+           uses_every_tap(x[3], w[3], y[3], o.stride_w, o.pad_w, o.dilation_w);
+  }
+
   dnnl::convolution_forward::primitive_desc forward(const Variant& variant, bool bias) const {
     const dnnl::memory::desc b = bias ? plain_desc({w[0]}) : dnnl::memory::desc();
     const dnnl::convolution_forward::desc desc(
@@ -72,10 +91,10 @@ OperationPointer offered(const Make& make, const Variant& variant) {
   }
 }
 
-// The operation for `key`. `make(variant)` builds a candidate, `run(operation)` runs it like the
-// caller will, with results that are discarded.
+// The operation for `key`, in bfloat16 only if it `can_round`. `make(variant)` builds a candidate,
+// `run(operation)` runs it like the caller will, with results that are discarded.
 template <class Make, class Run>
-OperationPointer choose(const OperationKey& key, const Make& make, const Run& run) {
+OperationPointer choose(const OperationKey& key, bool can_round, const Make& make, const Run& run) {
   if (OperationPointer found = find_operation(key)) return found;
   std::vector<OperationPointer> candidates;
   const auto consider = [&](const Variant& variant) {
@@ -83,8 +102,9 @@ OperationPointer choose(const OperationKey& key, const Make& make, const Run& ru
   };
   const bool all = chosen_algorithm == ConvAlgorithm::fastest;
   if (all || chosen_algorithm == ConvAlgorithm::winograd) consider(winograd);
+  if (chosen_algorithm == ConvAlgorithm::direct_bfloat16 && can_round) consider(direct_bfloat16);
   if (all || candidates.empty()) {
-    if (cpu_product_type() == DType::bfloat16) consider(direct_bfloat16);
+    if (cpu_product_type() == DType::bfloat16 && can_round) consider(direct_bfloat16);
     consider(direct);
   }
   TASUKI_CHECK(!candidates.empty(), "oneDNN offers no convolution for this");
@@ -104,9 +124,9 @@ OperationPointer choose(const OperationKey& key, const Make& make, const Run& ru
 
 // Runs `interleaved` or what `choose` finds among oneDNN's; if both are possible, the faster.
 template <class Interleaved, class Make, class Run>
-void run_chosen(const Geometry& geometry, const OperationKey& key, const Interleaved& interleaved,
-                const Make& make, const Run& run) {
-  const auto by_dnnl = [&] { run(*choose(key, make, run)); };
+void run_chosen(const Geometry& geometry, const OperationKey& key, bool can_round,
+                const Interleaved& interleaved, const Make& make, const Run& run) {
+  const auto by_dnnl = [&] { run(*choose(key, can_round, make, run)); };
   const bool interleave = chosen_algorithm == ConvAlgorithm::interleaved
                               ? can_interleave(geometry)
                               : chosen_algorithm == ConvAlgorithm::fastest &&
@@ -132,8 +152,8 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                           const Conv2dOptions& options, Tensor* prepared) {
   const Geometry geometry(x.shape(), w.shape(), options);
   if (prepared != nullptr) *prepared = w;
-  TASUKI_CHECK(!b || b.shape() == Shape{w.shape()[0]}, "{}: a bias of {}", geometry.text(),
-               b.shape().text());
+  TASUKI_CHECK(!b || (b.shape() == Shape{w.shape()[0]} && b.dtype() == DType::float32),
+               "{}: a bias of {} {}", geometry.text(), name_of(b.dtype()), b.shape().text());
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
   return with_dnnl(
       [&] { return geometry.text(); },
@@ -161,9 +181,9 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
             *prepared = weights;
         };
         run_chosen(
-            geometry, geometry.key(OperationKey::conv).add(b.defined()),
+            geometry, geometry.key(OperationKey::conv).add(b.defined()), /*can_round=*/true,
             [&] {
-              y = interleaved_conv2d(geometry, x, w, b);
+              y = interleaved_conv2d(geometry, x, w.plain(), b);
               if (prepared != nullptr) *prepared = w;
             },
             make, run);
@@ -202,7 +222,7 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
                      {DNNL_ARG_DIFF_SRC, dx.raw()}});
     };
     run_chosen(
-        geometry, geometry.key(OperationKey::conv_data),
+        geometry, geometry.key(OperationKey::conv_data), /*can_round=*/true,
         [&] { dx = interleaved_conv2d_backward_data(geometry, dy, w.plain()); }, make, run);
     return dx;
   });
@@ -245,7 +265,10 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
       gradient = Tensor::empty(geometry.grouped());
       interleaved_conv2d_backward_weights(geometry, x, dy, gradient);
     };
-    run_chosen(geometry, geometry.key(OperationKey::conv_weights), interleaved, make, run);
+    // oneDNN 2.6.3's bfloat16 kernels leave to chance what a weight gets that meets no pixel.
+    const bool can_round = geometry.uses_every_weight() && options.stride_w <= bfloat16_margin;
+    run_chosen(geometry, geometry.key(OperationKey::conv_weights), can_round, interleaved, make,
+               run);
     reorder_into(dw.reshape(geometry.grouped()), gradient, accumulate);
   });
 }

@@ -1,5 +1,6 @@
 #include "tasuki/tensor/cpu/dnnl_support.hpp"
 
+#include <cstring>
 #include <mutex>
 #include <span>
 #include <string_view>
@@ -197,7 +198,13 @@ DnnlOperation::DnnlOperation(dnnl::primitive primitive,
 
 Tensor DnnlOperation::make(int argument) const {
   const Argument& wanted = arguments_.at(argument);
-  return {allocate_host(wanted.desc.get_size()), 0, wanted.shape, wanted.type, wanted.layout};
+  const std::size_t bytes = wanted.desc.get_size();
+  if (wanted.type != DType::bfloat16)
+    return {allocate_host(bytes), 0, wanted.shape, wanted.type, wanted.layout};
+  constexpr std::size_t margin = bfloat16_margin * size_of(DType::bfloat16);
+  auto storage = allocate_host(bytes + margin);
+  std::memset(static_cast<std::byte*>(storage->data()) + bytes, 0, margin);
+  return {std::move(storage), 0, wanted.shape, wanted.type, wanted.layout};
 }
 
 Tensor DnnlOperation::fit(int argument, const Tensor& tensor) const {

@@ -71,6 +71,11 @@ void check_dnnl(dnnl_status_t status, const What& what) {
     fail(ErrorKind::internal, "oneDNN cannot do {} ({})", what(), dnnl_status2str(status));
 }
 
+// Zeros behind each array in bfloat16 that a DnnlOperation makes, in elements: oneDNN 2.6.3's
+// convolutions read up to a horizontal stride beyond the end of their images. They multiply by 0
+// what they find, which must be a number for that.
+inline constexpr std::int64_t bfloat16_margin = 128;
+
 // A primitive and the orders of its arguments, ready to run on any addresses.
 class DnnlOperation {
  public:

@@ -231,7 +231,11 @@ class CpuImageOperations final : public ImageOperations {
     if (y.count() == 0) return;
     if (is_interleaved(y)) return add_to_interleaved(y, b.data<float>());
     const std::optional<ChannelOrder> order = ChannelOrder::of(y);
-    TASUKI_CHECK(order.has_value(), "a bias of images in an unknown layout");
+    if (!order) {
+      const Tensor plain = y.plain();
+      add_bias(plain, b);
+      return y.copy_from(plain);
+    }
     std::vector<float> padded(static_cast<std::size_t>(order->channels()));
     std::copy_n(b.data<float>(), shape[1], padded.begin());
     const auto [items, groups, rows, lanes] = *order;

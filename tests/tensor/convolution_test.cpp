@@ -6,59 +6,29 @@
 #include <string>
 #include <tuple>
 
+#include "convolution_definition.hpp"
+#include "orders.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/interleaved.hpp"
+#include "tasuki/tensor/image_operations.hpp"
 #include "values.hpp"
 
 namespace tasuki {
 namespace {
 
+using Problem = testing::ConvolutionProblem;
 using testing::distance;
 using testing::random_tensor;
+using testing::result_of;
+using testing::visit_products;
 
 Backend& cpu() {
   return backend(Device::cpu());
 }
 
-struct Problem {
-  Shape x, w;
-  Conv2dOptions o;
-  std::string text() const {
-    return fmt::format("{} * {} stride {}x{} pad {}x{} dilation {}x{} groups {}", x.text(),
-                       w.text(), o.stride_h, o.stride_w, o.pad_h, o.pad_w, o.dilation_h,
-                       o.dilation_w, o.groups);
-  }
-};
-
-// By definition. Calls visit(y index, x index, w index) for every product.
-template <class Visit>
-Shape visit_products(const Problem& p, const Visit& visit) {
-  const auto& [x, w, o] = p;
-  const Shape y = {x[0], w[0],
-                   (x[2] + 2 * o.pad_h - o.dilation_h * (w[2] - 1) - 1) / o.stride_h + 1,
-                   (x[3] + 2 * o.pad_w - o.dilation_w * (w[3] - 1) - 1) / o.stride_w + 1};
-  const std::int64_t per_group = w[0] / o.groups;
-  for (std::int64_t n = 0; n < y[0]; ++n)
-    for (std::int64_t c = 0; c < y[1]; ++c)
-      for (std::int64_t i = 0; i < y[2]; ++i)
-        for (std::int64_t j = 0; j < y[3]; ++j)
-          for (std::int64_t k = 0; k < w[1]; ++k)
-            for (std::int64_t a = 0; a < w[2]; ++a)
-              for (std::int64_t b = 0; b < w[3]; ++b) {
-                const std::int64_t row = i * o.stride_h + a * o.dilation_h - o.pad_h;
-                const std::int64_t column = j * o.stride_w + b * o.dilation_w - o.pad_w;
-                if (row < 0 || row >= x[2] || column < 0 || column >= x[3]) continue;
-                const std::int64_t channel = c / per_group * w[1] + k;
-                visit(((n * y[1] + c) * y[2] + i) * y[3] + j,
-                      ((n * x[1] + channel) * x[2] + row) * x[3] + column,
-                      ((c * w[1] + k) * w[2] + a) * w[3] + b);
-              }
-  return y;
-}
-
 void check(const Problem& p, float tolerance) {
   SCOPED_TRACE(p.text());
-  const Shape y_shape = visit_products(p, [](auto, auto, auto) {});
+  const Shape y_shape = result_of(p);
   const Tensor x = random_tensor(p.x, 1), w = random_tensor(p.w, 2);
   const Tensor dy = random_tensor(y_shape, 3);
   std::vector<double> y(static_cast<std::size_t>(y_shape.count()));
@@ -304,6 +274,19 @@ TEST_F(Convolution, BiasesAreAdded) {
       cpu().accumulate(difference, without.plain(), -1);
       for (std::int64_t i = 0; i < difference.count(); ++i)
         EXPECT_NEAR(difference.data<float>()[i], b.data<float>()[i / 4 % 7], 1e-5);
+    }
+}
+
+TEST_F(Convolution, BiasesAreAddedInEveryOrder) {
+  for (const Shape& shape : {Shape{3, 6, 4, 5}, Shape{16, 16, 1, 3}})
+    for (const testing::Order& order : testing::every_order) {
+      SCOPED_TRACE(order.name);
+      const Tensor plain = random_tensor(shape, 1), b = random_tensor({shape[1]}, 2);
+      const Tensor y = testing::in_order(plain, order);
+      cpu().images().add_bias(y, b);
+      cpu().images().add_bias(plain, b);
+      EXPECT_EQ(distance(y, plain), 0);
+      check_bias_gradient(y, plain);
     }
 }
 
