@@ -96,43 +96,43 @@ class CpuLossOperations final : public LossOperations {
     return cpu_cross_entropy_backward(forward, scores, settings, dy);
   }
 
-  CountedLoss sigmoid_cross_entropy(const Tensor& scores, const Tensor& t,
+  CountedLoss sigmoid_cross_entropy(const Tensor& scores, const Tensor& targets,
                                     std::int64_t ignored_label) override {
-    const Tensor x = scores.plain();
+    const Tensor x = scores.plain(), t = targets.plain();
     const std::int64_t counted =
         t.dtype() == DType::float32 ? t.count() : count_labels(t, 2, ignored_label);
     const double sum = sum_of_blocks(x.count(), [&](std::int64_t begin, std::int64_t end) {
-      const TargetBlock targets(t, ignored_label, begin, end);
-      return sigmoid_losses(x.data<float>() + begin, targets.t, targets.weights, end - begin);
+      const TargetBlock block(t, ignored_label, begin, end);
+      return sigmoid_losses(x.data<float>() + begin, block.t, block.weights, end - begin);
     });
     return mean_of(sum, counted);
   }
 
   Tensor sigmoid_cross_entropy_backward(const CountedLoss& forward, const Tensor& scores,
-                                        const Tensor& t, std::int64_t ignored_label,
+                                        const Tensor& targets, std::int64_t ignored_label,
                                         const Tensor& dy) override {
-    const Tensor x = scores.plain();
+    const Tensor x = scores.plain(), t = targets.plain();
     Tensor dx = Tensor::empty(x.shape());
     const float factor = factor_of(dy, *forward.counted.data<std::int64_t>());
     for_each_loss_block(x.count(), [&](std::int64_t begin, std::int64_t end) {
-      const TargetBlock targets(t, ignored_label, begin, end);
-      sigmoid_gradient(x.data<float>() + begin, targets.t, targets.weights, factor,
+      const TargetBlock block(t, ignored_label, begin, end);
+      sigmoid_gradient(x.data<float>() + begin, block.t, block.weights, factor,
                        dx.data<float>() + begin, end - begin);
     });
     return dx;
   }
 
-  CountedLoss huber(const Tensor& predicted, const Tensor& t, float delta) override {
-    const Tensor x = predicted.plain();
+  CountedLoss huber(const Tensor& predicted, const Tensor& targets, float delta) override {
+    const Tensor x = predicted.plain(), t = targets.plain();
     const double sum = sum_of_blocks(x.count(), [&](std::int64_t begin, std::int64_t end) {
       return huber_losses(x.data<float>() + begin, t.data<float>() + begin, delta, end - begin);
     });
     return {mean_of(sum, x.count()).loss, {}, {}};
   }
 
-  Tensor huber_backward(const Tensor& predicted, const Tensor& t, float delta,
+  Tensor huber_backward(const Tensor& predicted, const Tensor& targets, float delta,
                         const Tensor& dy) override {
-    const Tensor x = predicted.plain();
+    const Tensor x = predicted.plain(), t = targets.plain();
     Tensor dx = Tensor::empty(x.shape());
     const float factor = factor_of(dy, x.count());
     for_each_loss_block(x.count(), [&](std::int64_t begin, std::int64_t end) {

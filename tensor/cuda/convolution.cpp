@@ -1,5 +1,5 @@
-// Convolutions by cuDNN. Weights are plain outside, and their gradients plain float32; if the plan
-// uses another type or order, they are converted for each use, and so are activations.
+// Convolutions by cuDNN. Weights are plain as a rule, and their gradients plain float32; if the
+// plan uses another type or order, they are converted for each use, and so are activations.
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/channels_last.hpp"
 #include "tasuki/tensor/cuda/convolution_plan.hpp"
@@ -54,8 +54,9 @@ Tensor filter(const CudaContext& context, const Tensor& w, const ConvolutionPlan
 
 }  // namespace
 
-Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
+Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b,
                            const Conv2dOptions& options, Tensor* prepared) {
+  const Tensor w = given.plain();
   if (prepared != nullptr)
     *prepared = w;  // converting it again costs little beside the convolution
   const ConvolutionGeometry geometry(x.shape(), w.shape(), options);
@@ -86,8 +87,9 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
   return result(y, x.dtype());
 }
 
-Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
-                                         const Conv2dOptions& options) {
+Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& given,
+                                         const Shape& x_shape, const Conv2dOptions& options) {
+  const Tensor w = given.plain();
   const ConvolutionGeometry geometry(x_shape, w.shape(), options);
   check_activation(dy, "conv2d_backward_data");
   check_weights(w, dy.device(), dy.dtype(), "conv2d_backward_data");

@@ -16,8 +16,8 @@ Launch launch_on(const Tensor& x) {
 void check_targets(const Tensor& t, const Tensor& x, const char* what) {
   TASUKI_CHECK(
       (t.dtype() == DType::int32 || t.dtype() == DType::int64 || t.dtype() == DType::float32) &&
-          t.is_plain() && t.device() == x.device(),
-      "{}: expected plain targets of float32, int32 or int64 on {}, found {} on {}", what,
+          t.device() == x.device(),
+      "{}: expected targets of float32, int32 or int64 on {}, found {} on {}", what,
       x.device().text(), name_of(t.dtype()), t.device().text());
 }
 
@@ -37,6 +37,7 @@ kernels::GeneralScores general(const Tensor& x, const ClassScores& scores,
       settings.smoothing, settings.class_weights ? settings.class_weights.data<float>() : nullptr};
 }
 
+// `x` and `t`: in plain order.
 kernels::TargetedScores targeted(const Tensor& x, const Tensor& t, std::int64_t ignored_label,
                                  const char* what) {
   check_activation(x, what);
@@ -83,9 +84,9 @@ class CudaLossOperations final : public LossOperations {
     return dx;
   }
 
-  CountedLoss sigmoid_cross_entropy(const Tensor& scores, const Tensor& t,
+  CountedLoss sigmoid_cross_entropy(const Tensor& scores, const Tensor& targets,
                                     std::int64_t ignored_label) override {
-    const Tensor x = scores.plain(), sums = scratch_on(x.device());
+    const Tensor x = scores.plain(), t = targets.plain(), sums = scratch_on(x.device());
     CountedLoss result = empty_loss(x.device());
     kernels::sigmoid_cross_entropy(
         launch_on(x), targeted(x, t, ignored_label, "sigmoid cross entropy"),
@@ -95,9 +96,9 @@ class CudaLossOperations final : public LossOperations {
   }
 
   Tensor sigmoid_cross_entropy_backward(const CountedLoss& forward, const Tensor& scores,
-                                        const Tensor& t, std::int64_t ignored_label,
+                                        const Tensor& targets, std::int64_t ignored_label,
                                         const Tensor& dy) override {
-    const Tensor x = scores.plain(), upstream = dy.to(DType::float32);
+    const Tensor x = scores.plain(), t = targets.plain(), upstream = dy.to(DType::float32);
     Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
     kernels::sigmoid_cross_entropy_backward(
         launch_on(x), targeted(x, t, ignored_label, "gradient of sigmoid cross entropy"),
@@ -106,8 +107,8 @@ class CudaLossOperations final : public LossOperations {
     return dx;
   }
 
-  CountedLoss huber(const Tensor& predicted, const Tensor& t, float delta) override {
-    const Tensor x = predicted.plain(), sums = scratch_on(x.device());
+  CountedLoss huber(const Tensor& predicted, const Tensor& targets, float delta) override {
+    const Tensor x = predicted.plain(), t = targets.plain(), sums = scratch_on(x.device());
     const CountedLoss result = empty_loss(x.device());
     kernels::huber(launch_on(x), targeted(x, t, -1, "huber loss"), delta, result.loss.data<float>(),
                    result.counted.data<std::int64_t>(), sums.data<double>());
@@ -115,9 +116,9 @@ class CudaLossOperations final : public LossOperations {
     return {result.loss, {}, {}};
   }
 
-  Tensor huber_backward(const Tensor& predicted, const Tensor& t, float delta,
+  Tensor huber_backward(const Tensor& predicted, const Tensor& targets, float delta,
                         const Tensor& dy) override {
-    const Tensor x = predicted.plain(), upstream = dy.to(DType::float32);
+    const Tensor x = predicted.plain(), t = targets.plain(), upstream = dy.to(DType::float32);
     Tensor dx = Tensor::empty(x.shape(), x.dtype(), x.device());
     kernels::huber_backward(launch_on(x), targeted(x, t, -1, "gradient of huber loss"), delta,
                             upstream.data<float>(), dx.raw());

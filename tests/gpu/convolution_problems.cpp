@@ -33,6 +33,17 @@ Results rounded(Side& side, const Shape& filter, std::int64_t pad) {
           {"dx", side.backend().conv2d_backward_data(dy, w, x.shape(), options)}};
 }
 
+// Weights in the backend's own layout.
+Results made_weights(Side& side) {
+  const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
+  Backend& backend = side.backend();
+  const Tensor w =
+      backend.conv2d(side.activations({16, 8, 5, 5}), side.weights({8, 8, 3, 3}), {}, {});
+  const Tensor x = side.activations({2, 8, 8, 8}), dy = side.activations({2, 16, 8, 8});
+  return {{"y", backend.conv2d(x, w, {}, same)},
+          {"dx", backend.conv2d_backward_data(dy, w, x.shape(), same)}};
+}
+
 // Results in a backend's own layout as inputs of every function that takes images.
 Results chain(Side& side) {
   const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
@@ -95,6 +106,7 @@ void add_convolution_problems(Problems& problems) {
                        accumulate ? ", added" : ""),
            [=](Side& side) { return convolution(side, size, accumulate); }});
   problems.push_back({"convolution/chain of layouts", chain});
+  problems.push_back({"convolution/weights made by a convolution", made_weights});
   for (const auto& [filter, pad] : {std::pair{Shape{16, 8, 3, 3}, 1}, {Shape{16, 8, 1, 1}, 0}})
     problems.push_back(
         {"convolution/rounded weights of " + filter.text(),

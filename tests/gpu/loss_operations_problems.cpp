@@ -52,6 +52,20 @@ Results huber(Side& side, const Shape& shape, float delta) {
           {"dx", losses.huber_backward(x, t, delta, side.parameters({}, 0.5f, 3))}};
 }
 
+// Targets in the backend's own layout, if it has one for float32.
+Results made_targets(Side& side) {
+  LossOperations& losses = side.backend().losses();
+  const Tensor t = side.backend()
+                       .conv2d(side.activations({3, 8, 5, 5}), side.weights({6, 8, 3, 3}), {}, {})
+                       .to(DType::float32);
+  const Tensor x = side.activations(t.shape()), dy = side.parameters({}, 0.5f, 3);
+  const CountedLoss forward = losses.sigmoid_cross_entropy(x, t, -1);
+  return {{"huber", losses.huber(x, t, 0.75f).loss},
+          {"dx of huber", losses.huber_backward(x, t, 0.75f, dy)},
+          {"sigmoid", forward.loss},
+          {"dx of sigmoid", losses.sigmoid_cross_entropy_backward(forward, x, t, -1, dy)}};
+}
+
 }  // namespace
 
 void add_loss_operations_problems(Problems& problems) {
@@ -62,6 +76,7 @@ void add_loss_operations_problems(Problems& problems) {
         EntropyCase{"smooth weighted pixels", 2, 7, 40, 0.2f, true}, EntropyCase{"none", 0, 4, 1}})
     problems.push_back({fmt::format("losses: cross_entropy/{}", test.name),
                         [=](Side& side) { return cross_entropy(side, test); }});
+  problems.push_back({"losses: targets/made by a convolution", made_targets});
   for (const Shape& shape : {Shape{7, 33}, Shape{2, 1, 50, 30}, Shape{0, 5}}) {
     problems.push_back({fmt::format("losses: sigmoid_cross_entropy/{}", shape.text()),
                         [=](Side& side) { return sigmoid(side, shape); }});

@@ -16,22 +16,26 @@ Tensor Side::uniform(const Shape& shape, float low, float high) {
   return made;
 }
 
+Tensor Side::placed(const Tensor& x) const {
+  return place_ && x.shape().rank() == 4 ? place_(x) : x;
+}
+
 Tensor Side::activations(const Shape& shape, float low, float high) {
-  return uniform(shape, low, high).to(rounding_).to(dtype_).to(device_);
+  return placed(uniform(shape, low, high).to(rounding_).to(dtype_).to(device_));
 }
 
 Tensor Side::coarse_activations(const Shape& shape, float low, float high) {
   const Tensor made = uniform(shape, low, high);
   for (float& value : made.span<float>()) value = std::floor(value * 32) / 32;
-  return made.to(rounding_).to(dtype_).to(device_);
+  return placed(made.to(rounding_).to(dtype_).to(device_));
 }
 
 Tensor Side::parameters(const Shape& shape, float low, float high) {
-  return uniform(shape, low, high).to(device_);
+  return placed(uniform(shape, low, high).to(device_));
 }
 
 Tensor Side::weights(const Shape& shape) {
-  return uniform(shape, -1, 1).to(rounding_).to(DType::float32).to(device_);
+  return placed(uniform(shape, -1, 1).to(rounding_).to(DType::float32).to(device_));
 }
 
 Tensor Side::labels(std::int64_t count, std::int64_t classes) {
@@ -44,7 +48,7 @@ Tensor Side::labels(std::int64_t count, std::int64_t classes) {
 }
 
 Tensor Side::destination(const Shape& shape, bool accumulate) {
-  if (accumulate) return parameters(shape, 2, 3);
+  if (accumulate) return uniform(shape, 2, 3).to(device_);
   return Tensor::full(shape, std::numeric_limits<double>::quiet_NaN(), DType::float32, device_);
 }
 

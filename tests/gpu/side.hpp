@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tasuki/tensor/backend.hpp"
@@ -26,6 +28,10 @@ class Side {
   Device device() const { return device_; }
   DType dtype() const { return dtype_; }
 
+  // From then on, inputs with four axes are passed through `place`, which changes their order in
+  // memory only.
+  void lay_out(std::function<Tensor(const Tensor&)> place) { place_ = std::move(place); }
+
   // Uniform in [low, high). Every call gives other values, the same on both sides.
   Tensor activations(const Shape& shape, float low = -1, float high = 1);
   // The same, but multiples of 1/32, so few different values: after a normalisation, hardly one is
@@ -44,11 +50,13 @@ class Side {
 
  private:
   Tensor uniform(const Shape& shape, float low, float high);
+  Tensor placed(const Tensor& x) const;
 
   Device device_;
   DType dtype_, rounding_;
   std::uint64_t seed_;
   std::uint64_t drawn_ = 0;
+  std::function<Tensor(const Tensor&)> place_;
 };
 
 struct Result {

@@ -1,0 +1,295 @@
+// Every function of arrays with four axes takes them in every order of elements: operands, targets
+// and gradients.
+#include "orders.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "reference.hpp"
+#include "tasuki/nn/functions/accuracy.hpp"
+#include "tasuki/nn/functions/activation.hpp"
+#include "tasuki/nn/functions/add.hpp"
+#include "tasuki/nn/functions/arithmetic.hpp"
+#include "tasuki/nn/functions/attention.hpp"
+#include "tasuki/nn/functions/batch_norm.hpp"
+#include "tasuki/nn/functions/concat.hpp"
+#include "tasuki/nn/functions/conv2d.hpp"
+#include "tasuki/nn/functions/deconv2d.hpp"
+#include "tasuki/nn/functions/dropout.hpp"
+#include "tasuki/nn/functions/gaussian_noise.hpp"
+#include "tasuki/nn/functions/huber_loss.hpp"
+#include "tasuki/nn/functions/linear.hpp"
+#include "tasuki/nn/functions/local_response_norm.hpp"
+#include "tasuki/nn/functions/math.hpp"
+#include "tasuki/nn/functions/matmul.hpp"
+#include "tasuki/nn/functions/mean_squared_error.hpp"
+#include "tasuki/nn/functions/normalization.hpp"
+#include "tasuki/nn/functions/pooling.hpp"
+#include "tasuki/nn/functions/rearrange.hpp"
+#include "tasuki/nn/functions/reduction.hpp"
+#include "tasuki/nn/functions/reshape.hpp"
+#include "tasuki/nn/functions/resize_images.hpp"
+#include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
+#include "tasuki/nn/functions/softmax.hpp"
+#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tasuki/nn/random.hpp"
+#include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/cpu/convolution.hpp"
+#include "weighted_sum.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::every_order;
+using testing::in_order;
+using testing::Order;
+using testing::random_tensor;
+using testing::relative_error;
+
+using Variables = std::vector<Variable>;
+
+struct Case {
+  const char* name;
+  std::vector<Shape> shapes;  // of the operands
+  std::function<Variables(const Variables& in)> run;
+};
+
+// A function of arrays of this shape.
+Case unary(const char* name, const Shape& shape,
+           std::function<Variable(const Variable& x)> function) {
+  return {name, {shape}, [=](const Variables& in) { return Variables{function(in[0])}; }};
+}
+Case binary(const char* name, const Shape& shape,
+            std::function<Variable(const Variable& a, const Variable& b)> function) {
+  return {
+      name, {shape, shape}, [=](const Variables& in) { return Variables{function(in[0], in[1])}; }};
+}
+
+Tensor labels_of(const Shape& shape, std::int64_t classes) {
+  const Tensor labels = Tensor::empty(shape, DType::int32);
+  for (std::int64_t i = 0; i < labels.count(); ++i)
+    labels.data<std::int32_t>()[i] = static_cast<std::int32_t>((i * 7 + i / 3) % classes);
+  return labels;
+}
+
+// x: positive numbers.
+std::vector<Case> cases_of(const Shape& x) {
+  const std::int64_t channels = x[1];
+  const Shape channel{channels}, row{x.count_per_item()};
+  std::vector<Case> cases = {
+      unary("relu", x, [](const Variable& v) { return relu(v - 0.5f); }),
+      unary("leaky_relu", x, [](const Variable& v) { return leaky_relu(v - 0.5f); }),
+      unary("sigmoid", x, [](const Variable& v) { return sigmoid(v); }),
+      unary("tanh", x, [](const Variable& v) { return tasuki::tanh(v); }),
+      unary("gelu", x, [](const Variable& v) { return gelu(v); }),
+      unary("silu", x, [](const Variable& v) { return silu(v); }),
+      unary("elu", x, [](const Variable& v) { return elu(v); }),
+      unary("softplus", x, [](const Variable& v) { return softplus(v); }),
+      unary("neg", x, [](const Variable& v) { return neg(v); }),
+      unary("exp", x, [](const Variable& v) { return tasuki::exp(v); }),
+      unary("log", x, [](const Variable& v) { return tasuki::log(v); }),
+      unary("sqrt", x, [](const Variable& v) { return tasuki::sqrt(v); }),
+      unary("pow", x, [](const Variable& v) { return tasuki::pow(v, 1.5f); }),
+      unary("abs", x, [](const Variable& v) { return tasuki::abs(v); }),
+      unary("clip", x, [](const Variable& v) { return clip(v, 0.2f, 0.7f); }),
+      unary("3 / x", x, [](const Variable& v) { return 3.0f / v; }),
+      binary("add", x, [](const Variable& a, const Variable& b) { return a + b; }),
+      binary("sub", x, [](const Variable& a, const Variable& b) { return a - b; }),
+      binary("mul", x, [](const Variable& a, const Variable& b) { return a * b; }),
+      binary("div", x, [](const Variable& a, const Variable& b) { return a / b; }),
+      binary("pow of two", x, [](const Variable& a, const Variable& b) { return pow(a, b); }),
+      binary("maximum", x, [](const Variable& a, const Variable& b) { return maximum(a, b); }),
+      binary("minimum", x, [](const Variable& a, const Variable& b) { return minimum(a, b); }),
+      binary("where", x,
+             [](const Variable& a, const Variable& b) { return where(greater(a, b), a, b); }),
+      binary("where an array is not 0", x,
+             [](const Variable& a, const Variable& b) {
+               return where(relu(a - 0.5f).value(), a, b);
+             }),
+      binary("equal", x, [](const Variable& a, const Variable& b) { return Variable(equal(a, b)); }),
+      binary("greater_equal", x,
+             [](const Variable& a, const Variable& b) { return Variable(greater_equal(a, b)); }),
+      {"mul, broadcast", {x, {1, channels, 1, 1}}, [](const Variables& in) {
+         return Variables{in[0] * in[1]};
+       }},
+      {"add, broadcast", {{1, channels, x[2], x[3]}, x}, [](const Variables& in) {
+         return Variables{in[0] + in[1]};
+       }},
+      unary("broadcast_to", {x[0], 1, x[2], 1},
+            [=](const Variable& v) { return broadcast_to(v, x); }),
+      unary("transpose", x, [](const Variable& v) { return transpose(v, {0, 2, 3, 1}); }),
+      unary("slice", x, [](const Variable& v) { return slice(v, {{}, {1, 4}, {1, 3}}); }),
+      unary("get_item", x, [](const Variable& v) { return get_item(v, 1, 2); }),
+      {"split", {x}, [](const Variables& in) { return split(in[0], 2, 3); }},
+      {"split_at", {x}, [](const Variables& in) { return split_at(in[0], {1, 3}, 1); }},
+      {"separate", {x}, [](const Variables& in) { return separate(in[0], 2); }},
+      unary("expand_dims", x, [](const Variable& v) { return expand_dims(v, 1); }),
+      unary("squeeze", {x[0], channels, 1, x[3]}, [](const Variable& v) { return squeeze(v, 2); }),
+      unary("pad", x, [](const Variable& v) { return pad(v, {{}, {1, 0}, {0, 2}}, 3); }),
+      binary("concat", x, [](const Variable& a, const Variable& b) { return concat({a, b, a}); }),
+      binary("stack", x, [](const Variable& a, const Variable& b) { return stack({a, b}, 1); }),
+      unary("reshape", x, [=](const Variable& v) { return reshape(v, {x.count()}); }),
+      unary("flatten", x, [](const Variable& v) { return flatten(v); }),
+      unary("sum", x, [](const Variable& v) { return sum(v, {0, 2}); }),
+      unary("mean", x, [](const Variable& v) { return mean(v, {1}, true); }),
+      unary("max", x, [](const Variable& v) { return tasuki::max(v, {2, 3}, true); }),
+      unary("min", x, [](const Variable& v) { return tasuki::min(v, {1}); }),
+      unary("softmax", x, [](const Variable& v) { return softmax(v); }),
+      unary("log_softmax", x, [](const Variable& v) { return log_softmax(v, -1); }),
+      binary("matmul", x,
+             [](const Variable& a, const Variable& b) { return matmul(a, b, true, false); }),
+      {"linear", {x, {7, x.count_per_item()}, {7}}, [](const Variables& in) {
+         return Variables{linear(in[0], in[1], in[2], /*relu=*/true)};
+       }},
+      {"batch_norm", {x, channel, channel}, [](const Variables& in) {
+         BatchStatistics found;
+         const Variable y = batch_norm(in[0], in[1], in[2], 1e-3f, true, &found);
+         return Variables{y, Variable(found.mean), Variable(found.variance)};
+       }},
+      {"fixed_batch_norm", {x, channel, channel}, [](const Variables& in) {
+         const NoGrad evaluation;
+         return Variables{fixed_batch_norm(in[0], in[1], in[2],
+                                           {in[1].value(), in[2].value()}, 1e-3f, true)};
+       }},
+      {"layer_norm", {x, row, row}, [](const Variables& in) {
+         return Variables{layer_norm(in[0], in[1], in[2])};
+       }},
+      {"group_norm", {x, channel, channel}, [](const Variables& in) {
+         return Variables{group_norm(in[0], 2, in[1], in[2])};
+       }},
+      unary("local_response_norm", x,
+            [](const Variable& v) { return local_response_norm(v, {.alpha = 0.5f}); }),
+      unary("max_pooling_2d", x, [](const Variable& v) { return max_pooling_2d(v, 3, 2, 1); }),
+      unary("average_pooling_2d", x,
+            [](const Variable& v) { return average_pooling_2d(v, 2, 3, 1); }),
+      unary("relu_average_pooling_2d", x,
+            [](const Variable& v) { return relu_average_pooling_2d(v - 0.5f, 2); }),
+      unary("global_average_pooling_2d", x,
+            [](const Variable& v) { return global_average_pooling_2d(v); }),
+      unary("resize_images", x, [](const Variable& v) { return resize_images(v, 3, 9); }),
+      unary("upsampling_2d", x, [](const Variable& v) { return upsampling_2d(v, 2); }),
+      unary("dropout", x, [](const Variable& v) { return dropout(v, 0.4f); }),
+      unary("gaussian_noise", x, [](const Variable& v) { return gaussian_noise(v, 0.3f); }),
+      unary("softmax_cross_entropy", x,
+            [=](const Variable& v) {
+              return softmax_cross_entropy(v, labels_of({x[0], x[2], x[3]}, channels),
+                                           {.label_smoothing = 0.1f});
+            }),
+      binary("sigmoid_cross_entropy", x,
+             [](const Variable& a, const Variable& t) {
+               return sigmoid_cross_entropy(a, t.value());
+             }),
+      unary("sigmoid_cross_entropy of labels", x,
+            [=](const Variable& v) { return sigmoid_cross_entropy(v, labels_of(x, 2)); }),
+      binary("mean_squared_error", x,
+             [](const Variable& a, const Variable& t) { return mean_squared_error(a, t.value()); }),
+      binary("huber_loss", x,
+             [](const Variable& a, const Variable& t) { return huber_loss(a, t.value(), 0.3f); }),
+      unary("attention of a part", x,
+            [=](const Variable& v) {
+              const Variable rows = reshape(v, {x[0], channels * x[2], x[3]});
+              return attention(rows, rows, rows, {.heads = 2});
+            }),
+  };
+  const Conv2dOptions options{2, 1, 1, 1, 1, 1, 1};
+  for (const ConvAlgorithm algorithm : {ConvAlgorithm::direct, ConvAlgorithm::interleaved}) {
+    const bool is_direct = algorithm == ConvAlgorithm::direct;
+    cases.push_back({is_direct ? "conv2d" : "interleaved conv2d",
+                     {x, {6, channels, 3, 3}, {6}},
+                     [=](const Variables& in) {
+                       set_conv_algorithm(algorithm);
+                       return Variables{conv2d(in[0], in[1], in[2], options)};
+                     }});
+    cases.push_back({is_direct ? "deconv2d" : "interleaved deconv2d",
+                     {x, {channels, 6, 3, 3}, {6}},
+                     [=](const Variables& in) {
+                       set_conv_algorithm(algorithm);
+                       return Variables{deconv2d(in[0], in[1], in[2], options)};
+                     }});
+  }
+  return cases;
+}
+
+struct Outcome {
+  std::vector<Tensor> results, gradients;
+};
+
+// `place`: how the operands and the gradients of the results lie in memory.
+Outcome outcome_of(const Case& test, const std::function<Tensor(const Tensor&)>& place) {
+  RandomKeys keys(3);
+  const RandomScope random(keys);
+  Variables in;
+  for (std::size_t i = 0; i < test.shapes.size(); ++i) {
+    const Tensor value = random_tensor(test.shapes[i], i + 1);
+    for (float& each : value.span<float>()) each = 0.55f + 0.45f * each;
+    in.emplace_back(place(value), true);
+  }
+  const Variables results = test.run(in);
+  Outcome outcome;
+  std::vector<Tensor> upstream;
+  bool has_gradients = false;
+  for (const Variable& result : results) {
+    outcome.results.push_back(result.value());
+    upstream.push_back(place(random_tensor(result.shape(), 9)));
+    has_gradients = has_gradients || result.requires_grad();
+  }
+  if (!has_gradients) return outcome;
+  testing::weighted_sum(results, upstream).backward();
+  for (const Variable& each : in)
+    if (each.grad()) outcome.gradients.push_back(each.grad());
+  return outcome;
+}
+
+void expect_equal(const std::vector<Tensor>& found, const std::vector<Tensor>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_EQ(found[i].shape(), expected[i].shape());
+    EXPECT_LT(relative_error(found[i], expected[i]), 1e-5) << "array " << i;
+  }
+}
+
+class Orders : public ::testing::Test {
+ protected:
+  Orders() { set_cpu_threads(1); }
+  ~Orders() override { set_conv_algorithm(ConvAlgorithm::fastest); }
+
+  // With all of them in the same order, and with each in the next one.
+  static void check(const Shape& x) {
+    for (const Case& test : cases_of(x)) {
+      SCOPED_TRACE(fmt::format("{} of {}", test.name, x.text()));
+      const Outcome expected = outcome_of(test, [](const Tensor& value) { return value; });
+      for (std::size_t first = 0; first < every_order.size(); ++first)
+        for (const std::size_t step : {0, 1}) {
+          SCOPED_TRACE(fmt::format("{}{}", every_order[first].name,
+                                   step == 0 ? "" : ", and others in other orders"));
+          std::size_t next = first;
+          try {
+            const Outcome found = outcome_of(test, [&](const Tensor& value) {
+              const Order& order = every_order[next % every_order.size()];
+              next += step;
+              return in_order(value, order);
+            });
+            expect_equal(found.results, expected.results);
+            expect_equal(found.gradients, expected.gradients);
+          } catch (const Error& error) {
+            ADD_FAILURE() << error.what();
+          }
+        }
+    }
+  }
+};
+
+TEST_F(Orders, OfWholeBlocksGiveTheSameResults) {
+  check({16, 16, 4, 6});
+}
+
+// The padding of blocks must be neither read nor left undefined.
+TEST_F(Orders, OfPaddedBlocksGiveTheSameResults) {
+  check({3, 6, 4, 6});
+}
+
+}  // namespace
+}  // namespace tasuki
