@@ -9,10 +9,14 @@ namespace {
 
 using dnnl::normalization_flags;
 
-// N x C is passed to oneDNN as N x C x 1 x 1 with channels innermost, which is the same memory.
+// N x C is passed to oneDNN as N x C x 1 x 1 with channels innermost, and plain images of one
+// pixel, which are the same memory, likewise: oneDNN takes the two orders of one pixel for equal,
+// and may take from its cache a forward pass in one order whose gradient it lacks in the other.
 dnnl::memory::desc image_desc(const Tensor& x) {
-  if (x.shape().rank() == 4) return desc_of(x);
-  const dnnl::memory::dims dims = {x.shape()[0], x.shape()[1], 1, 1};
+  const Shape& shape = x.shape();
+  const bool is_one_pixel = shape.rank() == 2 || (x.is_plain() && shape[2] * shape[3] == 1);
+  if (!is_one_pixel) return desc_of(x);
+  const dnnl::memory::dims dims = {shape[0], shape[1], 1, 1};
   return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::nhwc};
 }
 
@@ -91,8 +95,11 @@ void check_norm_shapes(const Tensor& x, std::initializer_list<const Tensor*> per
   const Shape& shape = x.shape();
   TASUKI_CHECK(shape.rank() == 2 || shape.rank() == 4, "{}: N x C or N x C x H x W is needed",
                text_of_norm(x));
+  TASUKI_CHECK(x.dtype() == DType::float32, "{}: expected values of float32, found {}",
+               text_of_norm(x), name_of(x.dtype()));
   for (const Tensor* values : per_channel)
-    TASUKI_CHECK(values->shape() == Shape{shape[1]}, "{}: a parameter of {}", text_of_norm(x),
+    TASUKI_CHECK(values->shape() == Shape{shape[1]} && values->dtype() == DType::float32,
+                 "{}: a parameter of {} {}", text_of_norm(x), name_of(values->dtype()),
                  values->shape().text());
 }
 

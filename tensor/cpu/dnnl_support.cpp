@@ -54,21 +54,6 @@ struct DescHash {
   }
 };
 
-// nullptr for plain row-major order, and for descriptors that never describe a tensor.
-std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc) {
-  if (type_of(desc) == DType::uint8 || desc == plain_desc(shape_of(desc), type_of(desc)))
-    return nullptr;
-  // Kept forever, because keys of cached operations hold their addresses: some hundred bytes for
-  // each shape that a blocked activation ever had, so short batches and image sizes add to it.
-  static std::mutex mutex;
-  static auto* const known =
-      new std::unordered_map<dnnl::memory::desc, std::shared_ptr<const Layout>, DescHash>;
-  const std::lock_guard lock(mutex);
-  std::shared_ptr<const Layout>& layout = (*known)[desc];
-  if (!layout) layout = std::make_shared<DnnlLayout>(desc);
-  return layout;
-}
-
 // Grows to the largest size that a primitive of this thread needed.
 void* scratchpad(std::size_t bytes) {
   thread_local std::shared_ptr<Storage> storage;
@@ -139,6 +124,20 @@ dnnl::memory::desc any_desc(const Shape& shape, DType type) {
 dnnl::memory::desc desc_of(const Tensor& tensor) {
   if (tensor.is_plain()) return plain_desc(tensor.shape(), tensor.dtype());
   return static_cast<const DnnlLayout&>(*tensor.layout()).desc;
+}
+
+std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc) {
+  if (type_of(desc) == DType::uint8 || desc == plain_desc(shape_of(desc), type_of(desc)))
+    return nullptr;
+  // Kept forever, because keys of cached operations hold their addresses: some hundred bytes for
+  // each shape that a blocked activation ever had, so short batches and image sizes add to it.
+  static std::mutex mutex;
+  static auto* const known =
+      new std::unordered_map<dnnl::memory::desc, std::shared_ptr<const Layout>, DescHash>;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const Layout>& layout = (*known)[desc];
+  if (!layout) layout = std::make_shared<DnnlLayout>(desc);
+  return layout;
 }
 
 Tensor empty_in(const dnnl::memory::desc& desc) {

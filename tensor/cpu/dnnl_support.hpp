@@ -31,6 +31,9 @@ dnnl::memory::desc plain_desc(const Shape& shape, DType type = DType::float32);
 dnnl::memory::desc any_desc(const Shape& shape, DType type = DType::float32);
 // The descriptor of the tensor's memory.
 dnnl::memory::desc desc_of(const Tensor& tensor);
+// The order as the Layout of a tensor: nullptr for plain row-major order, and for descriptors that
+// never describe a tensor.
+std::shared_ptr<const Layout> layout_of(const dnnl::memory::desc& desc);
 // New memory in this order; the shape is the descriptor's.
 Tensor empty_in(const dnnl::memory::desc& desc);
 // New memory of the same shape and layout.

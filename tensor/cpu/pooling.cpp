@@ -54,6 +54,8 @@ struct Geometry : PoolingGeometry {
 Tensor CpuBackend::pool2d(const Tensor& input, const Pool2dOptions& options,
                           std::shared_ptr<Workspace>* workspace) {
   const Geometry geometry(input.shape(), options);
+  TASUKI_CHECK(input.dtype() == DType::float32, "{}: expected images of float32, found {}",
+               geometry.text(), name_of(input.dtype()));
   if (workspace != nullptr) *workspace = nullptr;
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
   if (is_interleaved(input) && options.kind == PoolKind::average) {

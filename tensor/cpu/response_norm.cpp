@@ -71,6 +71,8 @@ dnnl::lrn_forward::primitive_desc forward_of(const dnnl::memory::desc& x,
 Tensor cpu_response_norm(const Tensor& source, const ResponseNormOptions& options,
                          std::shared_ptr<Workspace>* workspace) {
   check_response_norm(source.shape(), options);
+  TASUKI_CHECK(source.dtype() == DType::float32, "{}: expected images of float32, found {}",
+               describe(source.shape()), name_of(source.dtype()));
   if (workspace != nullptr) *workspace = std::make_shared<ResponseNormWorkspace>();
   if (source.count() == 0) return Tensor::empty(source.shape());
   return with_dnnl(

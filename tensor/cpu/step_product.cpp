@@ -12,8 +12,7 @@ Tensor transposed(const Tensor& w) {
   const std::int64_t rows = w.shape()[0], columns = w.shape()[1];
   const dnnl::memory::desc desc({columns, rows}, dnnl::memory::data_type::f32,
                                 dnnl::memory::dims{1, columns});
-  return {w.storage(), w.offset(), Shape{columns, rows}, w.dtype(),
-          std::make_shared<DnnlLayout>(desc)};
+  return {w.storage(), w.offset(), Shape{columns, rows}, w.dtype(), layout_of(desc)};
 }
 
 }  // namespace

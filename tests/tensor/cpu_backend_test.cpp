@@ -1,9 +1,12 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "tasuki/tensor/backend.hpp"
+#include "tasuki/tensor/image_operations.hpp"
 #include "values.hpp"
 
 namespace tasuki {
@@ -236,6 +239,64 @@ TEST(CpuBackend, BatchNormOfNothingIsAnError) {
   EXPECT_EQ(
       cpu().batch_norm_inference(Tensor::empty({0, 3}), one, one, one, one, 1e-5f, false).shape(),
       (Shape{0, 3}));
+}
+
+// oneDNN takes the orders of both for one: what it keeps of the first forward pass must serve the
+// other's gradient. A batch of its own size in each case, because primitives are kept.
+TEST(CpuBackend, BatchNormOfOnePixelIsThatOfVectors) {
+  std::int64_t items = 5;
+  for (const std::int64_t count : {7, 16})
+    for (const bool relu : {false, true})
+      for (const bool images_first : {false, true}) {
+        SCOPED_TRACE(
+            fmt::format("{} channels, relu {}, images first {}", count, relu, images_first));
+        const Shape flat{items++, count}, image{flat[0], count, 1, 1}, channels{count};
+        const Tensor x = random_tensor(flat, 1), dy = random_tensor(flat, 2);
+        const Tensor gamma = random_tensor(channels, 3), beta = random_tensor(channels, 4);
+        const auto forward = [&](const Shape& shape) {
+          return cpu().batch_norm(x.reshape(shape), gamma, beta, 1e-3f, relu);
+        };
+        const auto normalised = [&](const Shape& shape) {
+          const Tensor dgamma = Tensor::empty(channels), dbeta = Tensor::empty(channels);
+          const BatchNormResult found = forward(shape);
+          const Tensor dx =
+              cpu().batch_norm_backward(x.reshape(shape), found, dy.reshape(shape), gamma, beta,
+                                        1e-3f, relu, dgamma, dbeta, false);
+          return std::array{found.y.reshape(flat), dx.reshape(flat), dgamma, dbeta};
+        };
+        forward(images_first ? image : flat);
+        const auto second = normalised(images_first ? flat : image);
+        const auto first = normalised(images_first ? image : flat);
+        for (std::size_t i = 0; i < first.size(); ++i)
+          EXPECT_LT(distance(first[i], second[i]), 1e-6f) << "array " << i;
+      }
+}
+
+// Also where a primitive for float32 of the same shape is kept already.
+TEST(CpuBackend, OtherTypesAreErrors) {
+  const Tensor x = random_tensor({3, 4, 5, 5}, 1), w = random_tensor({2, 4, 3, 3}, 2);
+  const Tensor channels = random_tensor({4}, 3), wide = channels.to(DType::float64);
+  const Tensor columns = random_tensor({5}, 3);
+  const Pool2dOptions window{PoolKind::max, 2, 2, 2, 2, 0, 0, true};
+  const auto pool = [&](const Tensor& images) { cpu().pool2d(images, window, nullptr); };
+  const auto respond = [&](const Tensor& images) {
+    cpu().images().local_response_norm(images, {}, nullptr);
+  };
+  const auto normalise = [&](const Tensor& values, const Tensor& gamma) {
+    cpu().batch_norm(values, gamma, gamma, 1e-3f, false);
+  };
+  for (const auto& run : std::vector<std::function<void(const Tensor&)>>{
+           pool, respond, [&](const Tensor& images) { normalise(images, channels); },
+           [&](const Tensor& images) {
+             normalise(images.reshape({60, 5}), columns);
+           },
+           [&](const Tensor& images) { cpu().conv2d(images, w, {}, {}); }}) {
+    EXPECT_NO_THROW(run(x));
+    EXPECT_THROW(run(x.to(DType::float64)), Error);
+    EXPECT_THROW(run(x.to(DType::int32)), Error);
+  }
+  EXPECT_THROW(normalise(x, wide), Error);
+  EXPECT_THROW(cpu().conv2d(x, w, wide.slice(0, 2), {}), Error);
 }
 
 TEST(CpuThreads, AreSetPerThread) {
