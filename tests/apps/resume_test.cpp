@@ -51,6 +51,7 @@ TEST_F(ResumedJob, AnAdamSnapshotThatDecaysWeightsIsSaid) {
       const NpzFile file(snapshot);
       for (const std::string& name : file.names()) {
         if (!has_flags && name.starts_with("extensions/Flags/")) continue;
+        if (name.starts_with("extensions/Flags/asked/")) continue;  // newer
         entries.push_back({name, file.read(name)});
         if (name == "updater/optimizer:main/hyperparameters/weight_decay_rate")
           std::get<Tensor>(entries.back().value).data<double>()[0] = 0.25;
