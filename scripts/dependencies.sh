@@ -10,6 +10,7 @@ set -euo pipefail
 
 build_packages=(
   g++ cmake ninja-build pkg-config ccache
+  make  # by default CMake builds projects of users with it
   libopenmpi-dev openmpi-bin openssh-client  # mpirun reaches other hosts through ssh
   libdnnl-dev libhwloc-dev libboost-program-options-dev
   nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libzip-dev zlib1g-dev
