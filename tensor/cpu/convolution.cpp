@@ -51,6 +51,9 @@ struct Geometry : ConvolutionGeometry {
     return key;
   }
 
+  // Whether kernels in bfloat16 read nothing but zeros beyond the end of images.
+  bool stays_in_margin() const { return options.stride_w <= bfloat16_margin; }
+
   // Whether each weight meets a pixel for some pixel of y, rather than padding alone.
   bool uses_every_weight() const {
     const auto uses_every_tap = [](std::int64_t size, std::int64_t taps, std::int64_t results,
@@ -91,10 +94,11 @@ OperationPointer offered(const Make& make, const Variant& variant) {
   }
 }
 
-// The operation for `key`, in bfloat16 only if it `can_round`. `make(variant)` builds a candidate,
+// The operation for `key`, in bfloat16 only if `can_round()`. `make(variant)` builds a candidate,
 // `run(operation)` runs it like the caller will, with results that are discarded.
-template <class Make, class Run>
-OperationPointer choose(const OperationKey& key, bool can_round, const Make& make, const Run& run) {
+template <class CanRound, class Make, class Run>
+OperationPointer choose(const OperationKey& key, const CanRound& can_round, const Make& make,
+                        const Run& run) {
   if (OperationPointer found = find_operation(key)) return found;
   std::vector<OperationPointer> candidates;
   const auto consider = [&](const Variant& variant) {
@@ -102,9 +106,9 @@ OperationPointer choose(const OperationKey& key, bool can_round, const Make& mak
   };
   const bool all = chosen_algorithm == ConvAlgorithm::fastest;
   if (all || chosen_algorithm == ConvAlgorithm::winograd) consider(winograd);
-  if (chosen_algorithm == ConvAlgorithm::direct_bfloat16 && can_round) consider(direct_bfloat16);
+  if (chosen_algorithm == ConvAlgorithm::direct_bfloat16 && can_round()) consider(direct_bfloat16);
   if (all || candidates.empty()) {
-    if (cpu_product_type() == DType::bfloat16 && can_round) consider(direct_bfloat16);
+    if (cpu_product_type() == DType::bfloat16 && can_round()) consider(direct_bfloat16);
     consider(direct);
   }
   TASUKI_CHECK(!candidates.empty(), "oneDNN offers no convolution for this");
@@ -123,8 +127,8 @@ OperationPointer choose(const OperationKey& key, bool can_round, const Make& mak
 }
 
 // Runs `interleaved` or what `choose` finds among oneDNN's; if both are possible, the faster.
-template <class Interleaved, class Make, class Run>
-void run_chosen(const Geometry& geometry, const OperationKey& key, bool can_round,
+template <class CanRound, class Interleaved, class Make, class Run>
+void run_chosen(const Geometry& geometry, const OperationKey& key, const CanRound& can_round,
                 const Interleaved& interleaved, const Make& make, const Run& run) {
   const auto by_dnnl = [&] { run(*choose(key, can_round, make, run)); };
   const bool interleave = chosen_algorithm == ConvAlgorithm::interleaved
@@ -181,7 +185,8 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
             *prepared = weights;
         };
         run_chosen(
-            geometry, geometry.key(OperationKey::conv).add(b.defined()), /*can_round=*/true,
+            geometry, geometry.key(OperationKey::conv).add(b.defined()),
+            [&] { return geometry.stays_in_margin(); },
             [&] {
               y = interleaved_conv2d(geometry, x, w.plain(), b);
               if (prepared != nullptr) *prepared = w;
@@ -222,7 +227,7 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
                      {DNNL_ARG_DIFF_SRC, dx.raw()}});
     };
     run_chosen(
-        geometry, geometry.key(OperationKey::conv_data), /*can_round=*/true,
+        geometry, geometry.key(OperationKey::conv_data), [&] { return geometry.stays_in_margin(); },
         [&] { dx = interleaved_conv2d_backward_data(geometry, dy, w.plain()); }, make, run);
     return dx;
   });
@@ -266,7 +271,9 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
       interleaved_conv2d_backward_weights(geometry, x, dy, gradient);
     };
     // oneDNN 2.6.3's bfloat16 kernels leave to chance what a weight gets that meets no pixel.
-    const bool can_round = geometry.uses_every_weight() && options.stride_w <= bfloat16_margin;
+    const auto can_round = [&] {
+      return geometry.stays_in_margin() && geometry.uses_every_weight();
+    };
     run_chosen(geometry, geometry.key(OperationKey::conv_weights), can_round, interleaved, make,
                run);
     reorder_into(dw.reshape(geometry.grouped()), gradient, accumulate);
