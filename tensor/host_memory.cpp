@@ -4,14 +4,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
-#include <string_view>
 
+#include "tasuki/core/environment.hpp"
 #include "tasuki/tensor/storage.hpp"
 
 namespace tasuki {
@@ -117,10 +116,7 @@ void require_host_memory(std::size_t bytes) {
 }
 
 void spoil_unwritten(void* memory, std::size_t bytes) {
-  static const bool is_checked = [] {
-    const char* const text = std::getenv("TASUKI_CHECK_MEMORY");
-    return text != nullptr && std::string_view(text) == "1";
-  }();
+  static const bool is_checked = is_switched_on("TASUKI_CHECK_MEMORY");
   constexpr int byte_of_nan = 0xff;  // float64, float32, float16 and bfloat16
   if (is_checked) std::memset(memory, byte_of_nan, bytes);
 }
