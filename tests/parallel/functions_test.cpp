@@ -345,7 +345,6 @@ TEST_F(FunctionsBetweenRanks, ResultsThatAreNotUsedHaveGradientsOfZeros) {
   expect_equal(x.grad(), times(numbers(x.shape(), 1), rank_ == 0 ? size_ : 0));
 }
 
-// A rank's functions run in the reverse of their order, whatever the graph looks like.
 TEST_F(FunctionsBetweenRanks, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
   const Variable x(numbers({2}, 1), true);
   const std::vector<Variable> all = functions::allgather(*comm_, x);
@@ -357,6 +356,7 @@ TEST_F(FunctionsBetweenRanks, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
                times(ones, (rank_ == 0 ? size_ : 0) + (rank_ == size_ - 1 ? 10 * size_ : 0)));
 }
 
+// A rank's functions run in the reverse of their order, whatever the graph looks like.
 TEST_F(FunctionsBetweenRanks, IndependentExchangesKeepTheirOrder) {
   const Variable x = value_of(rank_, true, DType::float32);
   const Variable a = functions::allreduce(*comm_, x), b = functions::bcast(*comm_, x, size_ - 1),
