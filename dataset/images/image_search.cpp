@@ -44,6 +44,14 @@ std::string_view format_of_ending(std::string_view ending) {
   return found == std::end(formats) ? "" : found->name;
 }
 
+// Annotations and the like, which may be as many as there are images, are not opened.
+bool is_ending_of_no_image(std::string_view ending) {
+  constexpr std::string_view endings[] = {".csv", ".htm", ".html", ".json", ".log", ".m",  ".mat",
+                                          ".md",  ".npy", ".npz",  ".pdf",  ".pkl", ".py", ".sh",
+                                          ".tsv", ".txt", ".xml",  ".yaml", ".yml", ".zip"};
+  return std::ranges::find(endings, ending) != std::end(endings);
+}
+
 // Of a folder that links may lead to by several names; (0, 0) if there is none.
 std::pair<std::uint64_t, std::uint64_t> id_of(const fs::path& folder) {
   struct stat status {};
@@ -120,14 +128,15 @@ void ImageSearch::search(const fs::path& folder, std::vector<fs::path>& images) 
 }
 
 void ImageSearch::look_at(const fs::path& file) {
-  if (const std::string_view format = format_of_ending(lower_ending(file)); !format.empty())
+  const std::string ending = lower_ending(file);
+  if (is_ending_of_no_image(ending)) return;
+  if (const std::string_view format = format_of_ending(ending); !format.empty())
     return leave_out(file, format);
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
   if (status.type() == fs::file_type::not_found) return leave_out(file, "a link to nothing");
-  // Folders of annotations and the like may have as many files as there are images.
-  constexpr std::int64_t most_opened = 200;
-  if (!fs::is_regular_file(status) || opened_++ >= most_opened) return;
+  if (!fs::is_regular_file(status)) return;
+  report_progress();
   if (const std::string_view format = format_of_contents(file); !format.empty())
     leave_out(file, format);
 }

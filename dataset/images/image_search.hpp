@@ -49,7 +49,6 @@ class ImageSearch {
   std::set<FolderId> closed_;   // folders that no link may lead back to
   std::set<FolderId> entered_;  // the same, and those that were searched
   LeftOutImages left_out_;
-  std::int64_t opened_ = 0;  // files whose first bytes were read
 };
 
 // The entries of a folder whose names do not begin with a dot, in alphabetical order. An error of

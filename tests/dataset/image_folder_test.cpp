@@ -282,6 +282,21 @@ TEST_F(ImageFolder, WhatIsLeftOutIsCounted) {
   EXPECT_EQ(list_image_folder(folder / "test", DataSplit::test, classes).left_out, "");
 }
 
+// However many there are, beside other files that are not counted.
+TEST_F(ImageFolder, AllImagesOfOtherNamesAreCounted) {
+  const TemporaryFolder place;
+  std::filesystem::create_directories(place / "a");
+  constexpr int images = 300;
+  for (int i = 0; i < images; ++i) {
+    write_plain(place / fmt::format("a/{}.json", i), "{}");
+    write_plain(place / fmt::format("a/{}.dat", i), "no image");
+    write_plain(place / fmt::format("a/{}", i), "\xFF\xD8\xFF");
+  }
+  ImageSearch search(place.path());
+  EXPECT_TRUE(search.images_in(place / "a").empty());
+  EXPECT_EQ(search.left_out().count, images);
+}
+
 TEST_F(ImageFolder, LeftOutFilesAreNamedByTheirFormat) {
   const auto example_of = [&](const std::string& name, const std::string& contents) {
     const TemporaryFolder place;
@@ -297,6 +312,7 @@ TEST_F(ImageFolder, LeftOutFilesAreNamedByTheirFormat) {
   EXPECT_EQ(example_of("x.dat", std::string("II*\0", 4)), "a/x.dat (TIFF)");
   EXPECT_EQ(example_of("x", "\xFF\xD8\xFF"), "a/x (its name ends otherwise)");
   EXPECT_EQ(example_of("notes.txt", "GIF is a format"), "");
+  EXPECT_EQ(example_of("notes.xml", "GIF89a"), "");
   EXPECT_EQ(example_of("a\x1B[31m\n.bmp", ""), "a/a?[31m?.bmp (BMP)");
 }
 
