@@ -275,7 +275,8 @@ void leave_out_unreadable(Inputs& inputs, int threads) {
   ImageFindings findings = decode_images(files, threads);
   if (findings.unreadable.empty()) return;
   if (findings.unreadable.size() == files.size())
-    fail_if_unreadable(findings, std::ssize(files), most_shown);
+    fail(ErrorKind::data, "none of {} files can be read as a JPEG or PNG image: {}", files.size(),
+         text_of(findings.unreadable, most_shown));
   log_warning("{} of {} image files cannot be read and are left out: {}",
               findings.unreadable.size(), files.size(), text_of(findings.unreadable, most_shown));
   std::vector<std::int64_t> numbers;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 #include "tasuki/core/error.hpp"
@@ -11,6 +13,13 @@
 
 namespace tasuki {
 namespace {
+
+// What all threads have under way.
+struct Decoders {
+  std::mutex mutex;
+  std::condition_variable have_finished;
+  std::int64_t pixels = 0;
+} decoders;
 
 // The weights of the source pixels that make one pixel of the result along an axis.
 struct Tap {
@@ -96,10 +105,22 @@ void fail_on_image(const std::string& name, const char* format, std::string_view
   throw ImageError(name, fmt::format("a {} image", format), fmt::format("damage: {}", found));
 }
 
-void check_pixels(const std::string& name, std::int64_t height, std::int64_t width) {
+PixelsUnderWay::PixelsUnderWay(const std::string& name, std::int64_t height, std::int64_t width)
+    : pixels_(height * width) {
   if (height > most_pixels / std::max<std::int64_t>(width, 1))
     throw ImageError(name, fmt::format("an image of at most {} pixels", most_pixels),
                      fmt::format("{} x {}", width, height), "make it smaller or remove it");
+  std::unique_lock lock(decoders.mutex);
+  decoders.have_finished.wait(lock, [&] { return decoders.pixels + pixels_ <= most_pixels; });
+  decoders.pixels += pixels_;
+}
+
+PixelsUnderWay::~PixelsUnderWay() {
+  {
+    const std::lock_guard lock(decoders.mutex);
+    decoders.pixels -= pixels_;
+  }
+  decoders.have_finished.notify_all();
 }
 
 bool starts_image(std::span<const std::byte> start) {

@@ -5,9 +5,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <exception>
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <new>
 #include <thread>
 
 #include "tasuki/core/activity.hpp"
@@ -61,17 +63,20 @@ bool decode(const ImageFile& file, ImageProblem& problem) {
     problem.what = error.what_was_found();
   } catch (const Error& error) {
     problem.what = error.what();
+  } catch (const std::bad_alloc&) {  // which says nothing of the file
+    fail(ErrorKind::unavailable, "{}: there is not enough memory to decode it", problem.name);
   }
   return false;
 }
 
 // Calls `work` for each file, in several threads. It sets ImageProblem::what if the file cannot be
-// read, and returns whether it lacks its end.
+// read, and returns whether it lacks its end. What it throws ends the work on all files.
 ImageFindings find_problems(std::span<const ImageFile> files, std::size_t threads,
                             const std::function<bool(const ImageFile&, ImageProblem&)>& work) {
   std::atomic<std::size_t> next = 0;
   std::mutex mutex;
   ImageFindings findings;
+  std::exception_ptr failure;
   const auto work_on_some = [&] {
     for (std::size_t i = next++; i < files.size(); i = next++) {
       ImageProblem problem{static_cast<std::int64_t>(i), printable(files[i].path.string()), ""};
@@ -82,12 +87,22 @@ ImageFindings find_problems(std::span<const ImageFile> files, std::size_t thread
       (lacks_end ? findings.without_end : findings.unreadable).push_back(std::move(problem));
     }
   };
+  const auto work_or_fail = [&] {
+    try {
+      work_on_some();
+    } catch (...) {
+      next = files.size();
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+    }
+  };
   {
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < std::min(threads, files.size()); ++i)
-      others.emplace_back(work_on_some);
-    work_on_some();
+      others.emplace_back(work_or_fail);
+    work_or_fail();
   }
+  if (failure) std::rethrow_exception(failure);
   for (auto* const list : {&findings.unreadable, &findings.without_end})
     std::ranges::sort(*list, {}, &ImageProblem::number);
   return findings;
@@ -118,11 +133,11 @@ std::string text_of(std::span<const ImageProblem> problems, std::size_t most) {
 void fail_if_unreadable(const ImageFindings& findings, std::int64_t count, std::size_t most_shown) {
   const std::size_t bad = findings.unreadable.size();
   if (bad == 0) return;
-  fail(ErrorKind::data,
-       "expected JPEG or PNG images, found {} among {} files on {} that {} none: {}; get {} again "
-       "or remove {}",
-       bad, count, host_name(), bad == 1 ? "is" : "are", text_of(findings.unreadable, most_shown),
-       bad == 1 ? "it" : "them", bad == 1 ? "it" : "them");
+  fail(
+      ErrorKind::data,
+      "{} of {} files on {} cannot be read as JPEG or PNG images: {}; get them again, remove them, "
+      "or give --skip-damaged",
+      bad, count, host_name(), text_of(findings.unreadable, most_shown));
 }
 
 }  // namespace tasuki

@@ -22,7 +22,18 @@ Image decode_png(std::span<const std::byte> file, const std::string& name);
 // "cat/7.jpg: expected a JPEG image, found damage: Premature end of JPEG file; ..."
 [[noreturn]] void fail_on_image(const std::string& name, const char* format,
                                 std::string_view found);
-// An error for an image of more than most_pixels.
-void check_pixels(const std::string& name, std::int64_t height, std::int64_t width);
+
+// While an image is decoded. Threads have images of most_pixels at once, all together.
+class PixelsUnderWay {
+ public:
+  // An error for an image of more than most_pixels; else waits until there is room for it.
+  PixelsUnderWay(const std::string& name, std::int64_t height, std::int64_t width);
+  PixelsUnderWay(const PixelsUnderWay&) = delete;
+  PixelsUnderWay& operator=(const PixelsUnderWay&) = delete;
+  ~PixelsUnderWay();
+
+ private:
+  std::int64_t pixels_;
+};
 
 }  // namespace tasuki

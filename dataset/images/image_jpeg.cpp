@@ -9,6 +9,7 @@
 #include <array>
 #include <cmath>
 #include <csetjmp>
+#include <optional>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/dataset/images/image_formats.hpp"
@@ -160,7 +161,7 @@ class JpegFile {
     decoder_.errors.error_exit = give_up;
     decoder_.errors.emit_message = on_message;
     check(read_header(decoder_, file));
-    check_pixels(name, decoder_.info.image_height, decoder_.info.image_width);
+    under_way_.emplace(name, decoder_.info.image_height, decoder_.info.image_width);
   }
 
   Decoder& decoder() { return decoder_; }
@@ -181,6 +182,7 @@ class JpegFile {
 
  private:
   Decoder decoder_;
+  std::optional<PixelsUnderWay> under_way_;
   const std::string& name_;
 };
 

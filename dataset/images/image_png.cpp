@@ -43,8 +43,8 @@ void take(png_structp png, png_bytep to, std::size_t count) {
 bool read_header(Decoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder, take);
-  // Only what pixels are made of is read: not their gamma (gAMA, sRGB, iCCP), their transparency
-  // (tRNS) and texts.
+  // Of known chunks only IHDR, PLTE, tRNS, IDAT and IEND are read: no gamma (gAMA, sRGB, iCCP), no
+  // texts. Transparency is dropped later, with that of pixels (choose_rgb).
   png_set_keep_unknown_chunks(decoder.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   // Sides are limited by their product.
   png_set_user_limits(decoder.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
@@ -90,7 +90,7 @@ Image decode_png(std::span<const std::byte> file, const std::string& name) {
   Image image{png_get_image_height(decoder.png, decoder.info),
               png_get_image_width(decoder.png, decoder.info),
               {}};
-  check_pixels(name, image.height, image.width);
+  const PixelsUnderWay under_way(name, image.height, image.width);
   check(choose_rgb(decoder));
   const auto row_bytes = static_cast<std::size_t>(image.width * 3);
   TASUKI_CHECK(png_get_rowbytes(decoder.png, decoder.info) == row_bytes,

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <png.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -31,7 +32,18 @@ struct Openings {
   std::mutex mutex;
   std::set<std::thread::id> threads;
 } openings;
+
+bool is_memory_exhausted = false;
 }  // namespace
+
+// In libpng's place.
+extern "C" png_structp png_create_read_struct(png_const_charp version, png_voidp argument,
+                                              png_error_ptr on_error, png_error_ptr on_warning) {
+  static const auto create =
+      reinterpret_cast<png_structp (*)(png_const_charp, png_voidp, png_error_ptr, png_error_ptr)>(
+          dlsym(RTLD_NEXT, "png_create_read_struct"));
+  return is_memory_exhausted ? nullptr : create(version, argument, on_error, on_warning);
+}
 
 // In the C library's place, for the streams of the C++ library.
 extern "C" std::FILE* fopen64(const char* path, const char* mode) {
@@ -193,8 +205,9 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
     source->read(1, block);
   };
   expect_error(ErrorKind::data,
-               {"found 2 among 13 files on " + host_name() + " that are none",
-                "train/dog/3.png (something else)", "train/dog/4.JPEG (an empty file)"},
+               {"2 of 13 files on " + host_name() + " cannot be read as JPEG or PNG images: ",
+                "train/dog/3.png (something else)", "train/dog/4.JPEG (an empty file)",
+                "; get them again, remove them, or give --skip-damaged"},
                [&] { read_one(DataSplit::train); });
   comm->barrier();
   if (comm->rank() == 0) {
@@ -202,10 +215,9 @@ TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
       EXPECT_EQ(::mkfifo((folder / "test/cat" / name).c_str(), 0600), 0);
   }
   comm->barrier();
-  expect_error(
-      ErrorKind::data,
-      {"found 4 among 16 files", "test/cat/6.jpg (not a regular file)", "/8.jpg", ", ...;"},
-      [&] { read_one(DataSplit::test); });
+  expect_error(ErrorKind::data,
+               {"4 of 16 files", "test/cat/6.jpg (not a regular file)", "/8.jpg", ", ...;"},
+               [&] { read_one(DataSplit::test); });
   // Looked at when asked to, and not once more when it is read.
   const auto checked = open(DataSplit::test);
   checked->keep_first(6);
@@ -377,6 +389,17 @@ TEST_F(ImageFolder, AllFilesThatCannotBeDecodedAreFound) {
     ASSERT_EQ(found.without_end.size(), 1U);
     EXPECT_EQ(found.without_end[0].number, 0);
   }
+}
+
+// In whichever thread: that is not a file's fault, which --skip-damaged would leave out.
+TEST_F(ImageFolder, TooLittleMemoryEndsTheCheck) {
+  const auto source = open();
+  is_memory_exhausted = true;
+  for (const int threads : {1, 3})
+    expect_error(ErrorKind::unavailable, {".png: there is not enough memory to decode it"},
+                 [&] { decode_images(source->image_files(), threads); });
+  is_memory_exhausted = false;
+  EXPECT_TRUE(decode_images(source->image_files(), 3).unreadable.empty());
 }
 
 TEST_F(ImageFolder, FilesAreLookedAtSideBySide) {

@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <thread>
 
 #include "errors.hpp"
 #include "files.hpp"
 #include "image_files.hpp"
+#include "tasuki/dataset/images/image_formats.hpp"
 #include "tasuki/dataset/images/png_file.hpp"
 
 namespace tasuki {
@@ -132,6 +137,22 @@ TEST(Image, MorePixelsThanFitMemoryAreNamed) {
   file.replace(29, 4, big_endian(sum, 4));
   expect_error(ErrorKind::data, {"huge.png", "at most 268435456 pixels, found 65535 x 65535"},
                [&] { decode_image(bytes_of(file), "huge.png"); });
+}
+
+// Threads that decode the largest images take turns.
+TEST(Image, PixelsThatAreDecodedAtOnceAreLimited) {
+  std::optional<PixelsUnderWay> largest(std::in_place, "a", 1 << 14, 1 << 14);
+  std::atomic<bool> has_begun = false;
+  std::jthread other([&] {
+    const PixelsUnderWay one("b", 1, 1);
+    has_begun = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(has_begun);
+  largest.reset();
+  other.join();
+  EXPECT_TRUE(has_begun);
+  const PixelsUnderWay half("c", 1 << 13, 1 << 14), rest("d", 1 << 13, 1 << 14);
 }
 
 // Whatever bytes come: an image or one line, never a crash.
