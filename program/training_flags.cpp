@@ -85,8 +85,8 @@ Option check_data_flag(std::optional<bool>& check) {
   option.value_name = "";
   option.implicit = "true";
   option.help =
-      "read all examples before training, decode image files, and list all files that cannot be "
-      "read; `auto`: with --dry-run";
+      "read all examples before training, decode image files, and list each that cannot be read on "
+      "a line; `auto`: with --dry-run";
   option.set = [&check](const std::string& text) {
     if (text == "auto")
       check.reset();

@@ -276,11 +276,17 @@ void check_all_examples(std::span<SplitData* const> splits, Communicator& commun
     std::ranges::move(of_split.without_end, std::back_inserter(findings.without_end));
   }
   warn_of_missing_ends(findings, communicator);
-  if (findings.unreadable.empty()) return;
+  const std::size_t bad = findings.unreadable.size();
+  if (bad == 0) return;
+  if (bad > 1 && communicator.rank() == 0) {
+    log_warning("{} of {} files cannot be read:", bad, files);
+    for (const ImageProblem& each : findings.unreadable)
+      log_warning("{} ({})", each.name, each.what);
+  }
   fail_everywhere(ErrorKind::data,
-                  "expected JPEG or PNG images, found {} among {} files that cannot be read: {}; "
-                  "get them again, remove them, or leave them out with --skip-damaged",
-                  findings.unreadable.size(), files, text_of(findings.unreadable, most_listed));
+                  "{} of {} files cannot be read as JPEG or PNG images: {}; get them again, remove "
+                  "them, or give --skip-damaged",
+                  bad, files, text_of(findings.unreadable, 1));
 }
 
 }  // namespace tasuki::program

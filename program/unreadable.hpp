@@ -25,8 +25,8 @@ void leave_out_unreadable(SplitData& split, const std::string& split_name,
                           Communicator& communicator, int threads);
 
 // Reads all examples: decodes image files, in the same way, and looks at the labels of other data.
-// What cannot be read is an error on all ranks that lists the files of all splits; files that lack
-// nothing but their end are a warning. Collective.
+// What cannot be read is an error on all ranks, before which rank 0 lists all files of all splits,
+// one a line; files that lack nothing but their end are a warning. Collective.
 void check_all_examples(std::span<SplitData* const> splits, Communicator& communicator,
                         int threads);
 

@@ -80,9 +80,12 @@ TEST_F(ImageNetFiles, DamagedImagesAreListedOrLeftOut) {
   for (const std::string flag : {"--check-data", "--dry-run"}) {
     const Finished job = run(2, "result", few_steps({"--epoch", "1", flag}));
     EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
-    EXPECT_EQ(count_of(job.err, "found 3 among 16 files that cannot be read: "), 1) << job.all();
+    EXPECT_EQ(count_of(job.err, "warning: 3 of 16 files cannot be read:\nwarning: "), 1)
+        << job.all();
     for (const std::string& name : damaged)
-      EXPECT_EQ(count_of(job.err, image(name) + " (damage: "), 1) << job.all();
+      EXPECT_EQ(count_of(job.err, "\nwarning: " + image(name) + " (damage: "), 1) << job.all();
+    EXPECT_EQ(count_of(job.err, "3 of 16 files cannot be read as JPEG or PNG images: "), 1)
+        << job.all();
     EXPECT_EQ(count_of(job.err, "1 image file lacks the end, but no pixels, and is used: " +
                                     image("train/down/2.jpg")),
               1)
