@@ -4,9 +4,9 @@
 string(REGEX MATCH "^[^,\n]*" mpi "${MPI_CXX_LIBRARY_VERSION_STRING}")
 string(REGEX REPLACE "[ \t]+" " " mpi "${mpi}")
 cmake_path(GET MPI_CXX_COMPILER PARENT_PATH mpi_programs)
-find_program(TASUKI_MPIRUN NAMES mpirun mpiexec HINTS ${mpi_programs} NO_DEFAULT_PATH)
-if(TASUKI_MPIRUN)
-  set(mpirun ", ${TASUKI_MPIRUN}")
+find_program(mpi_launcher NAMES mpirun mpiexec HINTS ${mpi_programs} NO_CACHE NO_DEFAULT_PATH)
+if(mpi_launcher)
+  set(mpirun ", ${mpi_launcher}")
 endif()
 
 function(summary_line label)

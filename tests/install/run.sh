@@ -29,9 +29,12 @@ for header in core/hash.hpp program/engine.hpp tensor/cpu/cpu_backend.hpp job/la
   [[ ! -e $prefix/include/tasuki/$header ]] || { echo "$header was installed"; exit 1; }
 done
 build_project "$source/tests/install/header" "$work/header"
+tr -s ' \n' ' ' <"$work/log" | grep -qF 'no build type, so header is compiled without optimisation' ||
+  { cat "$work/log"; echo "nothing warns of a project without a build type"; exit 1; }
 
-# As README has it, without a build type.
+# As README has it, without a build type: the examples choose one.
 build_project "$source/examples" "$work/examples"
+! grep -qF 'no build type' "$work/log" || { cat "$work/log"; echo "the examples are warned"; exit 1; }
 grep -q -e ' -O3 ' "$work/examples/build.ninja" || { echo "examples are not optimised"; exit 1; }
 cd "$work"
 "$source/tests/install/run_examples.sh" "$work/examples" "${@:3}"

@@ -93,6 +93,13 @@ class Configure(unittest.TestCase):
         if mpirun:
             self.assertEqual(pathlib.Path(mpirun[1]).parent,
                              pathlib.Path(shutil.which("mpicxx")).parent)
+        # The one that the folder was configured with before is forgotten.
+        other = self.clone.parent / "other"
+        other.mkdir()
+        (other / "mpicxx").symlink_to(shutil.which("mpicxx"))
+        shutil.copy(self.clone.parent / "bin/mpirun", other)
+        summary = self.configure("build-default", f"-DMPI_CXX_COMPILER={other}/mpicxx")
+        self.assertRegex(summary, rf"(?m)^-- +MPI +.*, {other}/mpirun$")
         self.assertIn("-march=x86-64-v2", " ".join(self.commands("build-default").values()))
 
     @unittest.skipUnless(os.uname().machine == "x86_64", "there is no baseline for this processor")
