@@ -4,13 +4,13 @@
 #   scripts/gpu_check.sh [FOLDER = gpu_report] [SECONDS = 530] [FLAGS of train_mnist...]
 #
 # FOLDER gets gpu_report.md, steps.md (training steps against PyTorch) and logs.tar.gz (a log of
-# each part), and no other file; they are complete after each part. The report has 11500 bytes at
-# most and is printed at the end.
+# each part), and no other file; they are complete after each part. Those of an earlier call are
+# removed first. The report has 11500 bytes at most and is printed at the end.
 #
 # It trains on MNIST if that is in mnist/ of TASUKI_DATA, of the current folder, of the folder above
 # this script's or beside that, or in ~/.cache/tasuki/mnist; else on patterns of MNIST's size. With
 # TASUKI_GPU_PARTS, a regular expression, only the parts whose names match it are run, so that they
-# can be split among calls (docs/gpu-status.md has two that suit). For slow GPUs, such as simulated
+# can be split among calls (docs/gpu-status.md has calls that suit). For slow GPUs, such as simulated
 # ones: FLAGS such as `--unit 32`, TASUKI_GPU_FUNCTIONS, a filter of GoogleTest for the functions,
 # and TASUKI_GPU_STEPS, MODEL:BATCH:PRECISION of each case to be compared with PyTorch.
 #
@@ -53,6 +53,7 @@ fi
 
 mkdir -p "$out" || exit 1
 out=$(cd "$out" && pwd)
+rm -f "$out"/{gpu_report.md,steps.md,logs.tar.gz}
 scratch=$(mktemp -d)
 logs=$scratch/logs
 mkdir "$logs" "$scratch/symptoms"

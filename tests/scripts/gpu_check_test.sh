@@ -104,9 +104,22 @@ tail -c "$(wc -c < "$report")" "$work/said" | cmp - "$report" || fail "the repor
 state=$(sed -n 's/^State:[[:space:]]*//p' "/proc/$(cat "$work/left_behind")/status" 2>/dev/null || true)
 [[ -z $state || $state == Z* ]] || fail "a process outlived its part"
 summary=$(tail -1 "$report")
+# Each part is in one of the calls that the document has.
+mapfile -t calls < <(sed -nE "s/^TASUKI_GPU_PARTS='([^']*)' .*/\1/p" "$source/docs/gpu-status.md")
+parts=$(awk '/^\| part /, /^$/ { if (/^\| [a-z]/) print $2 }' "$report" | tail -n +2)
+[ "$(wc -w <<< "$parts")" -gt 20 ] || fail "the table has few parts: $parts"
+for part in $parts; do
+  in_calls=0
+  for call in "${calls[@]}"; do [[ ! $part =~ $call ]] || in_calls=$((in_calls + 1)); done
+  [ $in_calls -eq 1 ] || fail "$part is in $in_calls of the calls in docs/gpu-status.md"
+done
 
-# Some parts alone, and none.
+# Some parts alone, and none. What an earlier call has left is no part of the report.
+mkdir "$work/some"
+echo 'steps of an earlier call' > "$work/some/steps.md"
 check "$work/some" 60 '^training|20_epochs'
+[ ! -e "$work/some/steps.md" ] || fail "the steps of an earlier call are left"
+! grep -q 'an earlier call' "$report" || fail "the steps of an earlier call are in the report"
 [ $code -eq 0 ] || fail "exit code $code of some parts"
 [ "$(grep -c '^| .* passed' "$report")" -eq 3 ] || fail "other parts were run, too"
 check "$work/none" 60 '^no_such_part'
