@@ -220,9 +220,8 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
   options.add("print-every", settings.print_every, "never", {1, unlimited}, "N",
               "iterations between lines with loss and speed, besides the table");
   options.add("progress-every", settings.progress_every, {0, 1e6}, "SECONDS",
-              "if there is no progress bar, as the output is not a terminal: print a line with "
-              "position, loss and speed when "
-              "nothing else was printed for this long; 0: never");
+              "without a progress bar (no terminal, or TERM=dumb): print a line with position, "
+              "loss and speed when nothing else was printed for this long; 0: never");
   add_checkpoint_flags(options, settings);
   options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
               "seconds between lines about each rank's device (load, memory, ...), which are "
