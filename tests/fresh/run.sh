@@ -8,7 +8,8 @@
 # In this order, in one system with a copy of this checkout for each account:
 #   a user     ./quickstart.sh installs nothing, and one line names the packages
 #   root       ./quickstart.sh installs them, builds and trains; a second one builds nothing
-#   the user   ./quickstart.sh builds from what ccache has of root's build, and trains
+#   the user   ./quickstart.sh builds from what ccache has of root's build, and trains; for ./test.sh
+#              packages are missing still, which one line names
 #   root       ./test.sh [ctest arguments]; a quickstart.sh afterwards keeps the tests
 #
 # --quick leaves out ./test.sh, which takes longest; --keep leaves the system where it was made and
@@ -108,7 +109,6 @@ as() {
   local account=$1 limit=$2 home=/home/$1
   [[ $account != root ]] || home=/root
   say "$account: $3"
-  # A compiler is known by its contents, not by when it was installed here.
   timeout -k 30 "$limit" chroot --userspec="$account:$account" "$system" /usr/bin/env -i \
     HOME="$home" USER="$account" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
     ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
@@ -126,18 +126,24 @@ trains() { # account
   say "$1: quickstart.sh took $((SECONDS - began)) s"
 }
 
+# The user's command ends with one line that names the missing packages.
+names_packages() { # command build|test
+  local code=0 package
+  as user 60 "$1" || code=$?
+  ((code == 1)) || fail "expected exit code 1 where packages are missing, found $code"
+  (($(wc -l <"$inside/said") == 1)) || fail "expected one line about the missing packages"
+  while read -r package; do
+    chroot "$system" dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+      expect " ${package//+/\\+}( |$)" "the package $package in that line"
+  done < <("$here/scripts/dependencies.sh" --list "$2")
+}
+
 say "a minimal Debian 12 in $system"
 make_system
 give_checkout root /root
 give_checkout user /home/user
 
-code=0
-as user 60 ./quickstart.sh || code=$?
-((code == 1)) || fail "expected exit code 1 where packages are missing, found $code"
-(($(wc -l <"$inside/said") == 1)) || fail "expected one line about the missing packages"
-while read -r package; do
-  expect " ${package//+/\\+}( |$)" "the package $package in that line"
-done < <("$here/scripts/dependencies.sh" --list build)
+names_packages ./quickstart.sh build
 
 trains root
 trains root
@@ -147,6 +153,7 @@ mkdir -p "$system/home/user/.cache"
 cp -r "$system/root/.cache/ccache" "$system/home/user/.cache/"
 chroot "$system" chown -R user:user /home/user/.cache
 trains user
+names_packages ./test.sh test
 
 if [[ -n $quick ]]; then
   say "passed; skipped: ./test.sh (--quick)"
