@@ -402,7 +402,7 @@ TEST_F(Checkpoints, OfSeveralWritersLookForACommonFolderOnce) {
   run_of("first", {.iterations = 9, .sharded = true})->trainer->run();
   comm->barrier();
   const auto probes = std::ranges::count_if(
-      folder_of_all.names(), [](const std::string& name) { return name.starts_with("writer-"); });
+      folder_of_all.names(), [](const std::string& name) { return name.starts_with("writer."); });
   EXPECT_EQ(names("first").size(), 3U);
   EXPECT_EQ(probes, comm->size() > 1 ? comm->size() : 0);
 }

@@ -99,7 +99,7 @@ TEST(AManifest, ThatSaysWhatCannotBeIsRefused) {
       {with("\"epoch\": 2", "\"epoch\":  2"), "not in the form in which manifests are written"},
       {with("\"epoch\": 2", "\"epoch\": 2,\n\"more\": 3"), "not in the form"},
       {hashed("{\n\"files\": " + std::string(100'000, '[') + std::string(100'000, ']') + ",\n"),
-       "it has no \"format\""},
+       "more than 100 levels"},
       {hashed(""), "it is no JSON at byte"},
       {hashed("[1,\n"), "it is no JSON at byte"},
       {"", "the hash of its text"},

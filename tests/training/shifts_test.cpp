@@ -137,7 +137,11 @@ TEST(Shifts, NewInAResumedRunAreAsIfTheyHadBeenThere) {
   EXPECT_THAT(rates_of_late_shift(2, every(1, Unit::iteration)),
               ElementsAre(0.2, 0.1, 0.05, 0.025));
   EXPECT_THAT(rates_of_late_shift(3, every(1, Unit::epoch)), ElementsAre(0.4, 0.2, 0.2, 0.1));
-  EXPECT_THAT(error_of([&] { rates_of_late_shift(2, at({1}, Unit::epoch)); }),
+  EXPECT_THAT(rates_of_late_shift(2, at({1}, Unit::epoch)), ElementsAre(0.4, 0.4, 0.4, 0.4));
+  struct Always : Trigger {
+    bool fires(Trainer&) override { return true; }
+  };
+  EXPECT_THAT(error_of([&] { rates_of_late_shift(2, std::make_unique<Always>()); }),
               HasSubstr("ExponentialShift is not in the snapshot"));
 }
 
