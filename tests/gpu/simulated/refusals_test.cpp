@@ -10,6 +10,8 @@
 #include "compare.hpp"
 #include "device.hpp"
 #include "errors.hpp"
+#include "tasuki/tensor/cuda/context.hpp"
+#include "tasuki/tensor/cuda/convolution_plan.hpp"
 #include "tasuki/tensor/geometry.hpp"
 
 namespace tasuki::testing {
@@ -124,6 +126,15 @@ class Refusals : public ::testing::TestWithParam<DType> {
     EXPECT_EQ(found[0].value.dtype(), GetParam());
     EXPECT_EQ(found[1].value.dtype(), GetParam());
   }
+  // In which the convolution and its gradients are computed.
+  static void expect_type(const Convolution& convolution, DType type) {
+    const ConvolutionGeometry geometry(convolution.x, convolution.w, convolution.options);
+    for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_data,
+                                       ConvolutionPass::backward_weights})
+      EXPECT_EQ(
+          convolution_plan(CudaContext::of(Device::cuda(0)), pass, geometry, GetParam()).type(),
+          type);
+  }
   template <class Problem>
   static std::string error_of(const Problem& problem) {
     return testing::error_of([&] { found_for(problem); });
@@ -177,10 +188,12 @@ TEST_P(Refusals, OfATypeFloat32TakesItsPlace) {
         SCOPED_TRACE(fmt::format("{}, {}", moment, convolution.x.text()));
         refuse(fmt::format("{} any irregular_16bit", moment), CUDNN_STATUS_NOT_SUPPORTED);
         expect_right(convolution, true);
+        expect_type(convolution, DType::float32);
       }
   refuse("ask any irregular_16bit", CUDNN_STATUS_NOT_SUPPORTED);
   const Convolution regular({2, 8, 8, 8}, {8, 8, 3, 3}, {1, 1, 1, 1, 1, 1, 1});
   expect_right(regular, plain_first);
+  expect_type(regular, GetParam());
 }
 
 TEST_P(Refusals, OfEverythingAreOneLine) {
