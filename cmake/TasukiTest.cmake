@@ -8,9 +8,9 @@
 #                 of network namespaces (tests/cluster/run.sh); <name>.2x2cyclic: dealt in turn
 # Binaries that need MPI get tests/support's main, which prints once and gathers the failures of
 # every rank. An entry in which every test skipped itself shows as skipped, and one whose filter
-# chooses no test fails. SERIAL keeps other tests
-# from running beside it. TIMEOUT (default 120): seconds that an entry may take on a machine that does
-# nothing else; after three times as long all its processes are ended.
+# chooses no test fails. SERIAL keeps other tests from running beside it. TIMEOUT (default 120):
+# seconds that an entry may take on a machine that does nothing else; after three times as long all
+# its processes are ended.
 #
 # tasuki_script_test(<name> COMMAND words... [TIMEOUT seconds] [PROCESSORS n] [SERIAL]
 #                    [ENVIRONMENT assignments...])
