@@ -320,7 +320,7 @@ TEST_F(ImageFolder, LeftOutFilesAreNamedByTheirFormat) {
   };
   EXPECT_EQ(example_of("x.WEBP", ""), "a/x.WEBP (WebP)");
   EXPECT_EQ(example_of("x.tiff", ""), "a/x.tiff (TIFF)");
-  EXPECT_EQ(example_of("x.dat", "II*\0" + std::string(8, ' ')), "");
+  EXPECT_EQ(example_of("x.dat", "II*" + std::string(8, ' ')), "");
   EXPECT_EQ(example_of("x.dat", std::string("II*\0", 4)), "a/x.dat (TIFF)");
   EXPECT_EQ(example_of("x", "\xFF\xD8\xFF"), "a/x (its name ends otherwise)");
   EXPECT_EQ(example_of("notes.txt", "GIF is a format"), "");
