@@ -18,6 +18,7 @@
 #include "processes/error_line.hpp"
 #include "processes/run_to_end.hpp"
 #include "run_tool.hpp"
+#include "tasuki/core/file.hpp"
 #include "tasuki/core/file_lock.hpp"
 #include "tasuki/core/named_file.hpp"
 #include "tasuki/core/own_file.hpp"
@@ -72,6 +73,7 @@ EndedProcess run_with_log(const std::vector<std::string>& command, const fs::pat
 
 void run_one(const ExperimentPlan& plan, RunRecord& run) {
   const fs::path log = run.folder / "output.log", result = run.folder / "result";
+  make_output_folder(run.folder.parent_path());
   make_own_folder(run.folder);
   make_own_folder(result);
   remove_results(result);

@@ -19,6 +19,9 @@
 namespace tasuki {
 namespace {
 
+// Of rank 0, which has words for the end of a job.
+bool has_words = false;
+
 // Whether a SIGCONT was answered less than 100 ms ago; if not, this one is answered. A daemon sends
 // one; answering all of a flood would slow the rank down.
 bool has_just_answered() {
@@ -36,7 +39,8 @@ bool has_just_answered() {
 // hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
 // thread of the daemon. So a rank answers both signals with a SIGCHLD. A daemon that is awake, or
 // that does not sleep, and any other parent ignores it. The handler itself waits, because a rank
-// that is about to exit must not do so before it has answered.
+// that is about to exit must not do so before it has answered. SIGKILL follows the first answer to
+// SIGTERM, so rank 0 answers it first.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
   const bool is_rank = is_job_process();
@@ -45,8 +49,8 @@ void wake_launcher(int signal) {
   // of another rank ends the job is not known here.
   if (is_rank) {
     if (signal == SIGTERM) say_last_words(how_jobs_end);
-    constexpr int until_it_sleeps = 10;  // milliseconds
-    poll(nullptr, 0, until_it_sleeps);
+    constexpr int until_it_sleeps = 10, until_words_are_said = 300;  // milliseconds
+    poll(nullptr, 0, signal == SIGTERM && !has_words ? until_words_are_said : until_it_sleeps);
     if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
   }
   if (signal == SIGTERM) {
@@ -66,6 +70,7 @@ bool is_zero_or_unset(const char* variable) {
 void answer_launcher() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
   use_alternate_stack();
+  has_words = is_first_rank();
   for (const int signal : {SIGCONT, SIGTERM}) {
     struct sigaction present {};
     if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
