@@ -6,7 +6,7 @@
 #include "tasuki/communicator/gpu/gpu_binding.hpp"
 #include "tasuki/communicator/gpu/gpu_transport.hpp"
 #include "tasuki/communicator/gpu/shared_gpu.hpp"
-#include "tasuki/core/error.hpp"
+#include "tasuki/core/table_error.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/tensor/cuda_loading/loader.hpp"
 
@@ -108,7 +108,7 @@ ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicat
   const auto visible = gather_gpus(own, communicator);
   const GpuBinding binding = bind_gpus(topology, visible, {settings.number, settings.share});
   if (!binding.refusal.empty())
-    throw Error(ErrorKind::config, binding.refusal, ErrorScope::every_rank);
+    throw TableError(ErrorKind::config, binding.refusal, ErrorScope::every_rank);
 
   const GpuChoice& choice = binding.of_rank[static_cast<std::size_t>(communicator.rank())];
   const Gpu& own_gpu = gpus[static_cast<std::size_t>(choice.index)];

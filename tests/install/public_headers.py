@@ -23,7 +23,7 @@ INTERNAL = {
     "core": ["alternate_stack", "background_thread", "build_id", "byte_order_mark", "cast",
              "descriptor", "environment", "file_lock", "hash", "host_name", "job_age", "json",
              "long_call", "named_file", "own_file", "polite_wait", "present_folder", "printable",
-             "siphash", "stopwatch", "system_error", "temporary_name", "type_name",
+             "siphash", "stopwatch", "system_error", "table_error", "temporary_name", "type_name",
              "uncounted_progress", "utf8"],
     "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
