@@ -68,21 +68,61 @@ std::string text_of(const Json& value, int indent) {
   return with_escapes(converted.dump(indent));
 }
 
+// Refuses what is beyond the limits before a value is made. (Json::parse can call a function for
+// each value, but then goes through a whole list again for each object in it.)
+template <class Json>
+class LimitCheck : public nlohmann::json_sax<Json> {
+ public:
+  LimitCheck(std::string_view place, JsonLimits limits) : place_(place), limits_(limits) {}
+
+  bool null() override { return count(); }
+  bool boolean(bool) override { return count(); }
+  bool number_integer(typename Json::number_integer_t) override { return count(); }
+  bool number_unsigned(typename Json::number_unsigned_t) override { return count(); }
+  bool number_float(typename Json::number_float_t, const typename Json::string_t&) override {
+    return count();
+  }
+  bool string(typename Json::string_t&) override { return count(); }
+  bool binary(typename Json::binary_t&) override { return count(); }
+  bool key(typename Json::string_t&) override { return true; }
+  bool start_object(std::size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool start_array(std::size_t) override { return begin(); }
+  bool end_array() override { return end(); }
+  // Json::parse finds it again.
+  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
+    return false;
+  }
+
+ private:
+  bool count() {
+    if (++values_ > limits_.values)
+      fail(ErrorKind::data, "{}: it has more than {} values", place_, limits_.values);
+    return true;
+  }
+  bool begin() {
+    if (++levels_ > limits_.levels)
+      fail(ErrorKind::data, "{}: it has more than {} levels of lists and objects", place_,
+           limits_.levels);
+    return count();
+  }
+  bool end() {
+    --levels_;
+    return true;
+  }
+
+  std::string_view place_;
+  JsonLimits limits_;
+  std::int64_t values_ = 0;
+  int levels_ = 0;
+};
+
 template <class Json>
 Json parse(std::string_view text, std::string_view place, JsonLimits limits) {
-  std::int64_t values = 0;
-  const auto count = [&](int level, typename Json::parse_event_t event, Json& /*value*/) {
-    using Event = typename Json::parse_event_t;
-    const bool begins = event == Event::object_start || event == Event::array_start;
-    if (begins && level >= limits.levels)
-      fail(ErrorKind::data, "{}: it has more than {} levels of lists and objects", place,
-           limits.levels);
-    if ((begins || event == Event::value) && ++values > limits.values)
-      fail(ErrorKind::data, "{}: it has more than {} values", place, limits.values);
-    return true;
-  };
+  LimitCheck<Json> check(place, limits);
+  Json::sax_parse(text, &check);
   try {
-    Json value = Json::parse(text, count);
+    Json value = Json::parse(text);
     if (!is_plain(text) || text.find("\\u") != text.npos) convert_texts(value, from_utf8);
     return value;
   } catch (const typename Json::parse_error& error) {

@@ -17,8 +17,10 @@ std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 // What may take much more memory, or stack, than the text.
 struct JsonLimits {
   int levels = 100;
-  std::int64_t values = 1 << 24;
+  std::int64_t values = 1 << 20;
 };
+// For what grows with a run: some 500,000 entries of eight values.
+inline constexpr JsonLimits limits_of_logs{.values = 1 << 22};
 // The value of a JSON text, with texts and keys as json_text() was given them. Anything else, and
 // what is beyond the limits, is an error of kind data that begins with `place`.
 nlohmann::json parse_json(std::string_view text, std::string_view place, JsonLimits limits = {});

@@ -119,9 +119,11 @@ TracedRun parse_trace(std::string_view text, const std::string& file) {
   TracedRun run{.file = file};
   try {
     const json trace = parse_json(
-        text, fmt::format("{}: expected a file that a training program has written with --trace, "
-                          "but its text",
-                          file));
+        text,
+        fmt::format("{}: expected a file that a training program has written with --trace, "
+                    "but its text",
+                    file),
+        limits_of_logs);
     const json& about = trace.at("otherData");
     // Ranges and updates of several optimizers would be taken for those of one.
     if (const std::int64_t optimizers = number_in(about.value("optimizers", json(1)), file);

@@ -99,6 +99,10 @@ TEST_F(Resume, NumbersThatNoRunHasAreRefused) {
                            Tensor::from(std::span(bytes), Shape{std::ssize(bytes)})),
                 HasSubstr("the snapshot's log"));
   }
+  // Almost nothing in a compressed file; refused before it is read.
+  const std::int64_t many = (std::int64_t{64} << 20) + 1;
+  EXPECT_THAT(refusal_of("extensions/LogReport/_log", Tensor::zeros({many}, DType::uint8)),
+              HasSubstr("the snapshot's log: expected at most 67108864 bytes, found 67108865"));
 }
 
 TEST_F(Resume, OtherHooksAreSaid) {

@@ -171,7 +171,7 @@ Manifest Manifest::parse(std::string_view text, std::string_view place) {
   if (text.size() < last_bytes ||
       text.substr(text.size() - last_bytes) != last_line(text.substr(0, text.size() - last_bytes)))
     fail(ErrorKind::data, "{} is damaged: it does not end in the hash of its text", place);
-  const json object = parse_json(text, place);
+  const json object = parse_json(text, place, limits_of_logs);
   const std::string where(place);
   const Reader reader(object, where);
   if (const std::int64_t format = reader.number("format"); format != format_version)

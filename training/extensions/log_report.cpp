@@ -19,9 +19,13 @@ namespace {
 // Older versions have saved a text.
 void serialize_text(const Serializer& serializer, std::string& text) {
   const char* const name = "_log";
+  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;  // a file may have it compressed
   const auto shape = serializer.is_loading() ? serializer.find_shape(name)
                                              : Shape{static_cast<std::int64_t>(text.size())};
   if (!shape) return serializer(name, text);
+  if (serializer.is_loading() && shape->count() > most_bytes)
+    fail_everywhere(ErrorKind::data, "the snapshot's log: expected at most {} bytes, found {}",
+                    most_bytes, shape->count());
   const Tensor bytes = Tensor::empty(*shape, DType::uint8);
   if (!serializer.is_loading()) std::memcpy(bytes.raw(), text.data(), text.size());
   serializer(name, bytes);
@@ -30,7 +34,7 @@ void serialize_text(const Serializer& serializer, std::string& text) {
 
 // What a log may be made of: a list of objects with numbers and texts.
 nlohmann::ordered_json entries_of(const std::string& text) try {
-  nlohmann::ordered_json entries = parse_ordered_json(text, "the snapshot's log");
+  nlohmann::ordered_json entries = parse_ordered_json(text, "the snapshot's log", limits_of_logs);
   const auto is_entry = [](const nlohmann::ordered_json& entry) {
     return entry.is_object() && std::ranges::none_of(entry, [](const auto& value) {
              return value.is_structured() || value.is_boolean();
