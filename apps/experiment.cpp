@@ -88,7 +88,7 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
                     run.folder.string()));
   if (ended.how == HowEnded::interrupted) return;
 
-  run.failure = describe_failure(ended, plan.timeout, read_own_file(log));
+  run.failure = describe_failure(ended, plan.timeout, read_own_file(log, own_log_limit));
   if (run.failure.empty()) {
     try {
       run.result = read_training_log(result / "log");

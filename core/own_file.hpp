@@ -2,7 +2,8 @@
 //
 // The folder may come from somebody else, with a link, a pipe or a device where Tasuki expects its
 // file. So the last component of the path is never followed as a link, and what is opened is a
-// regular file; opening it does not wait. For paths that users type: named_file.hpp.
+// regular file, and one that is changed in place has no other name; opening it does not wait. For
+// paths that users type: named_file.hpp.
 //
 // Errors of kind missing: it is not there, or may not be read; of kind data: it is no regular file,
 // or is too large; of kind io: it cannot be read. Where it is to be written, they are of kind
@@ -27,7 +28,9 @@ enum class OwnFile {
 };
 Descriptor open_own_file(const std::filesystem::path& path, OwnFile how);
 
-inline constexpr std::size_t own_file_limit = std::size_t{1} << 30;
+// Bytes of a file; a log grows with its run.
+inline constexpr std::size_t own_file_limit = std::size_t{16} << 20,
+                             own_log_limit = std::size_t{1} << 30;
 
 // All of it, at most this many bytes. See read_file_if_there and first_line_in (file.hpp), too.
 std::string read_own_file(const std::filesystem::path& path, std::size_t most = own_file_limit);

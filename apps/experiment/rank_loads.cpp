@@ -42,7 +42,7 @@ std::optional<double> median_of_column(const std::vector<std::vector<std::string
 }
 
 RankLoad read_monitor(const fs::path& file) {
-  std::string whole = read_own_file(file);
+  std::string whole = read_own_file(file, own_log_limit);
   whole.erase(whole.rfind('\n') + 1);  // a line that a killed rank did not end
   std::istringstream text(whole);
   std::vector<std::vector<std::string>> lines;

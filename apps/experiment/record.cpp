@@ -180,7 +180,7 @@ void forget_record(RunRecord& record) {
 }
 
 RunResult read_training_log(const std::filesystem::path& file) {
-  const json log = parse_json(read_own_file(file), file.string());
+  const json log = parse_json(read_own_file(file, own_log_limit), file.string(), limits_of_logs);
   if (!log.is_array() || log.empty() || !number(log.back(), "elapsed_time"))
     fail(ErrorKind::data, "{} has no entry with an elapsed_time", file.string());
   const json& last = log.back();

@@ -79,6 +79,20 @@ TEST_F(OwnFiles, AreNeitherLinksNorPipesNorFolders) {
   EXPECT_FALSE(fs::exists(folder / "theirs"));
 }
 
+// A hard link is a regular file, which somebody else may have under another name.
+TEST_F(OwnFiles, WithOtherNamesAreNotChanged) {
+  write_file(folder / "theirs", "keep this");
+  fs::create_hard_link(folder / "theirs", folder / "f");
+  for (const OwnFile how : ways_to_write)
+    expect_error(ErrorKind::cannot_write, {folder / "f", "a file of 2 names (hard links)"},
+                 [&] { open_own_file(folder / "f", how); });
+  expect_error(ErrorKind::cannot_write, {folder / "f", "2 names"},
+               [&] { FileLock::try_lock(folder / "f", "pid 1\n"); });
+  EXPECT_EQ(read_own_file(folder / "f"), "keep this");
+  write_file(folder / "f", "new");  // another file of that name
+  EXPECT_EQ(read_own_file(folder / "theirs"), "keep this");
+}
+
 // The folder's own path may lead through links.
 TEST_F(OwnFiles, MayBeInALinkedFolder) {
   fs::create_directory(folder / "real");
