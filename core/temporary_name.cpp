@@ -7,27 +7,46 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
 #include <random>
 
 #include "tasuki/core/descriptor.hpp"
+#include "tasuki/core/hash.hpp"
 #include "tasuki/core/host_name.hpp"
 
 namespace tasuki {
 namespace {
 
 constexpr std::string_view mark = ".tasuki-", suffix = ".tmp", unknown = "00000000";
+constexpr std::string_view decimal = "0123456789", hexadecimal = "0123456789abcdef";
 
-// The first digits of the kernel's random number for this boot.
+bool are_digits(std::string_view text, std::string_view digits) {
+  return !text.empty() && text.find_first_not_of(digits) == text.npos;
+}
+
+// The first digits of a file; nothing if it has fewer, or other text.
+std::optional<std::string> first_digits_of(const char* path, std::size_t size) {
+  const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
+  std::string digits(size, '\0');
+  if (!file || ::read(file.get(), digits.data(), size) != static_cast<ssize_t>(size) ||
+      !are_digits(digits, hexadecimal))
+    return std::nullopt;
+  return digits;
+}
+
+// The kernel's random number for this boot.
 std::string boot() {
-  const Descriptor file(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  std::array<char, unknown.size()> digits{};
-  if (!file || ::read(file.get(), digits.data(), digits.size()) != std::ssize(digits))
-    return std::string(unknown);
-  return {digits.data(), digits.size()};
+  return first_digits_of("/proc/sys/kernel/random/boot_id", unknown.size())
+      .value_or(std::string(unknown));
+}
+
+// Of the machine's number, which is not to be told to others.
+std::string machine() {
+  const auto number = first_digits_of("/etc/machine-id", 32);
+  return number ? fmt::format("{:08x}", static_cast<std::uint32_t>(hash_text(*number)))
+                : std::string(unknown);
 }
 
 // In which processes have their numbers.
@@ -54,12 +73,8 @@ std::string start_of(std::string name) {
 }
 
 struct Parts {
-  std::string_view stem, host, boot, process_namespace, process;
+  std::string_view stem, host, machine, boot, process_namespace, process;
 };
-
-bool are_digits(std::string_view text, std::string_view digits) {
-  return !text.empty() && text.find_first_not_of(digits) == text.npos;
-}
 
 // What follows the last '-', which is removed from `text` with it.
 std::string_view take_last(std::string_view& text) {
@@ -71,7 +86,6 @@ std::string_view take_last(std::string_view& text) {
 }
 
 std::optional<Parts> parts_of(std::string_view name) {
-  constexpr std::string_view decimal = "0123456789", hexadecimal = "0123456789abcdef";
   if (!name.ends_with(suffix)) return std::nullopt;
   name.remove_suffix(suffix.size());
   const std::string_view random = take_last(name), process = take_last(name),
@@ -79,10 +93,15 @@ std::optional<Parts> parts_of(std::string_view name) {
   const auto at = name.rfind(mark);
   if (at == name.npos || !are_digits(random, hexadecimal) || random.size() != 2 * unknown.size() ||
       !are_digits(process, decimal) || !are_digits(place, hexadecimal) ||
-      place.size() != 2 * unknown.size())
+      place.size() != 3 * unknown.size())
     return std::nullopt;
-  return Parts{name.substr(0, at), name.substr(at + mark.size()), place.substr(0, unknown.size()),
-               place.substr(unknown.size()), process};
+  const auto part = [&](std::size_t i) { return place.substr(i * unknown.size(), unknown.size()); };
+  return Parts{.stem = name.substr(0, at),
+               .host = name.substr(at + mark.size()),
+               .machine = part(0),
+               .boot = part(1),
+               .process_namespace = part(2),
+               .process = process};
 }
 
 bool is_alive(std::string_view process) {
@@ -98,8 +117,8 @@ std::filesystem::path temporary_name(const std::filesystem::path& path) {
   std::random_device source;  // the kernel's, or the processor's
   std::filesystem::path name = path;
   name.replace_filename(fmt::format(
-      "{}{}{}-{}{}-{}-{:08x}{:08x}{}", start_of(path.filename().string()), mark, host_in_names(),
-      boot(), process_namespace(), ::getpid(), source(), source(), suffix));
+      "{}{}{}-{}{}{}-{}-{:08x}{:08x}{}", start_of(path.filename().string()), mark, host_in_names(),
+      machine(), boot(), process_namespace(), ::getpid(), source(), source(), suffix));
   return name;
 }
 
@@ -120,7 +139,7 @@ bool is_leftover(std::string_view name) {
   const std::string now = boot();
   if (!parts || parts->host != host_in_names() || parts->boot == unknown || now == unknown)
     return false;
-  if (parts->boot != now) return true;
+  if (parts->boot != now) return parts->machine != unknown && parts->machine == machine();
   return parts->process_namespace != unknown && parts->process_namespace == process_namespace() &&
          !is_alive(parts->process);
 }

@@ -52,20 +52,30 @@ TEST(TemporaryNames, OfOtherHostsAndNamespacesAreLeftAlone) {
   };
   EXPECT_FALSE(is_leftover(with(host, host + "2")));
   EXPECT_FALSE(is_leftover(with(host, "x")));
-  const std::string place = name.substr(name.find(host) + host.size() + 1, 16);
-  EXPECT_FALSE(is_leftover(with(place, place.substr(0, 8) + "00000001"))) << "namespace";
-  EXPECT_FALSE(is_leftover(with(place, "00000000" + place.substr(8)))) << "no boot is known";
-  // This host was booted since: no process of then is left.
-  EXPECT_TRUE(is_leftover(with(place, "0123abcd" + place.substr(8))));
+  const std::string place = name.substr(name.find(host) + host.size() + 1, 24),
+                    machine = place.substr(0, 8), boot = place.substr(8, 8),
+                    process_namespace = place.substr(16);
+  const auto at = [&](const std::string& other_machine, const std::string& other_boot) {
+    return with(place, other_machine + other_boot + process_namespace);
+  };
+  EXPECT_FALSE(is_leftover(with(place, machine + boot + "00000001"))) << "namespace";
+  EXPECT_FALSE(is_leftover(at(machine, "00000000"))) << "no boot is known";
+  // This host was booted since: no process of then is left. Another one may have its name.
+  const bool is_known = machine != "00000000";
+  EXPECT_EQ(is_leftover(at(machine, "0123abcd")), is_known);
+  EXPECT_FALSE(is_leftover(at("0123abcd", "0123abcd"))) << "another machine of that name";
+  EXPECT_FALSE(is_leftover(at("00000000", "0123abcd"))) << "a machine that is not known";
 }
 
 TEST(TemporaryNames, AreNotThoseOfUsers) {
   for (const char* const name :
        {"", "thesis.2024.tmp", "snapshot_iter_5.123.tmp", "log.9.tmp", "notes.tmp", ".tasuki",
         "iter_7.tmp", "a.tasuki-tmp", "a.tasuki-b.tmp", "a.tasuki-host-1-2-3.tmp",
-        "a.tasuki-host-0123abcd4567cdef-x-0123456789abcdef.tmp",
-        "a.tasuki-host-0123abcd4567cdef-12-.tmp", "a.tasuki-host-0123abcd-12-0123.tmp",
-        "tasuki-host-0123abcd4567cdef-12-0123.tmp", "a.b-host-0123abcd4567cdef-12-0123.tmp"}) {
+        "a.tasuki-host-0123abcd4567cdef89ab0123-x-0123456789abcdef.tmp",
+        "a.tasuki-host-0123abcd4567cdef89ab0123-12-.tmp",
+        "a.tasuki-host-0123abcd-12-0123456789abcdef.tmp",
+        "tasuki-host-0123abcd4567cdef89ab0123-12-0123.tmp",
+        "a.b-host-0123abcd4567cdef89ab0123-12-0123.tmp"}) {
     EXPECT_EQ(name_of_temporary(name), std::nullopt) << name;
     EXPECT_FALSE(is_leftover(name)) << name;
   }
