@@ -8,12 +8,12 @@ namespace tasuki {
 
 namespace detail {
 // Throws an error that names the first example of the batch that has this value; returns if none
-// has.
+// has, or examples of several fields have, as the value may be right in one of them.
 void fail_on_index(const Batch& batch, const BadIndex& bad);
 }  // namespace detail
 
 // Calls `work`, which computes losses of the batch. A BadIndex becomes an error that says which
-// example of the data set has the value, if one of the batch's fields has it.
+// example of the data set has the value, if exactly one of the batch's fields has it.
 template <class Work>
 auto naming_examples(const Batch& batch, const Work& work) {
   try {

@@ -58,5 +58,26 @@ TEST(NamedExamples, AreFoundByTheirValues) {
   });
 }
 
+// A value that is too large for one of two fields may be right in the other: nobody can tell whose
+// it is.
+TEST(NamedExamples, AreNotGuessedWhereSeveralFieldsHaveTheValue) {
+  const auto ids = [](std::vector<std::int64_t> values) {
+    return Tensor::from(std::span<const std::int64_t>(values), Shape{std::ssize(values)});
+  };
+  const Batch batch({{"source", ids({9, 1, 2})}, {"target", ids({3, 4, 9})}}, {20, 21, 22});
+  expect_error(ErrorKind::data, {"label 9 at position 2 of the batch"},
+               [&] { naming_examples(batch, [] { throw bad_label(9, 2, 5, -1); }); });
+  expect_error(ErrorKind::data, {"example 21 has label 4, expected 0 .. 3 for a model of 4"},
+               [&] { naming_examples(batch, [] { throw bad_label(4, 1, 4, -1); }); });
+}
+
+// Values of int32 are compared as they are, not cut to 32 bits.
+TEST(NamedExamples, AreNotFoundByAPartOfTheirValues) {
+  const Batch batch = read_batch(*unchecked(), std::vector<std::int64_t>{3, 10, 4});
+  const std::int64_t large = (std::int64_t{1} << 32) + 7;
+  expect_error(ErrorKind::data, {"label 4294967303 at position 0 of the batch"},
+               [&] { naming_examples(batch, [&] { throw bad_label(large, 0, 3, -1); }); });
+}
+
 }  // namespace
 }  // namespace tasuki
