@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <ctime>
 #include <system_error>
 #include <utility>
@@ -35,9 +36,9 @@ void append(const std::filesystem::path& path, std::string& text) {
 }  // namespace
 
 void say(const std::string& line) {
-  error_output().write(fmt::format(
-      "{}tasuki-run: {}\n", isatty(STDERR_FILENO) != 0 ? fmt::format("\r{}", erase_below) : "",
-      message_line(line)));
+  error_output().write(fmt::format("{}tasuki-run: {}\n",
+                                   moves_cursor(stderr) ? fmt::format("\r{}", erase_below) : "",
+                                   message_line(line)));
 }
 
 void Incidents::add(const std::string& event, const nlohmann::ordered_json& entries) {

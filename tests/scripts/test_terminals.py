@@ -22,10 +22,10 @@ BAR = re.compile(r"\x1b\[(?:J|4A)")
 LONG_NAME = "a_name_of_a_class_that_is_long"
 
 
-def on_terminal(words, cwd, kind="xterm"):
+def on_terminal(words, cwd, kind="xterm", shows_errors=False):
     """(exit code, standard output) of a program on a terminal of $TERM `kind`, which may be None.
 
-    Warnings and errors, on standard error, are single lines and go into a file."""
+    Warnings and errors, on standard error, are single lines and go into a file, or are shown, too."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("4H", 50, COLUMNS, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("TERM", "COLUMNS")}
@@ -33,8 +33,8 @@ def on_terminal(words, cwd, kind="xterm"):
     if kind is not None:
         environment["TERM"] = kind
     with open(cwd / "errors", "wb") as errors:
-        job = subprocess.Popen(words, cwd=cwd, env=environment, stdin=its, stdout=its, stderr=errors,
-                               start_new_session=True)
+        job = subprocess.Popen(words, cwd=cwd, env=environment, stdin=its, stdout=its,
+                               stderr=its if shows_errors else errors, start_new_session=True)
     os.close(its)
     said = b""
     while True:
@@ -83,6 +83,19 @@ class Terminals(unittest.TestCase):
         self.assertRegex(said, r"(?m)^rank +input ")
         for kind in "dumb", None:
             self.assertNotIn("\x1b", self.train("dumb", kind=kind))
+
+    def test_restart(self):
+        """tasuki-run's own lines come between those of the job."""
+        program = self.work / "fails"
+        program.write_text("#!/bin/sh\nexit 70\n")
+        program.chmod(0o755)
+        for kind, is_moved in ("xterm", True), ("dumb", False), (None, False):
+            code, said = on_terminal([self.apps / "tasuki-run", "-np", "1", "--max-restarts", "1", program],
+                                     self.work, kind, shows_errors=True)
+            self.assertEqual(code, 70, said)
+            self.assertIn("tasuki-run: ", said)
+            self.assertIn("70", said)
+            self.assertEqual("\x1b" in said, is_moved, said)
 
     def test_dry_run(self):
         self.run_here("train_mnist", "--data", "/usr/share/datasets/fashion-mnist", "--dry-run")
