@@ -38,13 +38,31 @@ void warn_of_unknown(std::vector<std::string> names, const std::filesystem::path
               file.string(), fmt::join(names, ", "));
 }
 
+template <class T>
+bool are_finite(const Tensor& values) {
+  return std::ranges::all_of(values.span<T>(), [](T x) { return std::isfinite(x); });
+}
+
+bool is_finite(const Tensor& values) {
+  switch (values.dtype()) {
+    case DType::float64:
+      return are_finite<double>(values.plain());
+    case DType::float32:
+    case DType::float16:
+    case DType::bfloat16:
+      return are_finite<float>(values.plain().to(DType::float32));
+    default:
+      return true;
+  }
+}
+
 // A run from such weights would end in its first iteration, for no reason that it could name.
 void check_finite(const Module& model, const std::filesystem::path& file) {
   const auto check = [&](const std::string& path, const Tensor& values) {
-    if (values.dtype() == DType::float32 &&
-        !std::ranges::all_of(values.plain().span<float>(),
-                             [](float x) { return std::isfinite(x); }))
-      fail(ErrorKind::data, "{}: {} has values that are not finite; take weights from before",
+    if (!is_finite(values))
+      fail(ErrorKind::data,
+           "{}: {} has values that are not finite; use weights that were saved before training "
+           "diverged",
            file.string(), path);
   };
   for (const auto& [path, parameter] : model.parameters()) check(path, parameter->value());
