@@ -1,5 +1,7 @@
 #include "tasuki/core/system_error.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 
 namespace tasuki {
@@ -17,6 +19,13 @@ bool is_absence(const std::error_code& cause) {
 
 bool is_absence(const Error& error) {
   return error.kind() == ErrorKind::missing && (!cause_of(error) || is_absence(cause_of(error)));
+}
+
+ErrorKind kind_at_end(const Error& error) {
+  constexpr std::array of_disk = {EIO, EREMOTEIO, ESTALE, ETIMEDOUT};
+  const bool may_pass = error.kind() == ErrorKind::cannot_write &&
+                        std::ranges::find(of_disk, cause_of(error).value()) != of_disk.end();
+  return may_pass ? ErrorKind::io : error.kind();
 }
 
 std::error_code last_system_error() {

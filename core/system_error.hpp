@@ -33,6 +33,10 @@ bool is_absence(const std::error_code& cause);
 // Whether an error says so: it is of kind missing, and not because reading is forbidden.
 bool is_absence(const Error& error);
 
+// The kind of an error that ends a program: its own, but io where the disk, one of the network for
+// instance, did not do what it had to write, which another try may change.
+ErrorKind kind_at_end(const Error& error);
+
 // What the call that failed last has left in errno.
 std::error_code last_system_error();
 

@@ -31,6 +31,8 @@
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/job/job_process.hpp"
 #include "tasuki/job/launched_ranks.hpp"
+#include "tasuki/core/system_error.hpp"
+#include "tasuki/core/table_error.hpp"
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"
 #include "tasuki/job/left_processes.hpp"
@@ -56,7 +58,7 @@ std::atomic<bool> job_is_running = false;
 std::terminate_handler terminate_before = nullptr;
 
 struct Failure {
-  std::string cause;
+  std::string cause;  // nothing in it controls a terminal
   int exit_code;
   ErrorScope scope;
 };
@@ -66,11 +68,13 @@ Failure describe(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
-    return {error.what(), error.exit_code(), error.scope()};
+    return {message_line(error.what()), static_cast<int>(kind_at_end(error)), error.scope()};
+  } catch (const TableError& error) {
+    return {printable_lines(error.what()), error.exit_code(), error.scope()};
   } catch (const std::bad_alloc&) {
     return {"out of memory", static_cast<int>(ErrorKind::unavailable), ErrorScope::this_rank};
   } catch (const std::exception& error) {
-    return {error.what(), internal, ErrorScope::this_rank};
+    return {message_line(error.what()), internal, ErrorScope::this_rank};
   } catch (...) {
     return {"an exception of unknown type", internal, ErrorScope::this_rank};
   }
@@ -134,8 +138,8 @@ constexpr std::chrono::seconds turn_of_rank_0{1};
     }
     const std::string line =
         failure.scope == ErrorScope::every_rank && world_rank == 0
-            ? fmt::format("error: {}\n", message_line(failure.cause))
-            : fmt::format("rank {} on {}: {}\n", world_rank, host, message_line(failure.cause));
+            ? fmt::format("error: {}\n", failure.cause)
+            : fmt::format("rank {} on {}: {}\n", world_rank, host, failure.cause);
     if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
     if (is_alone) leave_alone(failure.exit_code);
     if (!is_mpi_running()) std::_Exit(failure.exit_code);

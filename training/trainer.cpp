@@ -12,6 +12,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/training/checkpoints/generations.hpp"
 #include "tasuki/training/extensions/checkpoint.hpp"
 #include "tasuki/training/extensions/snapshot.hpp"
@@ -315,7 +316,7 @@ std::optional<Error> Trainer::finalize_extensions() {
       const bool is_checkpoint = dynamic_cast<const Checkpoint*>(&extension) != nullptr;
       has_checkpoint_failed_ = has_checkpoint_failed_ || is_checkpoint;
       std::optional<Error>& first = is_checkpoint ? of_checkpoint : of_others;
-      if (!first) first = error;
+      if (!first) first = Error(kind_at_end(error), error.what(), error.scope());
     }
   };
   const std::vector<Attached*> extensions = by_priority();

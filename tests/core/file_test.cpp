@@ -228,5 +228,18 @@ TEST_F(File, FullDisksAreToldByTheCause) {
             std::string("cannot write 1 bytes to /dev/full: No space left on device"));
 }
 
+// While a program runs, an error of writing is one of writing; what ends it may pass.
+TEST(FailedWrites, OfDisksThatFailMayBeTriedAgain) {
+  const auto at_end = [](int number, ErrorKind kind = ErrorKind::cannot_write) {
+    return kind_at_end(SystemError(kind, {number, std::generic_category()}, "x"));
+  };
+  for (const int number : {EIO, ESTALE, ETIMEDOUT, EREMOTEIO})
+    EXPECT_EQ(at_end(number), ErrorKind::io) << number;
+  for (const int number : {EACCES, EPERM, EROFS, ENOSPC, EDQUOT, EEXIST, ENOTDIR})
+    EXPECT_EQ(at_end(number), ErrorKind::cannot_write) << number;
+  EXPECT_EQ(at_end(EIO, ErrorKind::missing), ErrorKind::missing);
+  EXPECT_EQ(kind_at_end(Error(ErrorKind::cannot_write, "in use")), ErrorKind::cannot_write);
+}
+
 }  // namespace
 }  // namespace tasuki
