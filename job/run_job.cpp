@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <charconv>
@@ -272,6 +273,24 @@ void initialize(int* argc, char*** argv) {
   configure_mpi();
   // A file that grows beyond its limit (ulimit -f) becomes an error of the write instead of ending
   // the process.
+const std::array own_communicators = {MPI_COMM_WORLD, MPI_COMM_SELF};
+// What happened before after an error of MPI on these communicators.
+std::array<MPI_Errhandler, own_communicators.size()> handlers_before;
+
+void return_mpi_errors() {
+  for (std::size_t i = 0; i < own_communicators.size(); ++i) {
+    TASUKI_MPI(MPI_Comm_get_errhandler, own_communicators[i], &handlers_before[i]);
+    TASUKI_MPI(MPI_Comm_set_errhandler, own_communicators[i], MPI_ERRORS_RETURN);
+  }
+}
+
+void restore_mpi_errors() {
+  for (std::size_t i = 0; i < own_communicators.size(); ++i) {
+    TASUKI_MPI(MPI_Comm_set_errhandler, own_communicators[i], handlers_before[i]);
+    TASUKI_MPI(MPI_Errhandler_free, &handlers_before[i]);
+  }
+}
+
   std::signal(SIGXFSZ, SIG_IGN);
   answer_launcher();
   const auto launched = launched_ranks();
@@ -284,8 +303,7 @@ void initialize(int* argc, char*** argv) {
   int provided = MPI_THREAD_SINGLE;
   if (!is_mpi_of_caller)
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
-  TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-  TASUKI_MPI(MPI_Comm_set_errhandler, MPI_COMM_SELF, MPI_ERRORS_RETURN);
+  return_mpi_errors();
   TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
   const int size = world_size();
   main_thread = std::this_thread::get_id();
@@ -341,7 +359,9 @@ int run_job(int argc, char** argv, const std::function<int(int argc, char** argv
       starting.reset();
       exit_code = run_until_stopped(argc, argv, job);
       leave_together(exit_code, after_success);
-      if (!is_mpi_of_caller) {
+      if (is_mpi_of_caller) {
+        restore_mpi_errors();
+      } else {
         const WaitScope finalizing(Waiting::mpi_finalize);
         TASUKI_MPI(MPI_Finalize);
       }

@@ -251,6 +251,12 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   int exit_code = 0;
   for (int i = 0; i < 2 && exit_code == 0; ++i) exit_code = run_program("plain", argc, argv);
+  for (const MPI_Comm communicator : {MPI_COMM_WORLD, MPI_COMM_SELF}) {
+    MPI_Errhandler handler = MPI_ERRHANDLER_NULL;
+    MPI_Comm_get_errhandler(communicator, &handler);
+    std::fprintf(stderr, "%s\n", handler == MPI_ERRORS_ARE_FATAL ? "as before" : "changed");
+    MPI_Errhandler_free(&handler);
+  }
   MPI_Finalize();
   std::fprintf(stderr, "finalised\n");
   return exit_code;

@@ -285,6 +285,7 @@ TEST_F(OwnProgram, RunsAgainInAnMpiOfItsOwn) {
     EXPECT_EQ(job.exit_code, 0) << job.all();
     EXPECT_TRUE(std::filesystem::exists(out / "log"));
     EXPECT_TRUE(std::filesystem::exists(out.string() + "-2/log")) << "of the second run";
+    EXPECT_EQ(count_of(job.err, "as before\n"), 2 * np) << "errors of MPI: " << job.all();
     EXPECT_EQ(count_of(job.err, "finalised\n"), np) << job.all();
   }
 }
