@@ -19,6 +19,7 @@
 #include <exception>
 #include <memory>
 #include <new>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -30,10 +31,10 @@
 #include "tasuki/core/polite_wait.hpp"
 #include "tasuki/core/printable.hpp"
 #include "tasuki/core/stop_request.hpp"
-#include "tasuki/job/job_process.hpp"
-#include "tasuki/job/launched_ranks.hpp"
 #include "tasuki/core/system_error.hpp"
 #include "tasuki/core/table_error.hpp"
+#include "tasuki/job/job_process.hpp"
+#include "tasuki/job/launched_ranks.hpp"
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"
 #include "tasuki/job/left_processes.hpp"
@@ -68,10 +69,10 @@ Failure describe(const std::exception_ptr& exception) {
   constexpr int internal = static_cast<int>(ErrorKind::internal);
   try {
     std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return {message_line(error.what()), static_cast<int>(kind_at_end(error)), error.scope()};
   } catch (const TableError& error) {
     return {printable_lines(error.what()), error.exit_code(), error.scope()};
+  } catch (const Error& error) {
+    return {message_line(error.what()), static_cast<int>(kind_at_end(error)), error.scope()};
   } catch (const std::bad_alloc&) {
     return {"out of memory", static_cast<int>(ErrorKind::unavailable), ErrorScope::this_rank};
   } catch (const std::exception& error) {
@@ -254,6 +255,12 @@ int world_size() {
   return size;
 }
 
+// Open MPI's setting, as far as it is in the environment.
+std::optional<std::string> session_base() {
+  const char* const base = std::getenv("OMPI_MCA_orte_tmpdir_base");
+  return base != nullptr ? std::optional<std::string>(base) : std::nullopt;
+}
+
 // MPI starts only once in a process.
 void refuse_second_start() {
   int has_ended = 0;
@@ -266,13 +273,6 @@ void refuse_second_start() {
         "MPI_Init and MPI_Finalize");
 }
 
-void initialize(int* argc, char*** argv) {
-  become_job_process();
-  refuse_second_start();
-  is_mpi_of_caller = is_mpi_running();
-  configure_mpi();
-  // A file that grows beyond its limit (ulimit -f) becomes an error of the write instead of ending
-  // the process.
 const std::array own_communicators = {MPI_COMM_WORLD, MPI_COMM_SELF};
 // What happened before after an error of MPI on these communicators.
 std::array<MPI_Errhandler, own_communicators.size()> handlers_before;
@@ -291,6 +291,13 @@ void restore_mpi_errors() {
   }
 }
 
+void initialize(int* argc, char*** argv) {
+  become_job_process();
+  refuse_second_start();
+  is_mpi_of_caller = is_mpi_running();
+  configure_mpi();
+  // A file that grows beyond its limit (ulimit -f) becomes an error of the write instead of ending
+  // the process.
   std::signal(SIGXFSZ, SIG_IGN);
   answer_launcher();
   const auto launched = launched_ranks();
@@ -298,8 +305,9 @@ void restore_mpi_errors() {
       is_mpi_of_caller ? launched.has_value() || world_size() > 1 : was_launched();
   listen_for_stops(is_launched);
   listen_for_table_requests();
-  is_alone = !is_launched;                                    // for an error before MPI runs
-  if (is_alone && !is_mpi_of_caller) check_session_folder();  // else it has been used already
+  is_alone = !is_launched;            // for an error before MPI runs
+  if (is_alone && !is_mpi_of_caller)  // else it has been used already
+    check_session_folder(session_of_process, session_base());
   int provided = MPI_THREAD_SINGLE;
   if (!is_mpi_of_caller)
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");

@@ -18,16 +18,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Of one job: 8 MiB were too few for two ranks of Open MPI 4.1, 12 were enough.
-constexpr unsigned long long enough = 12ULL << 20;
-
 struct SessionFolder {
   std::string origin;  // "TMPDIR=", as what follows may be meant for something else
   fs::path path;
 };
 
-SessionFolder session_folder() {
-  for (const char* const variable : {"OMPI_MCA_orte_tmpdir_base", "TMPDIR", "TEMP", "TMP"})
+SessionFolder session_folder(const std::optional<std::string>& base) {
+  if (base) return {"orte_tmpdir_base=", *base};
+  for (const char* const variable : {"TMPDIR", "TEMP", "TMP"})
     if (const char* const path = std::getenv(variable)) return {variable + std::string("="), path};
   return {"", "/tmp"};
 }
@@ -51,9 +49,10 @@ fs::path nearest_that_exists(const fs::path& folder) {
 
 }  // namespace
 
-void check_session_folder() {
+void check_session_folder([[maybe_unused]] std::size_t needed,
+                          [[maybe_unused]] const std::optional<std::string>& base) {
 #ifdef OPEN_MPI
-  const SessionFolder folder = session_folder();
+  const SessionFolder folder = session_folder(base);
   const fs::path place = nearest_that_exists(folder.path);
   std::string name = place / "tasuki-XXXXXX";
   if (mkdtemp(name.data()) == nullptr)
@@ -62,9 +61,9 @@ void check_session_folder() {
   struct statvfs disk {};
   if (statvfs(place.c_str(), &disk) != 0) return;
   const unsigned long long room = static_cast<unsigned long long>(disk.f_bavail) * disk.f_frsize;
-  if (room < enough)
+  if (room < needed)
     refuse(folder, fmt::format("{:.1f} MB are free there, and {:.1f} MB are needed",
-                               static_cast<double>(room) / 1e6, static_cast<double>(enough) / 1e6));
+                               static_cast<double>(room) / 1e6, static_cast<double>(needed) / 1e6));
 #endif
 }
 

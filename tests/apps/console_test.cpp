@@ -61,6 +61,26 @@ TEST_F(Console, FolderForTheFilesOfMpiThatCannotBeIsOneLine) {
   EXPECT_EQ(count_of(ended.err, "\n"), 1) << ended.err;
 }
 
+// It takes less than a job of mpirun's.
+TEST_F(Console, FolderForTheFilesOfMpiNeedsLittleRoomForOneProcess) {
+  std::filesystem::create_directory(folder / "disk");
+  const std::string disk = folder / "disk";
+  const auto run_with = [&](const std::string& size) {
+    const std::string mounted = "mount -t tmpfs -o size=" + size + " disk '" + disk +
+                                "' 2>/dev/null || exit 77; exec \"$@\"";
+    return run_program({"unshare", "--mount", "--map-root-user", "bash", "-c", mounted, "bash",
+                        "env", "TMPDIR=" + disk, TRAIN_MNIST, "--help"});
+  };
+  const Finished small = run_with("4m");
+  if (small.exit_code == 77 || count_of(small.err, "unshare: ") > 0)
+    GTEST_SKIP() << "this machine allows no mounts in a namespace";
+  EXPECT_EQ(small.exit_code, 73);
+  EXPECT_EQ(count_of(small.err, "/disk: 4.2 MB are free there, and 9.4 MB are needed; "), 1)
+      << small.err;
+  const Finished enough = run_with("9m");
+  EXPECT_EQ(enough.exit_code, 0) << enough.err;
+}
+
 TEST_F(Console, BadDataIsOneLine) {
   const std::string images = data + "/train-images-idx3-ubyte";
   std::string contents;

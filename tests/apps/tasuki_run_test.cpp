@@ -297,8 +297,8 @@ TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunCannotUseIsNamedBeforeAStart) {
   const auto with_folder = [&](const std::string& name) {
     return run("", with({"env", name}, words({"--max-restarts", "3"})));
   };
-  for (const std::string name : {"TMPDIR=/proc/none", "OMPI_MCA_orte_tmpdir_base=/proc/none/2"}) {
-    const Finished job = with_folder(name);
+  for (const std::string name : {"TMPDIR=/proc/none", "orte_tmpdir_base=/proc/none/2"}) {
+    const Finished job = with_folder(name.starts_with("TMPDIR") ? name : "OMPI_MCA_" + name);
     EXPECT_EQ(job.exit_code, 73);
     EXPECT_EQ(
         job.err,
@@ -310,6 +310,25 @@ TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunCannotUseIsNamedBeforeAStart) {
   // Open MPI makes a folder that is missing.
   EXPECT_EQ(with_folder("TMPDIR=" + (folder / "to/be/made").string()).exit_code, 0);
   EXPECT_EQ(calls().size(), 1u);
+}
+
+TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunIsGivenWins) {
+  for (const std::string name : {"orte_tmpdir_base", "orte_local_tmpdir_base"}) {
+    const auto with_base = [&](const fs::path& base) {
+      return run("", with({"env", "TMPDIR=/proc/none"},
+                          words({"--mpirun-args", "--mca " + name + " " + base.string()})));
+    };
+    const Finished job = with_base(folder.path());
+    EXPECT_EQ(job.exit_code, 0) << job.err;
+    EXPECT_EQ(calls().size(), 1u);
+    EXPECT_THAT(with_base("/proc/none").err, HasSubstr("error: orte_tmpdir_base=/proc/none: "));
+    EXPECT_EQ(calls().size(), 0u);
+  }
+  fs::create_directory(folder / ".openmpi");
+  write_file(folder / ".openmpi/mca-params.conf", "orte_tmpdir_base = " + folder.path().string());
+  const Finished job =
+      run("", with({"env", "TMPDIR=/proc/none", "HOME=" + folder.path().string()}, words({})));
+  EXPECT_EQ(job.exit_code, 0) << job.err;
 }
 
 TEST_F(FakeLauncher, ADiskWithoutRoomForMpirunsFilesIsNamedBeforeAStart) {
