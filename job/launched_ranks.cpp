@@ -81,10 +81,9 @@ void refuse_launcher(const LaunchedRanks& launched) {
   fail_everywhere(
       ErrorKind::config,
       "the launcher ({}) started {} processes ({}), but for this program's MPI ({}) each of them "
-      "is "
-      "a job of its own: the launcher belongs to another MPI, or was not told of this one; use the "
-      "mpirun of this MPI (with srun: --mpi=pmix or pmi2). To start single processes on purpose, "
-      "unset {}",
+      "is a job of its own: the launcher belongs to another MPI, or was not told of this one; use "
+      "the mpirun of this MPI (with srun: --mpi=pmix or pmi2). To start single processes on "
+      "purpose, unset {}",
       launched.launcher, launched.size, launched.variable, name_of_library(), launched.variable);
 }
 

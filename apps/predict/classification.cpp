@@ -142,7 +142,7 @@ class Classification final : public Task {
         "exif", flags_.exif,
         {{"auto", ExifFlag::automatic}, {"on", ExifFlag::on}, {"off", ExifFlag::off}}, "WHEN",
         "auto, on or off: turn images in files as their EXIF orientation says; `auto`: as in "
-        "the training, which older versions did with images as they are stored");
+        "training; runs of versions without this flag did not turn images");
     options.add("loader-threads", flags_.loader_threads, {1, 256}, "N",
                 "threads per rank that decode and standardise images ahead");
   }
@@ -175,8 +175,7 @@ class Classification final : public Task {
       if (const auto example = all.first_not_finite())
         fail(ErrorKind::data,
              "example {}{}: the model's scores are not finite numbers; its training diverged, or "
-             "the "
-             "example is far from what it was trained on",
+             "the example is far from what it was trained on",
              *example, names.examples.empty() ? "" : " (" + names.example(*example) + ")");
       const Format format = job.settings.format;
       deliver(job.settings, rows_text(all, names, format),

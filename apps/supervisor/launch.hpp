@@ -76,9 +76,8 @@ struct Launch {
 // - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md). What the user has set
 //   anywhere (mca_parameters.hpp) wins over that file, whose other settings are then given one by
 //   one;
-// - ranks of one machine exchange messages in shared memory, as long as there is room, and listen
-// on
-//   no network for them;
+// - ranks of one machine exchange messages in shared memory while there is room, and open no port
+//   for them;
 // - hosts whose names differ in their domains alone need orte_keep_fqdn_hostnames;
 // - mca-params.conf has mpirun kill ranks right after SIGTERM. Tasuki's programs have saved by then
 //   (StopRequest); others end by SIGTERM, so that they get what Open MPI gives by default, or

@@ -120,7 +120,10 @@ TEST_F(ResumedFolder, InitialWeightsThatAreNotFiniteAreNamed) {
   write_npz(folder / "not-finite", entries);
   const Finished job = run(2, "second", {"--init", folder / "not-finite"});
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
-  EXPECT_EQ(count_of(job.err, "not-finite: predictor/l2/W has values that are not finite"), 1)
+  EXPECT_EQ(count_of(job.err,
+                     "not-finite: predictor/l2/W has values that are not finite; "
+                     "use weights that were saved before training diverged"),
+            1)
       << job.err;
 }
 
