@@ -89,8 +89,7 @@ TEST(OptionNames, HelpNamesThemAtTheFlag) {
   Program program;
   program.parse({"--help"});
   const std::string help = program.options.text(Options::Request::help);
-  EXPECT_NE(help.find("epochs between snapshots; also --frequency, -f\n"),
-            std::string::npos)
+  EXPECT_NE(help.find("epochs between snapshots; also --frequency, -f\n"), std::string::npos)
       << help;
   EXPECT_NE(help.find("print nothing; also --silent\n"), std::string::npos) << help;
 }

@@ -50,8 +50,7 @@ TEST_F(ParallelGpus, TheLargestBatchFitsOnAllOfThem) {
 TEST_F(ParallelGpus, AllOfThemAreWatched) {
   const Finished job = train({"--devices", "0,1", "--epoch", "2", "--monitor", "0.05"});
   EXPECT_EQ(job.exit_code, 0) << job.all();
-  for (const char* worker : {"\n   0.0  ", "\n   0.1  "})
-    EXPECT_THAT(job.out, HasSubstr(worker));
+  for (const char* worker : {"\n   0.0  ", "\n   0.1  "}) EXPECT_THAT(job.out, HasSubstr(worker));
   EXPECT_THAT(job.out, HasSubstr("cuda:0, cuda:1"));
   EXPECT_GT(values_of(read_log("result"), "time/compute/min").at(0), 0);
   for (const char* file : {"result/monitor.0.0.csv", "result/monitor.0.1.csv"})

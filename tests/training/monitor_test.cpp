@@ -74,7 +74,8 @@ TEST(Monitor, AFileThatCannotBeWrittenDisturbsNothing) {
   ::testing::internal::CaptureStderr();
   run_monitored(folder / "out", {Device::cpu()}, 100);
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("monitor.0.csv: expected a regular file, found a folder"), std::string::npos) << said;
+  EXPECT_NE(said.find("monitor.0.csv: expected a regular file, found a folder"), std::string::npos)
+      << said;
 }
 
 // The second time another job has taken the name meanwhile.
