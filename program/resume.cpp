@@ -213,10 +213,9 @@ bool Continuation::goes_on_in(const TrainingSettings& settings) const {
 
 namespace {
 
-// Takes the snapshot's flags; returns the differences that are found by comparing texts.
-std::vector<std::string> inherit_flags(Options& options, const TrainingSettings& settings,
-                                       const FlagTexts& flags) {
-  std::vector<std::string> overruled;
+// Takes the snapshot's flags, and notes the differences that are found by comparing texts.
+void inherit_flags(Options& options, const TrainingSettings& settings, const FlagTexts& flags,
+                   Continuation& continuation) {
   bool is_rate_inherited = true, is_schedule_inherited = true;
   for (const auto& [name, text] : flags) {
     if (!options.has(name) || (name == "lr" && !is_rate_inherited) ||
@@ -230,11 +229,11 @@ std::vector<std::string> inherit_flags(Options& options, const TrainingSettings&
     if (name == "lr-scaling" && here != text) is_rate_inherited = false;
     if (name == "lr-schedule" && here != text) is_schedule_inherited = false;
     if (here == text) continue;
-    if (is_in(of_schedule, name) || is_in(of_data, name) ||
-        (name == "epoch" && follows_length(settings)))
-      overruled.push_back(fmt::format("{} {} instead of {}", name, here, text));
+    const std::string difference = fmt::format("{} {} instead of {}", name, here, text);
+    if (is_in(of_schedule, name) || (name == "epoch" && follows_length(settings)))
+      continuation.overruled.push_back(difference);
+    if (is_in(of_data, name)) continuation.of_other_data.push_back(difference);
   }
-  return overruled;
 }
 
 }  // namespace
@@ -263,7 +262,7 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
       continuation.lacks_exif = options.has("exif") && !has(flags, "exif");
       // What versions without the flag did.
       if (continuation.lacks_exif) flags.emplace_back("exif", "off");
-      continuation.overruled = inherit_flags(options, settings, flags);
+      inherit_flags(options, settings, flags, continuation);
       continuation.epochs_waited = kept_in.at(1);
       if (kept_in.at(2).get<bool>())
         continuation.left_out = kept_in.at(3).get<std::vector<std::int64_t>>();
@@ -356,7 +355,8 @@ void resume_training(Continuation& continuation, Trainer& trainer, const Trainin
   if (schedule != nullptr)
     schedule->set_initial(
         flags->asked(optimizers.front().name).at(optimizers.front().optimizer->rate_name()));
-  changes.insert(changes.end(), continuation.overruled.begin(), continuation.overruled.end());
+  for (const auto* const differences : {&continuation.overruled, &continuation.of_other_data})
+    changes.insert(changes.end(), differences->begin(), differences->end());
   if (!changes.empty())
     log_info("continuing with settings that differ from the snapshot's: {}",
              fmt::join(changes, ", "));

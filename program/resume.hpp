@@ -34,10 +34,11 @@ struct Continuation {
   std::optional<std::filesystem::path> snapshot;  // without suffix; nothing: a new run
   // It, opened, as in OpenedState. resume_training() closes it.
   std::shared_ptr<const ArraySource> source;
-  FlagTexts kept_flags;                // in effect in this run; snapshots keep them
-  std::set<std::string> given;         // names of flags that this run was given
-  std::vector<std::string> overruled;  // flags of the schedule that differ from the snapshot's
-  std::int64_t epochs_waited = 0;      // without improvement, for --early-stopping
+  FlagTexts kept_flags;                    // in effect in this run; snapshots keep them
+  std::set<std::string> given;             // names of flags that this run was given
+  std::vector<std::string> overruled;      // flags of the schedule that differ from the snapshot's
+  std::vector<std::string> of_other_data;  // flags of the data that do
+  std::int64_t epochs_waited = 0;          // without improvement, for --early-stopping
   // Keys, ascending, of the images that the run left out (unreadable.hpp); nothing if it did not
   // look for them.
   std::optional<std::vector<std::int64_t>> left_out;

@@ -163,6 +163,24 @@ TEST_F(ImageNetFiles, ImagesAreTurnedAsExifSays) {
   EXPECT_EQ(given, "on");
   EXPECT_EQ(count_of(said_of_given, "exif on instead of off"), 1) << said_of_given;
 
+  // The rate stays as the run had it, whoever has set it.
+  std::vector<NpzEntry> with_own_rate;
+  for (const NpzFile file(folder / "stored/snapshot_iter_3");
+       const std::string& name : file.names())
+    with_own_rate.push_back({name, file.read(name)});
+  const auto rate = std::ranges::find_if(with_own_rate, [](const NpzEntry& each) {
+    return each.name == "updater/optimizer:main/hyperparameters/lr";
+  });
+  ASSERT_NE(rate, with_own_rate.end());
+  std::get<Tensor>(rate->value).data<double>()[0] = 0.0078125;
+  fs::create_directories(folder / "own-rate");
+  write_npz(folder / "own-rate/snapshot_iter_3", with_own_rate);
+  const auto [turned_again, said_of_rate] =
+      goes_on(folder / "own-rate/snapshot_iter_3", {"--exif", "on"});
+  EXPECT_EQ(turned_again, "on");
+  EXPECT_EQ(count_of(said_of_rate, "differ from the snapshot's: exif on instead of off\n"), 1)
+      << said_of_rate;
+
   const NpzFile snapshot(folder / "turned/snapshot_iter_3");
   std::vector<NpzEntry> entries;
   for (const std::string& name : snapshot.names())
