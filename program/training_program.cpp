@@ -243,8 +243,9 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
     write_about(program, setup, data, *output);
     if (setup.links.between || setup.links.inside) keep_links(comm, setup.links, *output);
     if (!settings.quiet) say_banner(output->name());
+    remove_finished(comm, *output);
     trainer->run();
-    if (!settings.quiet) summary.print(comm);
+    if (!settings.quiet) summary.print(comm, output->name());
     std::vector<std::string> files;
     if (write_step_times(summary.times(), comm, *output)) files.emplace_back(step_times_file);
     write_finished(*trainer, files, comm, *output);

@@ -6,45 +6,58 @@
 #include <vector>
 
 #include "tasuki/communicator/run_on_root.hpp"
+#include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/json.hpp"
+#include "tasuki/core/system_error.hpp"
 
 namespace tasuki::program {
 namespace {
 
 namespace fs = std::filesystem;
 
-bool is_there(const nlohmann::json& name, const fs::path& folder) {
-  std::error_code ignored;
-  return name.is_string() && fs::exists(folder / name.get<std::string>(), ignored);
-}
-
-bool is_finished(const fs::path& folder, std::int64_t iteration) {
+// The names in the file; null if it is not there or is of another iteration.
+nlohmann::json files_of_finished(const fs::path& folder, std::int64_t iteration) {
   const fs::path file = folder / finished_file;
   try {
     const auto text = read_file_if_there(file);
-    if (!text) return false;
+    if (!text) return {};
     const nlohmann::json found = parse_json(*text, file.string());
     if (!found.is_object() || integer_in(found.value("iteration", nlohmann::json())) != iteration)
-      return false;
+      return {};
     const nlohmann::json files = found.value("files", nlohmann::json());
-    return files.is_array() && std::ranges::all_of(files, [&](const nlohmann::json& name) {
-             return is_there(name, folder);
-           });
+    const bool are_names =
+        files.is_array() && std::ranges::all_of(files, &nlohmann::json::is_string);
+    return are_names ? files : nlohmann::json();
   } catch (const Error&) {  // damaged, or not to be read: what it names is made again
-    return false;
+    return {};
   }
 }
 
 }  // namespace
 
+void remove_finished(Communicator& communicator, const OutputFolder& output) {
+  run_on_root(communicator, 0, [&] {
+    const fs::path file = output.path() / finished_file;
+    std::error_code error;
+    if (fs::remove(file, error)) sync_folder(output.path());
+    if (error) fail_because(error, ErrorKind::cannot_write, "cannot remove {}", file.string());
+    return Bytes{};
+  });
+}
+
 void write_finished(const Trainer& trainer, const std::vector<std::string>& files,
                     Communicator& communicator, OutputFolder& output) {
+  nlohmann::json own = nlohmann::json::array();
+  for (const fs::path& file : trainer.results())
+    own.push_back(file.lexically_relative(trainer.out()).string());
+  const std::vector<Bytes> results = communicator.gather_bytes(object_to_bytes(own));
   run_on_root(communicator, 0, [&] {
     nlohmann::json names = files;
-    for (const fs::path& file : trainer.results())
-      names.push_back(file.lexically_relative(trainer.out()).string());
+    for (const Bytes& of_rank : results)
+      for (const nlohmann::json& name : bytes_to_object(of_rank))
+        if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     const nlohmann::json contents = {{"iteration", trainer.updater().iteration()},
                                      {"files", names}};
     output.write(finished_file, json_text(contents, 2) + '\n');
@@ -53,9 +66,19 @@ void write_finished(const Trainer& trainer, const std::vector<std::string>& file
 }
 
 bool is_finished(const fs::path& folder, std::int64_t iteration, Communicator& communicator) {
-  const Bytes found = run_on_root(communicator, 0,
-                                  [&] { return Bytes{std::byte{is_finished(folder, iteration)}}; });
-  return found.front() == std::byte{1};
+  const nlohmann::json files = bytes_to_object(run_on_root(
+      communicator, 0, [&] { return object_to_bytes(files_of_finished(folder, iteration)); }));
+  if (files.is_null()) return false;
+  Bytes seen;
+  for (const nlohmann::json& name : files) {
+    std::error_code ignored;
+    seen.push_back(std::byte{fs::exists(folder / name.get<std::string>(), ignored)});
+  }
+  const std::vector<Bytes> seen_by = communicator.allgather_bytes(seen);
+  for (std::size_t i = 0; i < files.size(); ++i)
+    if (std::ranges::none_of(seen_by, [i](const Bytes& each) { return each[i] == std::byte{1}; }))
+      return false;
+  return true;
 }
 
 }  // namespace tasuki::program

@@ -14,13 +14,18 @@ namespace tasuki::program {
 // run has left of it, from the folder on.
 inline constexpr const char* finished_file = "finished.json";
 
+// Before a run makes steps: removes what an earlier one has left there, on disk, too, because the
+// run may come to the same iteration and be killed before it has made its own files. An error of
+// kind cannot_write on all ranks says why not. Collective.
+void remove_finished(Communicator& communicator, const OutputFolder& output);
+
 // Writes it, on rank 0; an error of kind cannot_write on all ranks says why not. `files`: names
-// beside Trainer::results(). Collective.
+// beside Trainer::results() of all ranks. Collective.
 void write_finished(const Trainer& trainer, const std::vector<std::string>& files,
                     Communicator& communicator, OutputFolder& output);
 
-// Whether the run in that folder has ended after this iteration and all its files are there.
-// Rank 0 looks. Collective.
+// Whether the run in that folder has ended after this iteration and all its files are there, each
+// where at least one rank sees it. Collective.
 bool is_finished(const std::filesystem::path& folder, std::int64_t iteration,
                  Communicator& communicator);
 

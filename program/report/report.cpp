@@ -13,6 +13,7 @@
 #include "tasuki/communicator/run_on_root.hpp"
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/json.hpp"
+#include "tasuki/core/printable.hpp"
 #include "tasuki/optimizer/power_sgd.hpp"
 #include "tasuki/program/checkpoints.hpp"
 #include "tasuki/program/learning_rate.hpp"
@@ -215,7 +216,6 @@ std::string describe_peak(Communicator& communicator, const std::vector<Device>&
                      on_device);
 }
 
-// Reports the end of each epoch, and observes nothing.
 // Ranks that read one copy of the weights cannot deviate from each other.
 std::string describe_comparison(std::int64_t iterations, const Optimizer& optimizer) {
   const std::vector<int> holders = optimizer.holders_of_weights();
@@ -354,7 +354,7 @@ std::string describe_epochs(std::vector<double> seconds) {
   return text;
 }
 
-// Keeps what the summary says in saved states.
+// Reports the end of each epoch, observes nothing, and keeps what the summary says in saved states.
 class RunSummary::EpochEnds final : public Extension {
  public:
   explicit EpochEnds(RunSummary& summary) : summary_(summary) {}
@@ -395,6 +395,15 @@ RunSummary::Part RunSummary::part() const {
           trainer_.updater().times()};
 }
 
+namespace {
+
+// Reads what all ranks have loaded alike, so that all meet its errors.
+void for_all_ranks(const std::function<void()>& read) try { read(); } catch (const Error& error) {
+  throw Error(error.kind(), error.what(), ErrorScope::every_rank);
+}
+
+}  // namespace
+
 void RunSummary::serialize(const Serializer& serializer) {
   Part now = serializer.is_loading() ? Part() : part();
   nlohmann::json accuracies = nlohmann::json::array();
@@ -407,28 +416,46 @@ void RunSummary::serialize(const Serializer& serializer) {
   const std::vector<Bytes> times =
       serializer.of_every_rank("times", std::as_bytes(std::span(now.times)));
   if (!serializer.is_loading()) return;
-  load(text);
+  for_all_ranks([&] { load(text); });
   const Communicator* const ranks = serializer.communicator();
   const auto rank = static_cast<std::size_t>(ranks ? ranks->rank() : 0);
   const auto size = static_cast<std::size_t>(ranks ? ranks->size() : 1);
-  if (times.size() == size) before_.times = decode_step_times(times[rank]);
+  std::vector<RankTimes> decoded;
+  for_all_ranks([&] {
+    for (const Bytes& each : times) decoded.push_back(decode_step_times(each));
+  });
+  if (decoded.size() == size) before_.times = decoded[rank];
 }
 
 void RunSummary::load(const std::string& text) {
+  constexpr std::size_t most_shown = 60;
   const std::string place = "the summary in the snapshot";
   try {
     const nlohmann::json found = parse_json(text, place);
-    const auto number = [](const nlohmann::json& value) {
-      return value.is_null() ? std::nan("") : value.get<double>();
+    const auto refuse = [&](const char* expected, const nlohmann::json& value) {
+      fail(ErrorKind::data, "{}: expected {}, found {}", place, expected,
+           printable(json_text(value), most_shown));
+    };
+    const auto count = [&](const nlohmann::json& value) {
+      const auto number = integer_in(value);
+      if (!number || *number < 0) refuse("a number of steps or epochs", value);
+      return *number;
+    };
+    const auto seconds = [&](const nlohmann::json& value) {
+      if (!value.is_number() || !(value.get<double>() >= 0)) refuse("seconds from 0", value);
+      return value.get<double>();
     };
     before_ = {};
-    before_.steps = integer_in(found.at("steps")).value_or(0);
-    before_.seconds = number(found.at("seconds"));
-    for (const auto& each : found.at("epochs")) before_.epochs.push_back(number(each));
-    for (const auto& each : found.at("accuracies"))
-      before_.accuracies.push_back({number(each.at(0)), integer_in(each.at(1)).value_or(0)});
+    before_.steps = count(found.at("steps"));
+    before_.seconds = seconds(found.at("seconds"));
+    for (const auto& each : found.at("epochs")) before_.epochs.push_back(seconds(each));
+    for (const auto& each : found.at("accuracies")) {
+      const nlohmann::json& value = each.at(0);  // null: not finite
+      before_.accuracies.push_back(
+          {value.is_null() ? std::nan("") : value.get<double>(), count(each.at(1))});
+    }
   } catch (const nlohmann::json::exception& error) {
-    fail_everywhere(ErrorKind::data, "{}: {}", place, error.what());
+    fail(ErrorKind::data, "{}: {}", place, error.what());
   }
 }
 
@@ -436,13 +463,12 @@ RankTimes RunSummary::times() const {
   return part().times;
 }
 
-void RunSummary::print(Communicator& communicator) const {
+void RunSummary::print(Communicator& communicator, const std::filesystem::path& out) const {
   const std::string peak = describe_peak(communicator, devices_);
   const Part done = part();
-  std::string text =
-      fmt::format("{} steps in {:.1f} s ({:.1f} per second), {}; results in {}\n", done.steps,
-                  done.seconds, static_cast<double>(done.steps) / std::max(done.seconds, 1e-9),
-                  peak, trainer_.out().string());
+  std::string text = fmt::format(
+      "{} steps in {:.1f} s ({:.1f} per second), {}; results in {}\n", done.steps, done.seconds,
+      static_cast<double>(done.steps) / std::max(done.seconds, 1e-9), peak, out.string());
   if (!done.epochs.empty()) text += describe_epochs(done.epochs) + '\n';
   if (!done.accuracies.empty()) {
     const Accuracy best = *std::ranges::max_element(done.accuracies, {}, [](const Accuracy& each) {

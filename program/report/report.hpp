@@ -40,11 +40,11 @@ class RunSummary {
   RunSummary(Trainer& trainer, std::vector<Device> devices);
   RunSummary(const RunSummary&) = delete;  // the trainer keeps its address
   RunSummary& operator=(const RunSummary&) = delete;
-  // Prints steps, speed, the largest peak memory of a rank, where the results are; the time of the
-  // first epoch and the median of the others (evaluation included), accuracy, and where each rank's
-  // time went. Collective; rank 0 prints. Of a run without steps, which was resumed at its end: as
-  // of the run that saved the state, up to there.
-  void print(Communicator& communicator) const;
+  // Prints steps, speed, the largest peak memory of a rank, where the results are (`out`); the time
+  // of the first epoch and the median of the others (evaluation included), accuracy, and where each
+  // rank's time went. Collective; rank 0 prints. Of a run without steps, which was resumed at its
+  // end: as of the run that saved the state, up to there.
+  void print(Communicator& communicator, const std::filesystem::path& out) const;
   // Where this rank's time went.
   RankTimes times() const;
 

@@ -124,6 +124,24 @@ TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {
     EXPECT_TRUE(std::filesystem::exists(folder / "half" / best / file)) << best << ' ' << file;
 }
 
+// The run is at its end, where all its files are looked for.
+TEST_F(ModelParallel, AMissingPartOfTheLastSnapshotIsMadeAgain) {
+  const Flags flags = {"-b", "48", "--epoch", "1", "--resume", "auto"};
+  const auto expect_said = [&](const char* text) {
+    const Finished job = run(MODEL_PARALLEL, 2, "run", flags);
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    EXPECT_EQ(count_of(job.all(), text), 1) << job.all();
+  };
+  log_of(MODEL_PARALLEL, 2, "run", flags);
+  expect_said("nothing to do: ");
+  for (const char* const part : {"snapshot_iter_10.0", "snapshot_iter_10.1"}) {
+    ASSERT_TRUE(std::filesystem::remove(folder / "run" / part));
+    expect_said("making what the run has not left at its end: ");
+    EXPECT_TRUE(std::filesystem::exists(folder / "run" / part));
+  }
+  expect_said("nothing to do: ");
+}
+
 TEST_F(ModelParallel, InitTakesTheWeightsOfEachPart) {
   const auto first = log_of(MODEL_PARALLEL, 2, "first", {"-b", "48", "--epoch", "2"});
   const std::string weights = folder / "first/snapshot_iter_20";

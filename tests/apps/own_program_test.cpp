@@ -299,6 +299,7 @@ TEST_F(OwnProgram, MayChangeTheWorkingFolder) {
              {"-wdir", folder.path()}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_THAT(job.out, HasSubstr("Output: result\n"));
+  EXPECT_THAT(job.out, HasSubstr("; results in result\n"));
   EXPECT_EQ(count_of(job.err, "was removed"), 0) << job.all();
   for (const char* const name : {"log", "latest", "about.json", "snapshot_iter_4"})
     EXPECT_TRUE(std::filesystem::exists(folder / "result" / name)) << name;

@@ -98,6 +98,26 @@ TEST_F(ResumedFolder, WhatFollowsTheLastCheckpointIsMadeWhereItIsMissing) {
   EXPECT_TRUE(std::filesystem::exists(out / "snapshot_iter_20"));
 }
 
+// It comes to the iteration in which an earlier run ended, and is interrupted before its own end.
+TEST_F(ResumedFolder, AnEarlierRunsEndIsNotThisOnes) {
+  const Flags flags = {"-b", "48", "--epoch", "2", "--snapshot-every", "1"};
+  log_of(1, "run", flags);
+  const std::filesystem::path out = folder / "run";
+  ASSERT_TRUE(std::filesystem::exists(out / "finished.json"));
+  // Where a file is to be.
+  std::filesystem::remove(out / "step_times.json");
+  std::filesystem::create_directories(out / "step_times.json/in-the-way");
+  for (const std::string& from : Flags{out / "snapshot_iter_10", "auto"}) {
+    const Finished cut = run(1, "run", with(flags, {"--resume", from}));
+    EXPECT_EQ(cut.exit_code, static_cast<int>(ErrorKind::cannot_write)) << cut.all();
+    EXPECT_FALSE(std::filesystem::exists(out / "finished.json"));
+  }
+  std::filesystem::remove_all(out / "step_times.json");
+  const Flags again = with(flags, {"--resume", "auto"});
+  expect_once(run(1, "run", again), "making what the run has not left at its end: ");
+  expect_once(run(1, "run", again), "nothing to do: ");
+}
+
 // In the middle of a run, too.
 TEST_F(ResumedFolder, ASnapshotThatWasDueBesideTheCheckpointIsMade) {
   const Flags flags = {"-b",    "48", "--epoch", "2", "--snapshot-every", "1", "--checkpoint-every",

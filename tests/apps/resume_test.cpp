@@ -126,6 +126,29 @@ TEST_F(ResumedJob, AnotherOptimizerIsRefusedAsThat) {
   }
 }
 
+TEST_F(ResumedJob, ASummaryThatNoRunHasIsOneLine) {
+  train({});
+  std::vector<NpzEntry> entries;
+  for (const NpzFile file(snapshot); const std::string& name : file.names())
+    entries.push_back({name, file.read(name)});
+  const auto part = std::ranges::find(entries, "extensions/RunSummary/part", &NpzEntry::name);
+  ASSERT_NE(part, entries.end());
+  const std::pair<const char*, const char*> cases[] = {
+      {R"({"steps":-2,"seconds":1,"epochs":[],"accuracies":[]})", "steps or epochs, found -2\n"},
+      {R"({"steps":2,"seconds":null,"epochs":[],"accuracies":[]})", "seconds from 0, found null\n"},
+      {R"({"steps":2,"seconds":1,"epochs":[-1.5],"accuracies":[]})", "from 0, found -1.5\n"},
+      {R"({"steps":2,"seconds":1,"epochs":[],"accuracies":[[null,"x"]]})", "found \"x\"\n"},
+      {R"({"steps":2)", "the summary in the snapshot"}};
+  for (const auto& [text, said] : cases) {
+    part->value = std::string(text);
+    write_npz(snapshot, entries);
+    const Finished job = run(2, "second", {"-b", "24", "--epoch", "4", "--resume", snapshot});
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+    EXPECT_EQ(count_of(job.err, said), 1) << job.err;
+    EXPECT_EQ(count_of(job.err, "error:"), 1) << job.err;
+  }
+}
+
 // As if it had been there from the start.
 TEST_F(ResumedJob, AScheduleThatIsNewStartsWithTheRunNotWithItsRest) {
   const Flags sgd = {"--optimizer", "sgd", "--lr", "0.1"};
