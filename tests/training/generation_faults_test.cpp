@@ -1,12 +1,15 @@
 // Damage to generations, and what goes wrong while one is written: there is a whole generation or
 // none, and the one before is used.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -17,6 +20,26 @@
 #include "tasuki/training/checkpoints/retention.hpp"
 #include "temporary_folder.hpp"
 #include "written_generations.hpp"
+
+namespace {
+int removals_until_killed = -1;  // never
+
+void count_removal() {
+  if (removals_until_killed >= 0 && removals_until_killed-- == 0) std::raise(SIGKILL);
+}
+}  // namespace
+
+// In the C library's place.
+extern "C" int unlinkat(int folder, const char* path, int flags) noexcept {
+  count_removal();
+  return static_cast<int>(syscall(SYS_unlinkat, folder, path, flags));
+}
+extern "C" int remove(const char* path) noexcept {
+  count_removal();
+  if (syscall(SYS_unlinkat, AT_FDCWD, path, 0) == 0) return 0;
+  if (errno != EISDIR) return -1;
+  return static_cast<int>(syscall(SYS_unlinkat, AT_FDCWD, path, AT_REMOVEDIR));
+}
 
 namespace tasuki {
 namespace {
@@ -243,6 +266,25 @@ TEST(AKilledWriter, LeavesTheNewGenerationWholeOrNotAtAll) {
     expect_state(next, 3);
     EXPECT_TRUE(unfinished_generations_in(out.path()).empty());
   }
+}
+
+// Whatever comes first in the folder.
+TEST(AKilledRemoval, LeavesWhatTheNextRunRemoves) {
+  int killed = 0;
+  for (bool is_killed = true; is_killed; killed += is_killed) {
+    const TemporaryFolder out;
+    const fs::path generation = write_alone(out.path(), 10, 1);
+    const int status = status_of_child([&] {
+      removals_until_killed = killed;
+      remove_generation(generation);
+      _exit(0);
+    });
+    is_killed = WIFSIGNALED(status);
+    EXPECT_EQ(unfinished_generations_in(out.path()).size(), is_killed ? 1U : 0U) << killed;
+    remove_unfinished_generations(out.path());
+    EXPECT_TRUE(names_in(out / checkpoints_name).empty()) << killed;
+  }
+  EXPECT_EQ(killed, 3) << "state.npz, manifest.json and the folder";
 }
 
 // A run goes back from 30 to 10, with or without another generation that it left being removed

@@ -220,16 +220,19 @@ TEST_F(Generations, AreRemoved) {
 
 // Names alone make no checkpoint.
 TEST_F(Generations, OfUsersStay) {
-  make({"iter_1", "iter_2", "iter_3", "iter_4"});
+  make({"iter_0", "iter_1", "iter_2", "iter_3", "iter_4"});
   fs::remove(out / "checkpoints/iter_1" / manifest_name);
-  make_snapshots({"checkpoints/iter_1/state.npz", "checkpoints/iter_2/thesis.tex"});
+  make_snapshots({"checkpoints/iter_0/.notes", "checkpoints/iter_1/state.npz",
+                  "checkpoints/iter_2/thesis.tex"});
   fs::remove_all(out / "checkpoints/iter_3");
   fs::create_directory_symlink(out / "checkpoints/iter_2", out / "checkpoints/iter_3");
-  for (const int iteration : {1, 2, 3}) remove_generation(generation_folder(out, {iteration, 1}));
+  for (const int iteration : {0, 1, 2, 3})
+    remove_generation(generation_folder(out, {iteration, 1}));
   remove_old_generations(out, generation_folder(out, {4, 1}), 1);
-  EXPECT_THAT(generations(), ElementsAre("iter_4", "iter_3", "iter_2", "iter_1"));
+  EXPECT_THAT(generations(), ElementsAre("iter_4", "iter_3", "iter_2", "iter_1", "iter_0"));
   remove_results(out);
-  EXPECT_THAT(generations(), ElementsAre("iter_3", "iter_2", "iter_1"));
+  EXPECT_THAT(generations(), ElementsAre("iter_3", "iter_2", "iter_1", "iter_0"));
+  EXPECT_EQ(read_file(out / "checkpoints/iter_0/.notes"), "x");
   EXPECT_EQ(read_file(out / "checkpoints/iter_2/thesis.tex"), "x");
 }
 

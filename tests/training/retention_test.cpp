@@ -62,7 +62,7 @@ TEST_F(Room, IsWhereAllButTheNewestAndTheBestWere) {
 
 TEST_F(Room, IsNotMadeOfTheNewestIntactOne) {
   flip_last_byte(at(50) / "state.npz");
-  fs::remove(at(40) / manifest_name);  // what has none may be anybody's
+  fs::remove(at(40) / manifest_name);  // a folder without a manifest may be a user's
   EXPECT_THAT(make(55), ElementsAre("iter_50", "iter_20", "iter_10"));
   EXPECT_THAT(left(), ElementsAre("iter_40", "iter_30"));
   flip_last_byte(at(30) / "state.npz");

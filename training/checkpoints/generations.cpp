@@ -36,9 +36,9 @@ std::optional<std::int64_t> number_after(std::string_view start, std::string_vie
 bool is_file_of_generation(const std::string& name) {
   const std::string whole = name_of_temporary(name).value_or(name);
   const bool is_of_arrays = whole.starts_with("state") || whole.starts_with("optimizer.");
-  // Network file systems and desktops make hidden ones.
+  // Network file systems and desktops make the last two.
   return whole == manifest_name || (is_of_arrays && whole.ends_with(".npz")) ||
-         whole.starts_with('.');
+         whole == marker_name || whole.starts_with(".nfs") || whole == ".DS_Store";
 }
 
 // Whether a run has made the folder, and nobody has put anything else there.
@@ -54,6 +54,21 @@ bool is_of_run(const fs::path& folder) {
   } catch (const Error&) {  // nobody knows what is there
     return false;
   }
+}
+
+// Its files, and then the folder. What says that the folder is a run's goes last, so that what a
+// process leaves that is killed meanwhile is known as such.
+void remove_folder(const fs::path& folder, std::error_code& error) {
+  std::vector<fs::path> files;
+  fs::directory_iterator each(folder, error);
+  for (; !error && each != fs::directory_iterator(); each.increment(error))
+    files.push_back(each->path());
+  std::ranges::partition(files, [](const fs::path& file) {
+    return file.filename() != manifest_name && file.filename() != marker_name;
+  });
+  files.push_back(folder);
+  for (const fs::path& file : files)
+    if (!error) fs::remove(file, error);
 }
 
 bool is_empty_folder(const fs::path& folder) {
@@ -143,7 +158,7 @@ void remove_generation(const fs::path& generation) {
     unfinished = temporary_name(generation);
     fs::rename(generation, unfinished, error);
   }
-  if (!error) fs::remove_all(unfinished, error);
+  if (!error) remove_folder(unfinished, error);
 }
 
 std::vector<fs::path> unfinished_generations_in(const fs::path& out) {
@@ -160,7 +175,11 @@ std::vector<fs::path> unfinished_generations_in(const fs::path& out) {
 
 void remove_unfinished_generations(const fs::path& out) {
   std::error_code ignored;
-  for (const fs::path& each : unfinished_generations_in(out)) fs::remove_all(each, ignored);
+  for (const fs::path& each : unfinished_generations_in(out))
+    if (fs::is_directory(fs::symlink_status(each, ignored)))
+      remove_folder(each, ignored);
+    else
+      fs::remove(each, ignored);
 }
 
 }  // namespace tasuki
