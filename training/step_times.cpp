@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "tasuki/core/error.hpp"
@@ -64,10 +65,18 @@ std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* com
 RankTimes decode_step_times(std::span<const std::byte> bytes) {
   RankTimes times(bytes.size() / sizeof(StepTimes));
   if (!times.empty()) std::memcpy(times.data(), bytes.data(), times.size() * sizeof(StepTimes));
-  const auto is_impossible = [](const StepTimes& each) { return each.steps < 0; };
-  if (bytes.size() % sizeof(StepTimes) != 0 || std::ranges::any_of(times, is_impossible))
+  if (bytes.size() % sizeof(StepTimes) != 0)
     fail(ErrorKind::data, "times of steps: expected numbers of steps and seconds, found {} bytes",
          bytes.size());
+  for (const StepTimes& each : times) {
+    if (each.steps < 0)
+      fail(ErrorKind::data, "times of steps: expected a number of steps from 0, found {}",
+           each.steps);
+    for (const double seconds : {each.input, each.forward, each.backward, each.exchange,
+                                 each.update, each.transfer, each.exposed})
+      if (!(std::isfinite(seconds) && seconds >= 0))
+        fail(ErrorKind::data, "times of steps: expected seconds from 0, found {}", seconds);
+  }
   return times;
 }
 

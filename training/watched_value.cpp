@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tasuki/core/error.hpp"
+#include "tasuki/training/snapshots/checked_numbers.hpp"
 #include "tasuki/training/trainer.hpp"
 
 namespace tasuki {
@@ -65,8 +66,8 @@ bool WatchedValue::serialize(const Serializer& serializer) {
   std::string key = key_;
   if (!serializer.is_loading() || serializer.contains("key")) serializer("key", key);
   if (key != key_) return false;
-  serializer("best", best_.mean);
-  serializer("has_best", best_.is_known);
+  serialize_finite(serializer, "best", best_.mean);
+  serialize_count(serializer, "has_best", best_.is_known, 1);
   pending_.serialize(serializer["pending"]);
   if (!serializer.is_loading() || serializer.contains("check"))
     check_->serialize(serializer["check"]);

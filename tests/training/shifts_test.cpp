@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "changed_state.hpp"
 #include "errors.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/models/mlp.hpp"
@@ -143,6 +144,15 @@ TEST(Shifts, NewInAResumedRunAreAsIfTheyHadBeenThere) {
   };
   EXPECT_THAT(error_of([&] { rates_of_late_shift(2, std::make_unique<Always>()); }),
               HasSubstr("ExponentialShift is not in the snapshot"));
+}
+
+TEST(Shifts, InASnapshotBeginAtANumber) {
+  const auto shift = exponential_shift("lr", 0.5);
+  testing::load_with(*shift, "initial", 0.25);
+  EXPECT_EQ(shift->initial(), 0.25);
+  EXPECT_THAT(testing::error_everywhere_of(
+                  ErrorKind::data, [&] { testing::load_with(*shift, "initial", HUGE_VAL); }),
+              HasSubstr("the snapshot's ExponentialShift: expected a number at the start"));
 }
 
 TEST(Shifts, WhatMakesNoSenseIsAUsageError) {

@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 
+#include "errors.hpp"
 #include "small_run.hpp"
 #include "tasuki/communicator/registry.hpp"
 #include "tasuki/dataset/iterators/forwarding_iterator.hpp"
@@ -97,6 +99,25 @@ TEST(StepTimes, TheTableHasALineForEachWorkerOfARank) {
             "   0.0     0.10   0%    30.00  30%    50.00  50%     9.90  10%    10.00  10%\n"
             "   0.1    50.00  50%    15.00  15%    20.00  20%    10.00  10%     5.00   5%\n"
             "the exchange takes 10 % of a step; the slowest is 0.0\n");
+}
+
+TEST(StepTimes, NumbersThatAreNoTimesAreRefused) {
+  const auto expect_refused = [](const StepTimes& times, const std::string& found) {
+    testing::expect_error(ErrorKind::data, {"times of steps: expected ", "from 0, found " + found},
+                          [&] { decode_step_times(std::as_bytes(std::span(&times, 1))); });
+  };
+  EXPECT_EQ(decode_step_times(std::as_bytes(std::span(&waiting, 1))).at(0).input, waiting.input);
+  StepTimes times = fast;
+  times.steps = -3;
+  expect_refused(times, "-3");
+  for (double StepTimes::*const part :
+       {&StepTimes::input, &StepTimes::forward, &StepTimes::backward, &StepTimes::exchange,
+        &StepTimes::update, &StepTimes::transfer, &StepTimes::exposed})
+    for (const double value : {std::nan(""), HUGE_VAL, -0.5}) {
+      times = fast;
+      times.*part = value;
+      expect_refused(times, fmt::format("{}", value));
+    }
 }
 
 TEST(StepTimes, AloneNothingIsExchanged) {

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <thread>
 
+#include "changed_state.hpp"
 #include "errors.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/training/extensions/observe.hpp"
@@ -47,6 +49,15 @@ Iterations firings(std::int64_t steps_per_epoch, std::int64_t iterations, const 
     second->run();
   }
   return noted;
+}
+
+TEST(Triggers, TheBestValueOfASnapshotIsANumber) {
+  const auto trigger = on_min_value("main/loss", every(1, Unit::epoch));
+  testing::load_with(*trigger, "best", 0.5);
+  for (const double value : {std::nan(""), HUGE_VAL})
+    EXPECT_THAT(testing::error_everywhere_of(ErrorKind::data,
+                                             [&] { testing::load_with(*trigger, "best", value); }),
+                HasSubstr("the snapshot's best: expected a number, found "));
 }
 
 TEST(Triggers, Intervals) {

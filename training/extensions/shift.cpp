@@ -75,6 +75,9 @@ void Shift::serialize(const Serializer& serializer) {
   double initial = initial_.value_or(std::numeric_limits<double>::quiet_NaN());
   serialize_count(serializer, "_t", t_);
   serializer("initial", initial);
+  if (serializer.is_loading() && std::isinf(initial))
+    fail_everywhere(ErrorKind::data, "the snapshot's {}: expected a number at the start, found {}",
+                    name_, initial);
   initial_ = std::isnan(initial) ? std::nullopt : std::optional(initial);
 }
 
