@@ -14,6 +14,7 @@
 #include "experiment/check.hpp"
 #include "experiment/failure.hpp"
 #include "experiment/plot.hpp"
+#include "experiment/rank_loads.hpp"
 #include "experiment/table.hpp"
 #include "processes/error_line.hpp"
 #include "processes/run_to_end.hpp"
@@ -23,7 +24,9 @@
 #include "tasuki/core/named_file.hpp"
 #include "tasuki/core/own_file.hpp"
 #include "tasuki/core/printable.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/program/flags/options.hpp"
+#include "tasuki/program/start/link.hpp"
 #include "tasuki/program/start/processors.hpp"
 #include "tasuki/training/output_folder.hpp"
 
@@ -71,12 +74,23 @@ EndedProcess run_with_log(const std::vector<std::string>& command, const fs::pat
   return run_to_end(command, {file.get(), file.get()}, timeout);
 }
 
+// Also what a training program would take over from it, or what this program would read as the new
+// run's. Other files stay.
+void remove_former_run(const fs::path& result) {
+  remove_results(result);
+  remove_monitor_files(result);
+  const fs::path link = result / program::link_file;
+  std::error_code error;
+  fs::remove(link, error);
+  if (error) fail_because(error, ErrorKind::cannot_write, "cannot remove {}", link.string());
+}
+
 void run_one(const ExperimentPlan& plan, RunRecord& run) {
   const fs::path log = run.folder / "output.log", result = run.folder / "result";
   make_output_folder(run.folder.parent_path());
   make_own_folder(run.folder);
   make_own_folder(result);
-  remove_results(result);
+  remove_former_run(result);
   std::error_code ignored;  // there may be none
   fs::rename(log, run.folder / "output.previous.log", ignored);
   forget_record(run);

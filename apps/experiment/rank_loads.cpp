@@ -10,6 +10,7 @@
 #include "tasuki/core/file.hpp"
 #include "tasuki/core/json.hpp"
 #include "tasuki/core/own_file.hpp"
+#include "tasuki/core/system_error.hpp"
 #include "tasuki/program/report/step_times_file.hpp"
 
 namespace tasuki::experiment {
@@ -114,6 +115,16 @@ std::vector<RankLoad> read_rank_loads(const fs::path& folder) {
     found.push_back(std::move(load));
   }
   return found;
+}
+
+void remove_monitor_files(const fs::path& folder) {
+  for (const std::string& name : names_in(folder)) {
+    if (!place_of(name)) continue;
+    std::error_code error;
+    fs::remove(folder / name, error);
+    if (error)
+      fail_because(error, ErrorKind::cannot_write, "cannot remove {}", (folder / name).string());
+  }
 }
 
 }  // namespace tasuki::experiment

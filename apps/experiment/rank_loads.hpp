@@ -20,4 +20,8 @@ struct RankLoad {
 // kind data names a file that is not as programs write it.
 std::vector<RankLoad> read_rank_loads(const std::filesystem::path& folder);
 
+// Removes the monitor files in `folder`: a run is to start there anew, perhaps without --monitor or
+// with fewer ranks. An error of kind cannot_write names one that cannot be removed.
+void remove_monitor_files(const std::filesystem::path& folder);
+
 }  // namespace tasuki::experiment

@@ -104,6 +104,26 @@ TEST_F(Experiment, RunsAGridOnceAndMakesTables) {
   EXPECT_EQ(read("started"), "good\nbetter\nbest\n");
 }
 
+// A training program would take over the link, and the table the load of ranks.
+TEST_F(Experiment, ARunThatIsRepeatedFindsNothingOfTheFormerOne) {
+  EXPECT_EQ(experiment("mode = good\n").exit_code, 0);
+  std::string result;
+  for (const auto& each : std::filesystem::directory_iterator(folder / "results"))
+    if (each.is_directory()) result = each.path() / "result";
+  ASSERT_TRUE(std::filesystem::exists(result + "/log"));
+  const std::vector<std::string> former = {"link.json", "monitor.0.csv", "monitor.1.2.csv",
+                                           "about.json", "snapshot_iter_5"};
+  const std::vector<std::string> own = {"monitor.csv", "notes", "monitor.1.csv.old"};
+  for (const auto* const names : {&former, &own})
+    for (const std::string& name : *names) std::ofstream(result + '/' + name) << "x";
+  EXPECT_EQ(experiment("mode = good\n", {"--rerun=all"}).exit_code, 0);
+  EXPECT_EQ(read("started"), "good\ngood\n");
+  for (const std::string& name : former)
+    EXPECT_FALSE(std::filesystem::exists(result + '/' + name)) << name;
+  for (const std::string& name : own)
+    EXPECT_TRUE(std::filesystem::exists(result + '/' + name)) << name;
+}
+
 TEST_F(Experiment, DryRunListsTheCommandsAndStartsNone) {
   const Finished run = experiment("mode = good\nlr = 1, 2\n", {"--dry-run"});
   EXPECT_EQ(run.exit_code, 0) << run.all();
