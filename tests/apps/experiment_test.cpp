@@ -108,7 +108,7 @@ TEST_F(Experiment, RunsAGridOnceAndMakesTables) {
 TEST_F(Experiment, ARunThatIsRepeatedFindsNothingOfTheFormerOne) {
   EXPECT_EQ(experiment("mode = good\n").exit_code, 0);
   std::string result;
-  for (const auto& each : std::filesystem::directory_iterator(folder / "results"))
+  for (const auto& each : std::filesystem::directory_iterator(folder / "results/runs"))
     if (each.is_directory()) result = each.path() / "result";
   ASSERT_TRUE(std::filesystem::exists(result + "/log"));
   const std::vector<std::string> former = {"link.json", "monitor.0.csv", "monitor.1.2.csv",
