@@ -384,9 +384,11 @@ TEST_F(TrainingExperiment, ARunAgainTakesTheSameFolder) {
       ++runs;
       EXPECT_TRUE(std::filesystem::exists(one.path() / "result/log"));
       EXPECT_FALSE(std::filesystem::exists(one.path() / "result-2"));
-      const auto mark = one.path() / "result/mark";
-      EXPECT_FALSE(std::filesystem::exists(mark)) << "of the run before";
-      std::ofstream(mark) << "old";
+      const auto snapshot = one.path() / "result/snapshot_iter_999",
+                 notes = one.path() / "result/notes";
+      EXPECT_FALSE(std::filesystem::exists(snapshot)) << "of the run before";
+      EXPECT_EQ(std::filesystem::exists(notes), start == 2) << "a user's";
+      for (const auto& file : {snapshot, notes}) std::ofstream(file) << "old";
     }
     EXPECT_EQ(runs, 1);
   }

@@ -102,7 +102,7 @@ TEST_F(TrainImageNet, TakesListsAsChainerDoes) {
       << found.out;
   const Finished missing = plan(data);
   EXPECT_EQ(missing.exit_code, static_cast<int>(ErrorKind::data)) << missing.all();
-  EXPECT_EQ(count_of(missing.all(), "No such file or directory"), 20) << missing.all();
+  EXPECT_EQ(count_of(missing.all(), "No such file or directory"), 24 + 1) << missing.all();
 }
 
 TEST_F(TrainImageNet, BadFlagsAndImagesAreOneLine) {

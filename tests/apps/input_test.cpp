@@ -95,7 +95,7 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
     for (const std::string what : {"--augment", "--dry-run"}) {
       const Finished job = run(2, "junk", with(flags, {"--epoch", "1", what}));
       EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
-      EXPECT_EQ(count_of(job.all(), name + " (something else)"), 1) << job.all();
+      EXPECT_GE(count_of(job.all(), name + " (something else)"), 1) << job.all();
       EXPECT_FALSE(std::filesystem::exists(folder / "junk"));
     }
   }
