@@ -44,7 +44,7 @@ TEST_F(GpuJobs, MoreRanksThanGpusAreRefusedWithATable) {
   const Finished found = job(4, 2, {"--gpu"});
   expect_refused(found,
                  {"2 GPU(s) for its 4 ranks\nrank  host", "rank in node  wanted GPU  GPUs there\n",
-                  "\n--share-gpu puts several ranks on one GPU"},
+                  ": --share-gpu puts several ranks on one GPU"},
                  ErrorKind::config);
   EXPECT_EQ(count_of(found.err, "not available"), 2) << found.err;
   EXPECT_LT(found.seconds, 20 * patience());
