@@ -19,8 +19,9 @@
 namespace tasuki {
 namespace {
 
-// Of rank 0, which has words for the end of a job.
-bool has_words = false;
+// Whether rank 0, which has last words, is another process of this host: so where ranks are dealt
+// to one host after the other. Elsewhere a rank does not know it, and answers at once.
+bool lets_rank_0_speak = false;
 
 // Whether a SIGCONT was answered less than 100 ms ago; if not, this one is answered. A daemon sends
 // one; answering all of a flood would slow the rank down.
@@ -50,7 +51,8 @@ void wake_launcher(int signal) {
   if (is_rank) {
     if (signal == SIGTERM) say_last_words(how_jobs_end);
     constexpr int until_it_sleeps = 10, until_words_are_said = 300;  // milliseconds
-    poll(nullptr, 0, signal == SIGTERM && !has_words ? until_words_are_said : until_it_sleeps);
+    poll(nullptr, 0,
+         signal == SIGTERM && lets_rank_0_speak ? until_words_are_said : until_it_sleeps);
     if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
   }
   if (signal == SIGTERM) {
@@ -70,7 +72,10 @@ bool is_zero_or_unset(const char* variable) {
 void answer_launcher() {
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
   use_alternate_stack();
-  has_words = is_first_rank();
+  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
+  const char* const local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  lets_rank_0_speak = !is_first_rank() && rank != nullptr && local_rank != nullptr &&
+                      std::string_view(rank) == local_rank;
   for (const int signal : {SIGCONT, SIGTERM}) {
     struct sigaction present {};
     if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;

@@ -19,6 +19,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stopwatch.hpp"
+#include "tasuki/core/table_error.hpp"
 #include "tasuki/core/terminal.hpp"
 #include "tasuki/job/process_state.hpp"
 #include "tasuki/job/stall_text.hpp"
@@ -338,7 +339,8 @@ void Watchdog::end_job_when_due(const Limits& limits, double seconds, double sil
   if (!is_speaker(silent_seconds) && overdue_ < patience_with_speaker) return;
   if (const auto refused = heartbeats_.refused(); refused > 0)
     reason += fmt::format("ignored {} datagrams that are not heartbeats of this job\n", refused);
-  throw Error(ErrorKind::hang, reason, rank_ == 0 ? ErrorScope::every_rank : ErrorScope::this_rank);
+  throw TableError(ErrorKind::hang, reason,
+                   rank_ == 0 ? ErrorScope::every_rank : ErrorScope::this_rank);
 }
 
 }  // namespace tasuki
