@@ -84,7 +84,7 @@ for np in 1 2; do
   last=$(tail -n 1 table)
   program $np resuming 3
   again=1 program $np resuming 6
-  grep -q "going on from result_resuming/checkpoints/iter_$((120 / np))" said
+  grep -q "^going on from /.*/result_resuming/checkpoints/iter_$((120 / np))\$" said
   rows
   [[ $(tail -n 1 table) == "$last" ]] || { cat said; echo "expected the line $last"; exit 1; }
 
