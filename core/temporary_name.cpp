@@ -15,6 +15,7 @@
 #include "tasuki/core/descriptor.hpp"
 #include "tasuki/core/hash.hpp"
 #include "tasuki/core/host_name.hpp"
+#include "tasuki/core/process_state.hpp"
 
 namespace tasuki {
 namespace {
@@ -108,7 +109,10 @@ bool is_alive(std::string_view process) {
   pid_t number = 0;
   const auto end = process.data() + process.size();
   const bool is_number = std::from_chars(process.data(), end, number).ec == std::errc();
-  return !is_number || number <= 0 || ::kill(number, 0) == 0 || errno != ESRCH;
+  if (!is_number || number <= 0) return true;
+  if (::kill(number, 0) != 0 && errno == ESRCH) return false;
+  const auto state = process_state(number);  // which may be hidden
+  return !state || !state->has_ended();
 }
 
 }  // namespace

@@ -11,7 +11,8 @@
 
 #include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/core/error.hpp"
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/core/process_state.hpp"
+#include "tasuki/job/launcher_process.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,6 @@
 #include "tasuki/job/launcher_end.hpp"
+#include "tasuki/core/process_state.hpp"
+#include "tasuki/job/launcher_process.hpp"
 
 #include <poll.h>
 #include <sys/prctl.h>
@@ -12,7 +14,6 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/job/process_state.hpp"
 
 namespace tasuki {
 namespace {

@@ -17,7 +17,8 @@
 #include <thread>
 
 #include "tasuki/core/printable.hpp"
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/core/process_state.hpp"
+#include "tasuki/job/launcher_process.hpp"
 
 namespace tasuki {
 namespace {

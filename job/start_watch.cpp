@@ -16,7 +16,7 @@
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/job/launcher_process.hpp"
 #include "tasuki/job/stall_limits.hpp"
 
 namespace tasuki {

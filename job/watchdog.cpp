@@ -18,10 +18,11 @@
 #include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
+#include "tasuki/core/process_state.hpp"
 #include "tasuki/core/stopwatch.hpp"
 #include "tasuki/core/table_error.hpp"
 #include "tasuki/core/terminal.hpp"
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/job/launcher_process.hpp"
 #include "tasuki/job/stall_text.hpp"
 #include "tasuki/job/table_request.hpp"
 

@@ -15,7 +15,8 @@
 #include <vector>
 
 #include "tasuki/core/host_name.hpp"
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/core/process_state.hpp"
+#include "tasuki/job/launcher_process.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -115,7 +116,7 @@ std::string number_space() {
 
 bool is_launcher(pid_t process) {
   const auto state = process_state(process);
-  return state && is_launcher_name(state->name.data());
+  return state && !state->has_ended() && is_launcher_name(state->name.data());
 }
 
 }  // namespace

@@ -1,9 +1,12 @@
 #include "tasuki/core/temporary_name.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <set>
 #include <string>
 
@@ -41,6 +44,24 @@ TEST(TemporaryNames, AreLeftoversWhenTheirProcessIsOver) {
   const std::string name = testing::leftover("log").string();
   ASSERT_EQ(name_of_temporary(name), "log");
   EXPECT_TRUE(is_leftover(name));
+}
+
+TEST(TemporaryNames, AreLeftoversBeforeTheirParentAsksForTheExitStatus) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const std::string name = temporary_name("log");
+    _exit(write(ends[1], name.data(), name.size()) < 0);
+  }
+  std::array<char, 1000> name{};
+  const ssize_t size = read(ends[0], name.data(), name.size());
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  EXPECT_TRUE(is_leftover({name.data(), static_cast<std::size_t>(size)}));
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  for (const int end : ends) close(end);
 }
 
 TEST(TemporaryNames, OfOtherHostsAndNamespacesAreLeftAlone) {

@@ -44,7 +44,7 @@
 #include "tasuki/dataset/iterators/forwarding_iterator.hpp"
 #include "tasuki/dataset/iterators/share_iterator.hpp"
 #include "tasuki/dataset/synthetic.hpp"
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/job/launcher_process.hpp"
 #include "tasuki/job/run_job.hpp"
 #include "tasuki/job/stall_limits.hpp"
 #include "tasuki/models/mlp.hpp"

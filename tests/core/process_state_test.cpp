@@ -1,6 +1,4 @@
-// The state of processes, and which of them is the job's launcher.
-
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/core/process_state.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,8 +6,6 @@
 #include <unistd.h>
 
 #include <string>
-
-#include "tasuki/core/error.hpp"
 
 namespace tasuki {
 namespace {
@@ -35,34 +31,6 @@ TEST(ProcessStatus, ThatIsDamagedIsNobodys) {
   }
 }
 
-TEST(LauncherName, IsOpenMpis) {
-  for (const char* const name : {"mpirun", "mpiexec", "orterun", "prterun", "orted", "prted",
-                                 "mpirun.openmpi", "mpiexec.openmpi"})
-    EXPECT_TRUE(is_launcher_name(name)) << name;
-  for (const char* const name :
-       {"bash", "slurmstepd", "srun", "hydra_pmi_proxy", "mpiexec.hydra", "mpirunner", ""})
-    EXPECT_FALSE(is_launcher_name(name)) << name;
-  EXPECT_TRUE(is_daemon_name("orted"));
-  EXPECT_FALSE(is_daemon_name("mpirun"));
-}
-
-TEST(Launcher, OfOneJobIsNotAVirtualMachine) {
-  for (const char* const job : {"1274609665", "prterun-node1-15223@1", "mpirun-node1-15223@1"})
-    EXPECT_TRUE(is_launcher_of_one_job(job)) << job;
-  for (const char* const job : {"prte-node1-15245@1", "prte-mpirun-7@12", "prted-node1-7@1",
-                                "slurm.pmix.12.0", "prterun", "12a", "-", ""})
-    EXPECT_FALSE(is_launcher_of_one_job(job)) << job;
-}
-
-TEST(LauncherProcess, IsNoneWithoutMpirun) {
-  ASSERT_EQ(unsetenv("OMPI_COMM_WORLD_SIZE"), 0);
-  EXPECT_EQ(launcher_process(), 0);
-  // Nor where the variable is there and mpirun is not among the ancestors.
-  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
-  EXPECT_EQ(launcher_process(), 0);
-  unsetenv("OMPI_COMM_WORLD_SIZE");
-}
-
 TEST(Processes, AreSeenStoppedAndAmongDescendants) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
@@ -80,6 +48,20 @@ TEST(Processes, AreSeenStoppedAndAmongDescendants) {
   EXPECT_EQ(state->parent, getpid());
   EXPECT_EQ(all, std::vector<pid_t>{child});
   EXPECT_FALSE(process_state(child));
+}
+
+// A process whose parent does not ask for its exit status keeps its number and its name.
+TEST(Processes, AreSeenEnded) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) _exit(0);
+  siginfo_t ended{};
+  ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  const auto state = process_state(child), own = process_state(getpid());
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  ASSERT_TRUE(state && own);
+  EXPECT_TRUE(state->has_ended());
+  EXPECT_FALSE(own->has_ended());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "tasuki/job/process_state.hpp"
+#include "tasuki/core/process_state.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -59,41 +58,6 @@ std::optional<ProcessState> process_state(pid_t process) {
   close(file);
   if (size <= 0) return std::nullopt;
   return parse_process_status({text.data(), static_cast<std::size_t>(size)});
-}
-
-bool is_daemon_name(std::string_view name) {
-  return name == "orted" || name == "prted";
-}
-
-bool is_launcher_name(std::string_view name) {
-  if (is_daemon_name(name)) return true;
-  // Includes Debian's mpirun.openmpi and the like; "mpiexec.hydra" belongs to another MPI.
-  for (const std::string_view suffix :
-       {".openmpi", ".openmp"})  // the kernel cuts names after 15 characters
-    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
-  constexpr std::array<std::string_view, 4> names = {"mpirun", "mpiexec", "orterun", "prterun"};
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool is_launcher_of_one_job(std::string_view job) {
-  if (job.empty()) return false;
-  if (job.find_first_not_of("0123456789") == std::string_view::npos) return true;
-  const auto end = job.find('-');
-  return end != std::string_view::npos && is_launcher_name(job.substr(0, end)) &&
-         !is_daemon_name(job.substr(0, end));
-}
-
-pid_t launcher_process() {
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return 0;
-  constexpr int most_scripts = 8;
-  pid_t process = getppid();
-  for (int step = 0; step < most_scripts && process > 1; ++step) {
-    const auto state = process_state(process);
-    if (!state) return 0;
-    if (is_launcher_name(state->name.data())) return process;
-    process = state->parent;
-  }
-  return 0;
 }
 
 std::vector<pid_t> descendants(pid_t ancestor) {

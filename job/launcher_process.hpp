@@ -1,31 +1,11 @@
-// What the system tells about processes of this machine, as far as the end of a job depends on it.
+// The process that started this rank: Open MPI's mpirun, or its daemon on another host.
 #pragma once
 
 #include <sys/types.h>
 
-#include <array>
-#include <cstdint>
-#include <optional>
 #include <string_view>
-#include <vector>
 
 namespace tasuki {
-
-struct ProcessState {
-  std::array<char, 16> name{};  // zero-terminated
-  char state = '?';             // as shown by ps; T: stopped
-  pid_t parent = 0;
-  pid_t tracer = 0;         // an attached debugger; 0: none
-  std::int64_t memory = 0;  // resident bytes
-
-  bool is_stopped() const { return state == 'T'; }
-};
-
-// Empty if there is no such process. Allocates nothing.
-std::optional<ProcessState> process_state(pid_t process);
-
-// The same from the text of /proc/PID/status.
-ProcessState parse_process_status(std::string_view text);
 
 // Whether a process of this name is Open MPI's daemon; the second, the daemon or mpirun (by any of
 // its names).
@@ -40,8 +20,5 @@ bool is_launcher_of_one_job(std::string_view job);
 
 // The mpirun or daemon that started this process, directly or through a script; 0: none.
 pid_t launcher_process();
-
-// All processes that descend from `ancestor`.
-std::vector<pid_t> descendants(pid_t ancestor);
 
 }  // namespace tasuki

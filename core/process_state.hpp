@@ -1,0 +1,36 @@
+// What the system tells about processes of this machine.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace tasuki {
+
+struct ProcessState {
+  std::array<char, 16> name{};  // zero-terminated
+  char state = '?';             // as shown by ps; T: stopped
+  pid_t parent = 0;
+  pid_t tracer = 0;         // an attached debugger; 0: none
+  std::int64_t memory = 0;  // resident bytes
+
+  bool is_stopped() const { return state == 'T'; }
+  // Only its exit status is left, until its parent asks for it. Some containers' first process
+  // never does.
+  bool has_ended() const { return state == 'Z' || state == 'X'; }
+};
+
+// Empty if there is no such process. Allocates nothing.
+std::optional<ProcessState> process_state(pid_t process);
+
+// The same from the text of /proc/PID/status.
+ProcessState parse_process_status(std::string_view text);
+
+// All processes that descend from `ancestor`.
+std::vector<pid_t> descendants(pid_t ancestor);
+
+}  // namespace tasuki
