@@ -14,7 +14,6 @@
 #include <span>
 #include <vector>
 
-
 namespace tasuki {
 namespace {
 

@@ -326,9 +326,7 @@ TEST_F(RealLauncher, AKilledSupervisorEndsItsJob) {
                   });
   EXPECT_EQ(killed.exit_code, 128 + SIGKILL) << killed.all();
   ASSERT_GE(all.size(), 3u) << "mpirun and two ranks";
-  const auto is_any_left = [&] {
-    return std::ranges::any_of(all, is_running);
-  };
+  const auto is_any_left = [&] { return std::ranges::any_of(all, is_running); };
   while (is_any_left() && shared_clock() < killed_at + 10 * patience()) usleep(20'000);
   EXPECT_LT(shared_clock() - killed_at, 5 * patience());
   EXPECT_FALSE(is_any_left());
