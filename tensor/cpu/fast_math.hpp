@@ -144,8 +144,9 @@ struct CosSin {
 struct NormalDistribution {
   float probability, density;
 };
-[[gnu::always_inline]] inline NormalDistribution normal_distribution(float x) {
-  const float density = 0.39894228f * limited_exp(-0.5f * x * x);
+// From e^(-x^2 / 2).
+[[gnu::always_inline]] inline NormalDistribution normal_from_exp(float x, float exp) {
+  const float density = 0.39894228f * exp;
   const float t = 1.0f / (1.0f + 0.2316419f * __builtin_fabsf(x));
   float p = 1.330274429f;
   p = p * t - 1.821255978f;
@@ -154,6 +155,9 @@ struct NormalDistribution {
   p = p * t + 0.319381530f;
   const float tail = density * p * t;
   return {x < 0.0f ? tail : 1.0f - tail, density};
+}
+[[gnu::always_inline]] inline NormalDistribution normal_distribution(float x) {
+  return normal_from_exp(x, limited_exp(-0.5f * x * x));
 }
 
 }  // namespace tasuki

@@ -44,11 +44,13 @@ constexpr float tanh_cubic = 0.044715f;
   return share == 0.0f ? 0.0f : product;
 }
 
-// Slopes are 0 or 1 far from 0, where products of x are no numbers: they take x limited to where
-// slopes change.
+// Slopes are 0 or 1 far from 0, where products of x are no numbers: these take 0, or x limited to
+// where slopes change. (One comparison for both of gelu's choices: a limit of x costs a sixth.)
 [[gnu::always_inline]] inline float gelu_slope(float x) {
-  const NormalDistribution normal = normal_distribution(x);
-  return normal.probability + limit(x, -15.0f, 15.0f) * normal.density;
+  const float exponent = -0.5f * x * x;
+  const bool is_far = exponent < -86.0f;
+  const NormalDistribution normal = normal_from_exp(x, fast_exp(is_far ? -86.0f : exponent));
+  return normal.probability + (is_far ? 0.0f : x) * normal.density;
 }
 
 // (1 + tanh(u)) / 2 = sigmoid(2 u) of the approximation's u.
