@@ -7,7 +7,7 @@ import os
 import re
 import statistics
 
-from claims_table import ROOT, claims as all_claims
+from claims_table import ROOT, claims as all_claims, speed
 from experiment_runs import runs_of
 import tables as markdown  # claims_table knows its folder
 
@@ -324,6 +324,14 @@ def claims(_):
     return table(["claim", "figure", "command", "date", "machine"], rows)
 
 
+def processors(_):
+    """Times relative to PyTorch's on each processor that they were measured on."""
+    rows = [[each[0].what] + [f"[{speed.hundredths(one.ratio)}](../{one.file})" for one in each]
+            for each in speed.on_processors()]
+    return table(["", *speed.PROCESSORS.values()], rows)
+
+
 TABLES = {each.__name__: each for each in [
     mnist, communicators, unequal_devices, data_parallel, vgg_small, lenet, lenet_batch,
-    cnn10_devices, wrn_28_10, exchange, claims]}
+    cnn10_devices, wrn_28_10, exchange, claims,
+    processors]}

@@ -170,10 +170,18 @@ class Claims(unittest.TestCase):
         with tempfile.NamedTemporaryFile("w+", suffix=".md") as copy:
             copy.write(page)
             copy.flush()
-            done = subprocess.run([sys.executable, SCRIPT, "--page", copy.name, "claims"],
-                                  capture_output=True, text=True)
+            done = subprocess.run([sys.executable, SCRIPT, "--page", copy.name, "claims",
+                                   "processors"], capture_output=True, text=True)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertEqual(pathlib.Path(copy.name).read_text(), page, "run bench/articles.py claims")
+            self.assertEqual(pathlib.Path(copy.name).read_text(), page,
+                             "run bench/articles.py claims processors")
+
+    def test_are_of_the_processor_with_the_larger_ratio(self):
+        for claimed, each in zip(claims_table.speed.compared(), claims_table.speed.on_processors(),
+                                 strict=True):
+            self.assertEqual(len({one.processor for one in each}), 2, claimed)
+            self.assertEqual({one.what for one in each}, {claimed.what})
+            self.assertEqual(claimed.ratio, max(one.ratio for one in each))
 
     def test_name_command_date_and_machine(self):
         for claim in claims_table.claims():
