@@ -33,6 +33,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tasuki-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/tasuki-config.cmake
               ${PROJECT_BINARY_DIR}/tasuki-config-version.cmake DESTINATION ${package_folder})
 
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL
         PATTERN Doxyfile EXCLUDE)

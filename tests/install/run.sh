@@ -28,6 +28,7 @@ done
 for header in core/hash.hpp program/engine.hpp tensor/cpu/cpu_backend.hpp job/launcher.hpp; do
   [[ ! -e $prefix/include/tasuki/$header ]] || { echo "$header was installed"; exit 1; }
 done
+cmp "$source/LICENSE" "$prefix/share/doc/tasuki/LICENSE" || { echo "LICENSE was not installed"; exit 1; }
 build_project "$source/tests/install/header" "$work/header"
 tr -s ' \n' ' ' <"$work/log" | grep -qF 'no build type, so header is compiled without optimisation' ||
   { cat "$work/log"; echo "nothing warns of a project without a build type"; exit 1; }
