@@ -6,8 +6,10 @@
 #
 # It contains the programs, the tests and benchmarks that need a GPU (gpu_check.sh runs them), the
 # shared libraries that they need (except the C library, the driver, CUDA, cuDNN and NCCL), and Open
-# MPI with mpirun. BUILD is configured for a release if it does not exist, and tests and benchmarks
-# are switched on in it. The archive can be unpacked anywhere, by tar or, without xz, by Python:
+# MPI with mpirun. THIRD_PARTY_NOTICES has the copyright notices of what is not Tasuki's, from the
+# Debian packages that the files belong to (third_party_notices.py). BUILD is configured for a
+# release if it does not exist, and tests and benchmarks are switched on in it. The archive can be
+# unpacked anywhere, by tar or, without xz, by Python:
 #
 #   python3 -c "import tarfile; tarfile.open('tasuki-x86_64.tar.xz').extractall('/tmp')"
 #
@@ -28,8 +30,10 @@ largest=$((30 * 1024 * 1024))  # bytes
 
 say() { echo "bundle.sh: $*" >&2; }
 fail() { say "$*"; exit 1; }
-command -v xz strip ldd readelf >/dev/null ||
-  fail "xz, strip and ldd are needed (packages xz-utils, binutils, libc-bin)"
+for tool in xz strip ldd readelf python3; do
+  command -v "$tool" >/dev/null ||
+    fail "$tool is needed (packages xz-utils, binutils, libc-bin, python3)"
+done
 
 # --- the build ---
 configured() { grep -q "^$1:BOOL=ON$" "$build/CMakeCache.txt" 2>/dev/null; }
@@ -66,8 +70,15 @@ needs() {
     awk '/=> \// { print $1, $3 } /=> not found/ { print $1, "-" }'
 }
 
+# Lines "name in the bundle, tab, path here" of what is not Tasuki's, for its notices.
+others=$work/others
+note_origin() {  # file, its name in the bundle
+  [[ $1 == "$build"/* ]] || printf '%s\t%s\n' "${2#"$root/"}" "$1" >> "$others"
+}
+
 add_file() {  # file, folder [name]
   local made=$2/${3:-$(basename "$1")}
+  note_origin "$1" "$made"
   cp -L "$1" "$made"
   chmod u+w "$made"
   strip --strip-unneeded "$made"
@@ -114,7 +125,9 @@ for component in "$components"/*.so; do
   add_libraries_of "$component"
 done
 cp -r "$(path_of pkgdatadir)/." "$root/openmpi/share/"
+note_origin "$(path_of pkgdatadir)" openmpi/share
 cp -rL "$(path_of sysconfdir)/." "$root/openmpi/etc/" 2>/dev/null || true
+note_origin "$(path_of sysconfdir)" openmpi/etc
 ln -s ../lib "$root/openmpi/lib"
 
 # PMIx, by which mpirun and its ranks find each other, has its components beside it.
@@ -127,7 +140,10 @@ if [ -n "$pmix" ]; then
     add_file "$component" "$root/pmix/components"
     add_libraries_of "$component"
   done
-  [ -d "$pmix/../share/pmix" ] && cp -r "$pmix/../share/pmix/." "$root/pmix/share/"
+  if [ -d "$pmix/../share/pmix" ]; then
+    cp -r "$pmix/../share/pmix/." "$root/pmix/share/"
+    note_origin "$(realpath "$pmix/../share/pmix")" pmix/share
+  fi
 fi
 
 # Of hwloc's plugins the one that finds PCI devices; the others look for displays and the like.
@@ -189,6 +205,22 @@ cp "$source"/scripts/{gpu_check.sh,get_data.sh,compare_logs.py,usage.sh} "$sourc
   "$root/scripts/"
 cp "$source"/hostfiles/{mca-params.conf,start_orted} "$root/share/tasuki/"
 find "$source/bench" -name '*.py' -exec cp {} "$root/bench/" \;
+
+# --- licenses ---
+cp "$source/LICENSE" "$root/"
+# Libraries that are compiled into Tasuki's programs: CMake's files of them are in the same package.
+for library in nlohmann_json GTest; do
+  folder=$(sed -n "s/^${library}_DIR:.*=//p" "$build/CMakeCache.txt")
+  [ ! -d "$folder" ] || note_origin "$folder" "$library"
+done
+nvidia="CUDA, cuDNN, NCCL and NVIDIA's driver are not in this bundle."
+if [ -e "$root/lib/libtasuki_cuda.so" ] &&
+  ! readelf -d "$root/lib/libtasuki_cuda.so" | grep -q 'NEEDED.*libcudart'; then
+  nvidia="lib/libtasuki_cuda.so contains NVIDIA's CUDA runtime (libcudart_static), which is distributed under the
+license of the CUDA Toolkit (https://docs.nvidia.com/cuda/eula/). Other libraries of CUDA, cuDNN, NCCL and
+NVIDIA's driver are not in this bundle."
+fi
+"$source/scripts/third_party_notices.py" "$nvidia" < "$others" > "$root/THIRD_PARTY_NOTICES"
 
 # Compiled against this machine's C library, so it does not start with an older one.
 glibc=$(readelf -V "$root"/libexec/* "$root"/lib/*.so* 2>/dev/null |

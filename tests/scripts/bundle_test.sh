@@ -22,6 +22,30 @@ paths=$(find "$work/elsewhere/tasuki" -type f -exec readelf -d {} + 2>/dev/null 
   grep -E '\((RPATH|RUNPATH)\)' || true)
 [ -z "$paths" ] || fail "libraries are looked for in folders of this machine: $paths"
 
+cmp "$source/LICENSE" "$work/elsewhere/tasuki/LICENSE" || fail "the bundle lacks LICENSE"
+python3 - "$work/elsewhere/tasuki" <<'PYTHON' || fail "notices of others are missing"
+"""Every file of others is listed with a package, and every listed package has its notices."""
+import pathlib, re, shutil, sys
+root = pathlib.Path(sys.argv[1])
+head, *parts = re.split(r"^={80}\n(.+)\n={80}\n", (root / "THIRD_PARTY_NOTICES").read_text(),
+                        flags=re.MULTILINE)
+texts = {name: text for title, text in zip(parts[::2], parts[1::2]) if title.startswith("Notices of ")
+         for name in title.removeprefix("Notices of ").split(", ")}
+table = head.partition("\nThe packages' sources")[0]
+listed = dict(re.findall(r"^(\S+) +(\S+) \S+$", table, re.MULTILINE))
+packed = [str(path.relative_to(root)) for folder in ("lib", "openmpi/bin", "openmpi/components", "pmix")
+          for path in root.glob(f"{folder}/**/*") if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"
+          and not path.name.startswith("libtasuki")]
+assert len(packed) > 40, packed
+missing = sorted(set(packed) - set(listed))
+assert not missing, f"not listed: {missing}"
+assert "NVIDIA" in table and "nlohmann_json" in listed
+if shutil.which("dpkg-query"):
+    without = sorted(name for name, package in listed.items()
+                     if "opyright" not in texts.get(package, ""))
+    assert not without, f"without notices: {without}"
+PYTHON
+
 # What a program finds besides its bundle: a shell.
 ln -s "$(command -v sh)" "$work/commands/sh"
 python3 - "$work/data" <<'PYTHON'
