@@ -33,7 +33,7 @@ missing() {
   [[ -e $3/$2 ]] || { echo "$1 names $2, which does not exist" >&2; status=1; }
 }
 
-for page in README.md docs/*.md hostfiles/README.md; do
+for page in README.md CONTRIBUTING.md SECURITY.md docs/*.md hostfiles/README.md; do
   # In `code`: paths that begin with a folder of this tree, and names of sources.
   while read -r name; do
     case $name in
