@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "tasuki/core/alternate_stack.hpp"
+#include "tasuki/core/job_process.hpp"
 #include "tasuki/core/stop_request.hpp"
-#include "tasuki/job/job_process.hpp"
 
 namespace tasuki {
 namespace {

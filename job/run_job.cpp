@@ -27,13 +27,13 @@
 #include "tasuki/communicator/mpi/mpi.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/job_process.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/polite_wait.hpp"
 #include "tasuki/core/printable.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/system_error.hpp"
 #include "tasuki/core/table_error.hpp"
-#include "tasuki/job/job_process.hpp"
 #include "tasuki/job/launched_ranks.hpp"
 #include "tasuki/job/launcher.hpp"
 #include "tasuki/job/launcher_end.hpp"
@@ -169,11 +169,13 @@ constexpr std::chrono::seconds turn_of_rank_0{1};
 
 // Called for std::terminate in any thread: an exception left a thread or a noexcept function.
 [[noreturn]] void on_terminate() {
+  const auto exception = std::current_exception();
   if (!is_job_process()) {
+    if (exception) end_child(describe(exception));
     if (terminate_before != nullptr) terminate_before();
     std::abort();
   }
-  if (const auto exception = std::current_exception()) end_job(describe(exception));
+  if (exception) end_job(describe(exception));
   end_job(
       {"std::terminate was called", static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
 }

@@ -30,9 +30,10 @@ namespace tasuki {
 // with its own value, or with ErrorKind::hang if that value was 0.
 //
 // Other processes: children that user code forks do not act for the job. One that calls exit(),
-// throws an exception or returns from `job` ends alone. Once the job has ended, children that still
-// hold the output, for which mpirun would wait, are named after a second and ended after
-// TASUKI_END_SECONDS.
+// throws an exception or returns from `job` ends alone; an exception that would leave Trainer::run
+// is printed there, as the child lacks the threads for which destructors of the trainer's wait.
+// Once the job has ended, children that still hold the output, for which mpirun would wait, are
+// named after a second and ended after TASUKI_END_SECONDS.
 //
 // Stopping: a training run that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints
 // one line, and all ranks return 79 (ErrorKind::stopped).

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "tasuki/core/alternate_stack.hpp"
+#include "tasuki/core/job_process.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/terminal.hpp"
-#include "tasuki/job/job_process.hpp"
 #include "tasuki/job/launcher.hpp"
 
 namespace tasuki {

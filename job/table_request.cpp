@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <csignal>
 
-#include "tasuki/job/job_process.hpp"
+#include "tasuki/core/job_process.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 #include "tasuki/communicator/agreement.hpp"
@@ -10,6 +11,7 @@
 #include "tasuki/communicator/text_bytes.hpp"
 #include "tasuki/core/activity.hpp"
 #include "tasuki/core/error.hpp"
+#include "tasuki/core/job_process.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/stop_request.hpp"
 #include "tasuki/core/system_error.hpp"
@@ -170,6 +172,9 @@ void Trainer::run() {
   } catch (const Stopped&) {
     throw;
   } catch (...) {
+    // A child that user code has forked has none of the threads for which destructors wait, and its
+    // parent's lock of the output folder.
+    if (!is_job_process()) std::terminate();
     save_after_error();
     throw;
   }

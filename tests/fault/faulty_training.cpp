@@ -64,6 +64,15 @@ struct Return {
   int exit_code;
 };
 
+// Says by a file that objects of the job were destroyed in a forked child.
+struct DestroyedInChild {
+  std::filesystem::path file;
+  pid_t owner = getpid();
+  ~DestroyedInChild() {
+    if (getpid() != owner) std::ofstream(file) << getpid() << std::flush;
+  }
+};
+
 // In a forked child, whose wait status becomes the contents of a file.
 void end_child_by(const std::string& kind, const std::filesystem::path& folder) {
   const pid_t child = fork();
@@ -246,6 +255,7 @@ int train(int argc, char** argv, const StallLimits& limits) {
       take_share(std::make_shared<SyntheticDataset>(SyntheticOptions{.count = 1200}), comm->size(),
                  comm->rank());
 
+  const DestroyedInChild beside_trainer{folder / "destroyed"};
   Trainer trainer(
       std::make_unique<StandardUpdater>(
           std::make_unique<FaultyIterator>(create_shuffled_iterator(share, 20, 0), fault, limits),

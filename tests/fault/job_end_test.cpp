@@ -299,7 +299,7 @@ TEST(EarlyReturns, OfZeroEndTheJobWhenTheOthersDoNotComeInTime) {
 
 // What user code forks inherits handlers, exit functions and objects.
 struct Child {
-  const char* kind;
+  const char *moment, *kind;
   int wait_status;
 };
 
@@ -308,8 +308,10 @@ class Children : public ::testing::TestWithParam<Child> {};
 TEST_P(Children, EndAlone) {
   const TemporaryFolder folder;
   const Finished job = run_program(
-      mpirun(2, {FAULTY_TRAINING, "1", "extension", GetParam().kind, folder.path()}), 30);
+      mpirun(2, {FAULTY_TRAINING, "1", GetParam().moment, GetParam().kind, folder.path()}), 30);
   EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_FALSE(std::filesystem::exists(folder / "destroyed"))
+      << "what waits for threads would hang";
   EXPECT_EQ(read_value<int>(folder / "child"), GetParam().wait_status) << job.all();
   EXPECT_EQ(count_of(job.err, "the job was ended"), 0) << job.all();
   const bool throws = GetParam().kind == std::string("fork_throw");
@@ -318,11 +320,16 @@ TEST_P(Children, EndAlone) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ways, Children,
-                         ::testing::Values(Child{"fork_exit", 0}, Child{"fork_throw", 70 << 8},
-                                           Child{"fork_return", 5 << 8},
-                                           Child{"fork_terminate", SIGABRT},
-                                           Child{"fork_signal", SIGTERM}),
-                         [](const auto& info) { return std::string(info.param.kind); });
+                         ::testing::Values(Child{"extension", "fork_exit", 0},
+                                           Child{"start", "fork_throw", 70 << 8},
+                                           Child{"extension", "fork_throw", 70 << 8},
+                                           Child{"forward", "fork_throw", 70 << 8},
+                                           Child{"start", "fork_return", 5 << 8},
+                                           Child{"extension", "fork_terminate", SIGABRT},
+                                           Child{"extension", "fork_signal", SIGTERM}),
+                         [](const auto& info) {
+                           return std::string(info.param.kind) + "_at_" + info.param.moment;
+                         });
 
 TEST(Children, ThatHoldTheOutputAreNamedAndEnded) {
   const TemporaryFolder folder;

@@ -1,4 +1,4 @@
-#include "tasuki/job/job_process.hpp"
+#include "tasuki/core/job_process.hpp"
 
 #include <unistd.h>
 
