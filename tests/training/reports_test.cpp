@@ -113,6 +113,25 @@ TEST_F(Reports, ARunThatContinuesACutOneWritesTheSameLog) {
   }
 }
 
+TEST_F(Reports, OfALogLargerThanSnapshotsHoldTheNewestEntriesAreSaved) {
+  const auto reports_a_long_name = [](std::int64_t iteration, Observation& observation) {
+    script(iteration, observation);
+    observation.set(std::string(5 << 20, 'n'), 1);
+  };
+  const auto first = make(12, {}, reports_a_long_name);
+  first->run();
+  const auto second = make(13, {}, script);
+  ::testing::internal::CaptureStderr();
+  transfer(*first, *second, folder / "state");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the log has 12 entries, of which snapshots hold the newest 6 (48 MiB"));
+  second->run();
+  const Json resumed = read_log();
+  ASSERT_EQ(resumed.size(), 7U);
+  EXPECT_EQ(resumed[0]["epoch"], 7);
+  EXPECT_EQ(resumed[6]["epoch"], 13);
+}
+
 TEST_F(Reports, OtherTriggersAndNames) {
   Trainer trainer(std::make_unique<ScriptedUpdater>(2, script), stop_after(2), folder / "out");
   trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration), "steps.json"));

@@ -15,11 +15,14 @@
 namespace tasuki {
 namespace {
 
+// Of what a snapshot says, as a file may have it compressed; what is saved stays well below.
+constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
+constexpr std::size_t most_saved_bytes = std::size_t{48} << 20;
+
 // As bytes, because texts of NumPy take four for a character, and this one grows with the run.
 // Older versions have saved a text.
 void serialize_text(const Serializer& serializer, std::string& text) {
   const char* const name = "_log";
-  constexpr std::int64_t most_bytes = std::int64_t{64} << 20;  // a file may have it compressed
   const auto shape = serializer.is_loading() ? serializer.find_shape(name)
                                              : Shape{static_cast<std::int64_t>(text.size())};
   if (!shape) return serializer(name, text);
@@ -58,6 +61,10 @@ nlohmann::ordered_json or_null(double value) {
 
 LogReport::LogReport(std::unique_ptr<Trigger> due, std::string filename)
     : due_(std::move(due)), filename_(std::move(filename)) {}
+
+void LogReport::initialize(Trainer& trainer) {
+  warns_of_size_ = trainer.is_root();
+}
 
 void LogReport::run(Trainer& trainer) {
   pending_.add(trainer.observation());
@@ -124,13 +131,27 @@ void LogReport::write_file_if_due(const Trainer& trainer) {
   }
 }
 
-void LogReport::serialize(const Serializer& serializer) {
-  std::string text;
-  if (!serializer.is_loading()) {
-    auto kept = entries_;
-    if (cut_) kept.erase(kept.size() - 1);
+std::string LogReport::text_to_save() {
+  auto kept = entries_;
+  if (cut_) kept.erase(kept.size() - 1);
+  const std::size_t all = kept.size();
+  std::string text = json_text(kept);
+  while (text.size() > most_saved_bytes) {
+    kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>((kept.size() + 1) / 2));
     text = json_text(kept);
   }
+  if (kept.size() < all && std::exchange(warns_of_size_, false))
+    log_warning(
+        "the log has {} entries, of which snapshots hold the newest {} ({} MiB at most): a run "
+        "that "
+        "resumes from one writes them alone; keep a copy of the file {}, or log less often",
+        all, kept.size(), most_saved_bytes >> 20, filename_);
+  return text;
+}
+
+void LogReport::serialize(const Serializer& serializer) {
+  std::string text;
+  if (!serializer.is_loading()) text = text_to_save();
   serialize_text(serializer, text);
   serialize_count(serializer, "pending_iterations", pending_iterations_);
   pending_.serialize(serializer["_summary"]);

@@ -20,12 +20,16 @@ namespace tasuki {
 // The file follows within a second of an entry and is complete after the run, also after an
 // exception. If it cannot be written, training continues with a warning and tries again at the next
 // entry; at the end of the run that is an error.
+//
+// A snapshot holds at most 48 MiB of entries, the newest ones; a warning says when some are left
+// out.
 class LogReport : public Extension {
  public:
   explicit LogReport(std::unique_ptr<Trigger> due = every(1, Unit::epoch),
                      std::string filename = "log");
 
   std::string default_name() const override { return "LogReport"; }
+  void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
   void on_error(Trainer& trainer) override;
@@ -39,6 +43,7 @@ class LogReport : public Extension {
   void append_entry(Trainer& trainer);
   void write_what_is_missing(const Trainer& trainer);
   void write_file_if_due(const Trainer& trainer);
+  std::string text_to_save();
 
   std::unique_ptr<Trigger> due_;
   std::string filename_;
@@ -50,6 +55,7 @@ class LogReport : public Extension {
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
   bool is_unwritten_ = false;         // whether the file lacks entries
   bool is_loaded_ = false;            // whether it may, because entries are a snapshot's
+  bool warns_of_size_ = false;        // rank 0, once
   std::optional<double> written_at_;  // elapsed seconds
 };
 
