@@ -147,6 +147,26 @@ class InputGradients final : public Gradients {
   std::vector<std::pair<std::size_t, Tensor>> fresh_;
 };
 
+// What an exception leaves behind in a graph would be added to a later pass's gradients.
+class DropsUnlessDone {
+ public:
+  explicit DropsUnlessDone(const Graph& graph) : graph_(graph) {}
+  ~DropsUnlessDone() {
+    if (is_done) return;
+    for (const NodePointer& node : graph_.results) {
+      node->grad = {};
+      if (node->function) node->function->drop_gradients();
+    }
+  }
+  DropsUnlessDone(const DropsUnlessDone&) = delete;
+  DropsUnlessDone& operator=(const DropsUnlessDone&) = delete;
+
+  bool is_done = false;
+
+ private:
+  const Graph& graph_;
+};
+
 }  // namespace
 
 std::vector<Parameter*> parameters_below(const Variable& result) {
@@ -183,6 +203,7 @@ void run_backward(const Variable& result, const BackwardPass& pass) {
                seed.shape().text(), name_of(seed.dtype()));
   if (graph.results.empty()) return;
   Readiness readiness(graph, pass.ready);
+  DropsUnlessDone gradients(graph);
   root->grad = seed;
   for (const NodePointer& node : graph.results) {
     report_progress();
@@ -196,6 +217,7 @@ void run_backward(const Variable& result, const BackwardPass& pass) {
     inputs.finish();
     if (pass.between) pass.between();
   }
+  gradients.is_done = true;
 }
 
 }  // namespace tasuki

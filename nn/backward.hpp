@@ -21,7 +21,8 @@ struct BackwardPass {
 // Variable::backward() with parameters left out and the graph kept for other passes (PyTorch's
 // backward(inputs=..., retain_graph=True)). So two losses that share a part of their graph each
 // reach their own parameters. Functions between ranks (parallel/functions) may be
-// in only one of these passes.
+// in only one of these passes. After an exception a graph that was kept can be passed through
+// again; its leaves have some of the gradients of the pass that failed.
 void run_backward(const Variable& result, const BackwardPass& pass);
 
 }  // namespace tasuki

@@ -43,6 +43,8 @@ class Function {
   virtual const char* name() const = 0;
   // Runs once, when the gradient of the result is complete.
   virtual void backward(const Tensor& grad_output, Gradients& grad_inputs) = 0;
+  // An exception has ended a backward pass: drops what backward() has left for other functions.
+  virtual void drop_gradients() noexcept {}
 
   // The nodes of the inputs in the graph; nullptr for those without gradients.
   const std::vector<std::shared_ptr<detail::Node>>& inputs() const { return inputs_; }

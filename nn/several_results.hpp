@@ -25,6 +25,7 @@ class OneOfResults final : public Function {
     (*gradients_)[i_] = gradient;
     gradients.add(0, Tensor::zeros({}, DType::float32, gradient.device()));
   }
+  void drop_gradients() noexcept override { (*gradients_)[i_] = {}; }
 
  private:
   const char* name_;

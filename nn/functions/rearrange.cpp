@@ -79,9 +79,10 @@ class SplitArray final : public Function {
   explicit SplitArray(std::shared_ptr<Tensor> whole) : whole_(std::move(whole)) {}
   const char* name() const override { return "split"; }
   void backward(const Tensor& dy, Gradients& gradients) override {
-    *whole_ = {};
+    drop_gradients();
     gradients.add(0, dy);
   }
+  void drop_gradients() noexcept override { *whole_ = {}; }
 
  private:
   std::shared_ptr<Tensor> whole_;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <stdexcept>
 #include <vector>
 
 #include "reference.hpp"
@@ -256,6 +257,33 @@ TEST(ArrayFunctions, PartsOfAKeptGraphGetTheGradientsOfEachPass) {
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 2}));
   (items[0] + 10 * items[1]).backward();
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{2, 22}));
+}
+
+TEST(ArrayFunctions, PassesThatFailLeaveNothingInAKeptGraph) {
+  const Variable x = vector_of({1, 2, 3, 4});
+  const std::vector<Variable> parts = split(2 * x, 2);
+  const Variable loss = sum(10 * parts[1]) + sum(100 * parts[0]);
+  const auto passes = [&](int functions) {
+    x.clear_grad();
+    try {
+      run_backward(loss, {.seed = Tensor::full({}, 1),
+                          .between =
+                              [&functions] {
+                                if (--functions < 0) throw std::runtime_error("planted");
+                              },
+                          .keeps_graph = true});
+      return true;
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+  };
+  int functions = 0;
+  while (!passes(functions)) {
+    ++functions;
+    EXPECT_TRUE(passes(100));
+    EXPECT_EQ(values_of(x.grad()), (std::vector<float>{200, 200, 20, 20})) << functions;
+  }
+  EXPECT_GE(functions, 8);
 }
 
 TEST(ArrayFunctions, AnArrayMeetsItself) {

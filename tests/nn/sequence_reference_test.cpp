@@ -1,6 +1,9 @@
 // Functions of sequences, as reference_check.hpp says.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <stdexcept>
+
 #include "reference_check.hpp"
 #include "tasuki/nn/backward.hpp"
 #include "tasuki/nn/embed_id.hpp"
@@ -71,6 +74,20 @@ TEST(Recurrent, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
       losses[1].backward();
       for (const std::size_t i : {0, 1}) loss_of(apart, states_first)[i].backward();
       EXPECT_LT(testing::relative_error(kept.grad(), apart.grad()), 1e-6);
+
+      // Nor does a pass that failed leave some: here after the sum and the result below it.
+      const Variable failed = x(), only = x();
+      const auto others = loss_of(failed, states_first);
+      const auto fail = [functions = 0]() mutable {
+        if (++functions == 2) throw std::runtime_error("planted");
+      };
+      EXPECT_THROW(
+          run_backward(others[0],
+                       {.seed = Tensor::full({}, 1), .between = fail, .keeps_graph = true}),
+          std::runtime_error);
+      others[1].backward();
+      loss_of(only, states_first)[1].backward();
+      EXPECT_LT(testing::relative_error(failed.grad(), only.grad()), 1e-6);
     }
   }
 }
