@@ -1,6 +1,5 @@
 #include "tasuki/tensor/cuda/algorithm_trials.hpp"
 
-#include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/tensor/cuda/context.hpp"
 
@@ -46,7 +45,8 @@ void AlgorithmTrials::recover(CudaContext& context, const Work& work, const std:
 
 void AlgorithmTrials::fail_with_all(const Work& work) {
   const std::lock_guard lock(mutex_);
-  fail(ErrorKind::unavailable, "{} failed: no algorithm is left; tried: {}", work.call, failures_);
+  throw NoAlgorithmLeft(
+      fmt::format("{} failed: no algorithm is left; tried: {}", work.call, failures_));
 }
 
 }  // namespace tasuki

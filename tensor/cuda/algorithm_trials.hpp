@@ -8,11 +8,18 @@
 #include <mutex>
 #include <string>
 
+#include "tasuki/core/error.hpp"
 #include "tasuki/tensor/storage.hpp"
 
 namespace tasuki {
 
 class CudaContext;
+
+// Of kind unavailable: none of the algorithms has run.
+class NoAlgorithmLeft : public Error {
+ public:
+  explicit NoAlgorithmLeft(const std::string& message) : Error(ErrorKind::unavailable, message) {}
+};
 
 // Remembers the number of the algorithm in use, and the errors of the ones before it. Thread-safe.
 class AlgorithmTrials {
@@ -31,9 +38,10 @@ class AlgorithmTrials {
     std::size_t bytes = 0;
   };
 
-  // Calls `attempt(number)`, number < count, until one is done. Throws an Error that lists all
-  // failures if none is left. Also throws if an algorithm fails while the step is being recorded,
-  // or with work that adds to memory that was not saved: the next call takes the next algorithm.
+  // Calls `attempt(number)`, number < count, until one is done. Throws a NoAlgorithmLeft that
+  // lists all failures if none is left. Also throws if an algorithm fails while the step is being
+  // recorded, or with work that adds to memory that was not saved: the next call takes the next
+  // algorithm.
   template <class Attempt>
   void run(CudaContext& context, const Work& work, std::size_t count, Attempt&& attempt) {
     const std::shared_ptr<Storage> before =

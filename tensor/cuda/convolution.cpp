@@ -68,17 +68,20 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b
   if (geometry.y.count() == 0) return cuda_empty(geometry.y, x.dtype(), x.device());
 
   CudaContext& context = CudaContext::of(x.device());
-  const ConvolutionPlan& plan =
-      convolution_plan(context, ConvolutionPass::forward, geometry, x.dtype());
-  const Tensor in = operand(x, plan), weights = filter(context, w, plan);
-  Tensor y = cuda_empty(geometry.y, plan.type(), x.device(), plan.layout());
-  plan.run(context, {"cudnnConvolutionForward"},
-           [&](const ConvolutionPlan::Choice& choice, void* workspace) {
-             return cudnnConvolutionForward(
-                 cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
-                 choice.convolution.get(), static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm),
-                 workspace, choice.workspace_bytes, &zero, plan.y(), y.raw());
-           });
+  const ConvolutionWork work{ConvolutionPass::forward, geometry, x.dtype()};
+  const Tensor y = with_convolution_plan(context, work, [&](const ConvolutionPlan& plan) {
+    const Tensor in = operand(x, plan), weights = filter(context, w, plan);
+    Tensor made = cuda_empty(geometry.y, plan.type(), x.device(), plan.layout());
+    plan.run(context, {"cudnnConvolutionForward"},
+             [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+               return cudnnConvolutionForward(
+                   cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
+                   choice.convolution.get(),
+                   static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm), workspace,
+                   choice.workspace_bytes, &zero, plan.y(), made.raw());
+             });
+    return made;
+  });
   if (b) {
     kernels::add_bias(context.launch(), y.dtype(), y.raw(), b.data<float>(), geometry.y[0],
                       geometry.y[1], geometry.y[2] * geometry.y[3], is_channels_last(y));
@@ -98,18 +101,20 @@ Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& given,
   if (x_shape.count() == 0) return cuda_empty(x_shape, dy.dtype(), dy.device());
 
   CudaContext& context = CudaContext::of(dy.device());
-  const ConvolutionPlan& plan =
-      convolution_plan(context, ConvolutionPass::backward_data, geometry, dy.dtype());
-  const Tensor upstream = operand(dy, plan), weights = filter(context, w, plan);
-  Tensor dx = cuda_empty(x_shape, plan.type(), dy.device(), plan.layout());
-  plan.run(context, {"cudnnConvolutionBackwardData"},
-           [&](const ConvolutionPlan::Choice& choice, void* workspace) {
-             return cudnnConvolutionBackwardData(
-                 cudnn_handle(context), &one, plan.w(), weights.raw(), plan.y(), upstream.raw(),
-                 choice.convolution.get(),
-                 static_cast<cudnnConvolutionBwdDataAlgo_t>(choice.algorithm), workspace,
-                 choice.workspace_bytes, &zero, plan.x(), dx.raw());
-           });
+  const ConvolutionWork work{ConvolutionPass::backward_data, geometry, dy.dtype()};
+  const Tensor dx = with_convolution_plan(context, work, [&](const ConvolutionPlan& plan) {
+    const Tensor upstream = operand(dy, plan), weights = filter(context, w, plan);
+    Tensor made = cuda_empty(x_shape, plan.type(), dy.device(), plan.layout());
+    plan.run(context, {"cudnnConvolutionBackwardData"},
+             [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+               return cudnnConvolutionBackwardData(
+                   cudnn_handle(context), &one, plan.w(), weights.raw(), plan.y(), upstream.raw(),
+                   choice.convolution.get(),
+                   static_cast<cudnnConvolutionBwdDataAlgo_t>(choice.algorithm), workspace,
+                   choice.workspace_bytes, &zero, plan.x(), made.raw());
+             });
+    return made;
+  });
   return result(dx, dy.dtype());
 }
 
@@ -127,30 +132,32 @@ void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, con
   }
 
   CudaContext& context = CudaContext::of(x.device());
-  const ConvolutionPlan& plan =
-      convolution_plan(context, ConvolutionPass::backward_weights, geometry, x.dtype());
-  const Tensor in = operand(x, plan), upstream = operand(dy, plan);
-  // cuDNN writes a gradient in its operands' type and order (the plan's).
-  const bool is_last = plan.layout() != nullptr && dw.shape()[2] * dw.shape()[3] > 1;
-  const bool is_direct = plan.type() == DType::float32 && !is_last && is_aligned(dw);
-  const Tensor gradient =
-      is_direct ? dw : cuda_empty(dw.shape(), plan.type(), dw.device(), plan.layout());
-  const float* const beta = is_direct && accumulate ? &one : &zero;
-  AlgorithmTrials::Work work{"cudnnConvolutionBackwardFilter"};
-  if (beta == &one) {
-    work.sum = dw.raw();
-    work.bytes = dw.bytes();
-  }
-  plan.run(context, work, [&](const ConvolutionPlan::Choice& choice, void* workspace) {
-    return cudnnConvolutionBackwardFilter(
-        cudnn_handle(context), &one, plan.x(), in.raw(), plan.y(), upstream.raw(),
-        choice.convolution.get(), static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm),
-        workspace, choice.workspace_bytes, beta, plan.w(), gradient.raw());
+  const ConvolutionWork task{ConvolutionPass::backward_weights, geometry, x.dtype()};
+  with_convolution_plan(context, task, [&](const ConvolutionPlan& plan) {
+    const Tensor in = operand(x, plan), upstream = operand(dy, plan);
+    // cuDNN writes a gradient in its operands' type and order (the plan's).
+    const bool is_last = plan.layout() != nullptr && dw.shape()[2] * dw.shape()[3] > 1;
+    const bool is_direct = plan.type() == DType::float32 && !is_last && is_aligned(dw);
+    const Tensor gradient =
+        is_direct ? dw : cuda_empty(dw.shape(), plan.type(), dw.device(), plan.layout());
+    const float* const beta = is_direct && accumulate ? &one : &zero;
+    AlgorithmTrials::Work work{"cudnnConvolutionBackwardFilter"};
+    if (beta == &one) {
+      work.sum = dw.raw();
+      work.bytes = dw.bytes();
+    }
+    plan.run(context, work, [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+      return cudnnConvolutionBackwardFilter(
+          cudnn_handle(context), &one, plan.x(), in.raw(), plan.y(), upstream.raw(),
+          choice.convolution.get(), static_cast<cudnnConvolutionBwdFilterAlgo_t>(choice.algorithm),
+          workspace, choice.workspace_bytes, beta, plan.w(), gradient.raw());
+    });
+    if (is_direct) return;
+    kernels::convert_filter_gradient(context.launch(), dw.data<float>(), gradient.dtype(),
+                                     gradient.raw(), size_of_filter(dw.shape()), is_last,
+                                     accumulate);
+    check_launch("convert_filter_gradient");
   });
-  if (is_direct) return;
-  kernels::convert_filter_gradient(context.launch(), dw.data<float>(), gradient.dtype(),
-                                   gradient.raw(), size_of_filter(dw.shape()), is_last, accumulate);
-  check_launch("convert_filter_gradient");
 }
 
 }  // namespace tasuki

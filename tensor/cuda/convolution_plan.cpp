@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
@@ -201,46 +202,62 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context,
   return plan;
 }
 
-// The best plan that computes in `type`, or nullptr.
-std::unique_ptr<ConvolutionPlan> plan_in(DType type, CudaContext& context, ConvolutionPass pass,
-                                         const ConvolutionGeometry& geometry) {
-  const bool on_tensor_cores = math_for(type) != CUDNN_FMA_MATH;
-  std::array<std::shared_ptr<const Layout>, 2> layouts = {nullptr, channels_last()};
-  if (on_tensor_cores) std::swap(layouts[0], layouts[1]);
-  for (const auto& layout : layouts) {
-    if (layout != nullptr && geometry.w[2] * geometry.w[3] > kernels::most_filter_places) continue;
-    const auto make = pass == ConvolutionPass::forward         ? make_plan<Forward>
-                      : pass == ConvolutionPass::backward_data ? make_plan<BackwardData>
-                                                               : make_plan<BackwardWeights>;
-    if (auto plan = make(context, geometry, type, layout); !plan->is_empty()) return plan;
+// A type and an order in which a convolution can be computed.
+struct Form {
+  DType type;
+  std::shared_ptr<const Layout> layout;
+};
+
+// Best first.
+std::vector<Form> forms_for(DType type, const ConvolutionGeometry& geometry) {
+  std::vector<Form> forms;
+  const auto add = [&](DType computed) {
+    std::array<std::shared_ptr<const Layout>, 2> layouts = {nullptr, channels_last()};
+    const bool on_tensor_cores = math_for(computed) != CUDNN_FMA_MATH;
+    if (on_tensor_cores) std::swap(layouts[0], layouts[1]);
+    for (auto& layout : layouts)
+      if (layout == nullptr || geometry.w[2] * geometry.w[3] <= kernels::most_filter_places)
+        forms.push_back({computed, std::move(layout)});
+  };
+  add(type);
+  if (type != DType::float32) add(DType::float32);
+  return forms;
+}
+
+// The first plan that has an algorithm, from the form of this number on; nullptr: none has.
+std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, const ConvolutionWork& work,
+                                           std::size_t first_form) {
+  const auto make = work.pass == ConvolutionPass::forward         ? make_plan<Forward>
+                    : work.pass == ConvolutionPass::backward_data ? make_plan<BackwardData>
+                                                                  : make_plan<BackwardWeights>;
+  const std::vector<Form> forms = forms_for(work.type, work.geometry);
+  for (std::size_t number = first_form; number < forms.size(); ++number) {
+    auto plan = make(context, work.geometry, forms[number].type, forms[number].layout);
+    if (plan->is_empty()) continue;
+    plan->set_form(number);
+    return plan;
   }
   return nullptr;
 }
 
-std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context, ConvolutionPass pass,
-                                           const ConvolutionGeometry& geometry, DType type) {
-  auto plan = plan_in(type, context, pass, geometry);
-  if (plan == nullptr && type != DType::float32)
-    plan = plan_in(DType::float32, context, pass, geometry);
-  if (plan != nullptr) return plan;
+[[noreturn]] void fail_without_plan(const ConvolutionWork& work) {
   fail(ErrorKind::unavailable,
        "cuDNN {} has no {}algorithm for {} in {} within {} MiB of workspace", cudnnGetVersion(),
-       cuda_settings().deterministic ? "deterministic " : "", geometry.text(),
-       type == DType::float32 ? "float32" : fmt::format("{} or float32", name_of(type)),
+       cuda_settings().deterministic ? "deterministic " : "", work.geometry.text(),
+       work.type == DType::float32 ? "float32" : fmt::format("{} or float32", name_of(work.type)),
        cuda_settings().workspace_limit >> 20);
 }
 
 // Everything that a plan depends on.
 using Key = std::array<std::int64_t, 22>;
 
-Key key_of(const CudaContext& context, ConvolutionPass pass, const ConvolutionGeometry& geometry,
-           DType type) {
-  const Conv2dOptions& o = geometry.options;
+Key key_of(const CudaContext& context, const ConvolutionWork& work) {
+  const Conv2dOptions& o = work.geometry.options;
   const CudaSettings& settings = cuda_settings();
-  const Shape &x = geometry.x, &w = geometry.w;
+  const Shape &x = work.geometry.x, &w = work.geometry.w;
   return {context.device().index,
-          static_cast<std::int64_t>(pass),
-          static_cast<std::int64_t>(type),
+          static_cast<std::int64_t>(work.pass),
+          static_cast<std::int64_t>(work.type),
           x[0],
           x[1],
           x[2],
@@ -260,6 +277,24 @@ Key key_of(const CudaContext& context, ConvolutionPass pass, const ConvolutionGe
           settings.autotune,
           settings.deterministic,
           static_cast<std::int64_t>(settings.workspace_limit)};
+}
+
+// Of a process. Never destroyed, because their descriptors must not outlive any part of cuDNN.
+struct Plans {
+  std::mutex mutex;
+  std::map<Key, std::unique_ptr<ConvolutionPlan>> in_use;
+  std::vector<std::unique_ptr<ConvolutionPlan>> given_up;  // other threads may be running them
+};
+
+Plans& plans() {
+  static auto* const all = new Plans;
+  return *all;
+}
+
+void log_plan(const ConvolutionWork& work, const ConvolutionPlan& plan) {
+  constexpr std::array names = {"forward", "backward data", "backward weights"};
+  log_verbose("{} in {}, {}: {}", work.geometry.text(), name_of(work.type),
+              names[static_cast<std::size_t>(work.pass)], plan.text());
 }
 
 }  // namespace
@@ -300,20 +335,29 @@ void ConvolutionPlan::run(CudaContext& context, const AlgorithmTrials::Work& wor
   });
 }
 
-const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,
-                                        const ConvolutionGeometry& geometry, DType type) {
-  static std::mutex mutex;
-  // Never destroyed, because its descriptors must not outlive any part of cuDNN.
-  static auto* const plans = new std::map<Key, std::unique_ptr<ConvolutionPlan>>;
-  const std::lock_guard lock(mutex);
-  auto& plan = (*plans)[key_of(context, pass, geometry, type)];
+const ConvolutionPlan& convolution_plan(CudaContext& context, const ConvolutionWork& work) {
+  Plans& all = plans();
+  const std::lock_guard lock(all.mutex);
+  auto& plan = all.in_use[key_of(context, work)];
   if (plan == nullptr) {
-    plan = make_plan(context, pass, geometry, type);
-    constexpr std::array names = {"forward", "backward data", "backward weights"};
-    log_verbose("{} in {}, {}: {}", geometry.text(), name_of(type),
-                names[static_cast<std::size_t>(pass)], plan->text());
+    plan = make_plan(context, work, 0);
+    if (plan == nullptr) fail_without_plan(work);
+    log_plan(work, *plan);
   }
   return *plan;
+}
+
+const ConvolutionPlan* replace_convolution_plan(CudaContext& context, const ConvolutionWork& work,
+                                                const ConvolutionPlan& failed) {
+  Plans& all = plans();
+  const std::lock_guard lock(all.mutex);
+  auto& plan = all.in_use[key_of(context, work)];
+  if (plan.get() != &failed) return plan.get();  // another thread was first
+  auto next = make_plan(context, work, failed.form() + 1);
+  if (next == nullptr) return nullptr;
+  all.given_up.push_back(std::exchange(plan, std::move(next)));
+  log_plan(work, *plan);
+  return plan.get();
 }
 
 }  // namespace tasuki

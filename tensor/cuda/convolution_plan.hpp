@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "tasuki/core/log.hpp"
 #include "tasuki/tensor/cuda/algorithm_trials.hpp"
 #include "tasuki/tensor/cuda/cudnn_support.hpp"
 #include "tasuki/tensor/geometry.hpp"
@@ -13,6 +14,12 @@
 namespace tasuki {
 
 enum class ConvolutionPass { forward, backward_data, backward_weights };
+
+struct ConvolutionWork {
+  ConvolutionPass pass;
+  ConvolutionGeometry geometry;
+  DType type;  // of the operands
+};
 
 class ConvolutionPlan {
  public:
@@ -35,6 +42,9 @@ class ConvolutionPlan {
   cudnnTensorDescriptor_t y() const { return y_.get(); }
   cudnnFilterDescriptor_t w() const { return w_.get(); }
 
+  // Its place among the types and orders that can be tried, best first.
+  std::size_t form() const { return form_; }
+  void set_form(std::size_t number) { form_ = number; }
   void add(Choice choice) { choices_.push_back(std::move(choice)); }
   bool is_empty() const { return choices_.empty(); }
   // The first choice in words: the algorithm's number, type, order, workspace, time.
@@ -48,17 +58,35 @@ class ConvolutionPlan {
  private:
   DType type_;
   std::shared_ptr<const Layout> layout_;
+  std::size_t form_ = 0;
   CudnnTensor x_, y_;
   CudnnFilter w_;
   std::vector<Choice> choices_;
   mutable AlgorithmTrials trials_;
 };
 
-// The plan for operands of `type` and the present cuda_settings(). float32 is plain; half types and
+// The plan for this work and the present cuda_settings(). float32 is plain; half types and
 // TF32, which tensor cores compute, are channels last if cuDNN supports that. A plan for half types
 // is of type float32 where cuDNN has an algorithm for that alone (some numbers of channels, groups,
 // dilation). An Error if it has no algorithm.
-const ConvolutionPlan& convolution_plan(CudaContext& context, ConvolutionPass pass,
-                                        const ConvolutionGeometry& geometry, DType type);
+const ConvolutionPlan& convolution_plan(CudaContext& context, const ConvolutionWork& work);
+// The plan that takes the place of one whose algorithms have all refused or failed when they ran,
+// for good: of the other order, or in float32. nullptr: none is left.
+const ConvolutionPlan* replace_convolution_plan(CudaContext& context, const ConvolutionWork& work,
+                                                const ConvolutionPlan& failed);
+
+// Calls `compute(plan)`, which runs a plan for this work, and returns its result.
+template <class Compute>
+auto with_convolution_plan(CudaContext& context, const ConvolutionWork& work,
+                           const Compute& compute) {
+  const ConvolutionPlan* plan = &convolution_plan(context, work);
+  for (;;) try {
+      return compute(*plan);
+    } catch (const NoAlgorithmLeft& error) {
+      plan = replace_convolution_plan(context, work, *plan);
+      if (plan == nullptr) throw;
+      log_verbose("{}; another order or type takes its place", error.what());
+    }
+}
 
 }  // namespace tasuki

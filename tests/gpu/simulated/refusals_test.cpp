@@ -132,7 +132,7 @@ class Refusals : public ::testing::TestWithParam<DType> {
     for (const ConvolutionPass pass : {ConvolutionPass::forward, ConvolutionPass::backward_data,
                                        ConvolutionPass::backward_weights})
       EXPECT_EQ(
-          convolution_plan(CudaContext::of(Device::cuda(0)), pass, geometry, GetParam()).type(),
+          convolution_plan(CudaContext::of(Device::cuda(0)), {pass, geometry, GetParam()}).type(),
           type);
   }
   template <class Problem>
@@ -156,7 +156,7 @@ TEST_P(Refusals, OfAnAlgorithmAnotherTakesItsPlace) {
       // From then on, without another try.
       refuse("run 1 any", CUDNN_STATUS_EXECUTION_FAILED);
       expect_right(convolution, plain_first);
-      refuse("run 0 any", CUDNN_STATUS_EXECUTION_FAILED);
+      refuse("run any any", CUDNN_STATUS_EXECUTION_FAILED);
       EXPECT_NE(error_of(convolution), "(nothing thrown)");
     }
   }
@@ -165,10 +165,13 @@ TEST_P(Refusals, OfAnAlgorithmAnotherTakesItsPlace) {
 TEST_P(Refusals, OfALayoutTheOtherTakesItsPlace) {
   for (const cudnnStatus_t status : unsupported) {
     SCOPED_TRACE(static_cast<int>(status));
-    for (const char* moment : {"ask", "offer", "workspace"}) {
+    for (const char* moment : {"ask", "offer", "workspace", "run"}) {
       SCOPED_TRACE(moment);
+      const Convolution convolution = next();
       refuse(fmt::format("{} any {}", moment, first), status);
-      expect_right(next(), !plain_first);
+      expect_right(convolution, !plain_first);
+      expect_right(convolution, !plain_first);
+      expect_type(convolution, GetParam());
     }
   }
 }
@@ -181,7 +184,7 @@ TEST_P(Refusals, OfATypeFloat32TakesItsPlace) {
       Convolution({2, 16, 8, 8}, {32, 4, 3, 3}, {1, 1, 1, 1, 1, 1, 4}),
       Convolution({2, 16, 9, 8}, {16, 1, 3, 3}, {2, 2, 1, 1, 1, 1, 16})};
   for (const bool adds : {false, true})
-    for (const char* moment : {"ask", "offer", "workspace"})
+    for (const char* moment : {"ask", "offer", "workspace", "run"})
       for (Convolution convolution : irregular) {
         convolution.x[0] = next_batch();
         convolution.adds = adds;
@@ -234,7 +237,7 @@ TEST_P(Refusals, AnAlgorithmThatFailsGivesWay) {
       convolution.adds = adds;
       refuse("run 1 any", status);
       expect_right(convolution, plain_first);
-      refuse("run 0 any", status);
+      refuse("run any any", status);
       const std::string error = error_of(convolution);
       EXPECT_THAT(error, HasSubstr("algorithm 0 of cuDNN"));
       // What the first one failed with is said when none is left.
