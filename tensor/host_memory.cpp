@@ -115,10 +115,13 @@ void require_host_memory(std::size_t bytes) {
   if (!fits() && !(give_back_cached_host_memory() && fits())) throw out_of_host_memory(bytes);
 }
 
-void spoil_unwritten(void* memory, std::size_t bytes) {
+bool spoils_unwritten() {
   static const bool is_checked = is_switched_on("TASUKI_CHECK_MEMORY");
-  constexpr int byte_of_nan = 0xff;  // float64, float32, float16 and bfloat16
-  if (is_checked) std::memset(memory, byte_of_nan, bytes);
+  return is_checked;
+}
+
+void spoil_unwritten(void* memory, std::size_t bytes) {
+  if (spoils_unwritten()) std::memset(memory, spoilt_byte, bytes);
 }
 
 OutOfMemory out_of_host_memory(std::size_t bytes) {

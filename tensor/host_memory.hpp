@@ -36,9 +36,12 @@ inline constexpr std::size_t host_memory_reserve = std::size_t{64} << 20;
 // first. Takes tens of microseconds.
 void require_host_memory(std::size_t bytes);
 
-// With TASUKI_CHECK_MEMORY=1 in the environment, as in the tests, fills memory that is handed out
-// to be written with bytes of which every floating-point number is NaN, so that a value that nobody
-// writes shows. Otherwise does nothing.
+// With TASUKI_CHECK_MEMORY=1 in the environment, as in the tests, memory that is handed out to be
+// written is filled with bytes of which every floating-point number is NaN, so that a value that is
+// not written shows.
+bool spoils_unwritten();
+inline constexpr int spoilt_byte = 0xff;  // of float64, float32, float16 and bfloat16
+// Fills it; otherwise does nothing. GPUs' memory is filled where it is allocated.
 void spoil_unwritten(void* memory, std::size_t bytes);
 
 // The error for `bytes` that were not available. The memory in use by this process is its pool's.

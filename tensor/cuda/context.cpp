@@ -7,6 +7,7 @@
 
 #include "tasuki/core/error.hpp"
 #include "tasuki/tensor/cuda/release.hpp"
+#include "tasuki/tensor/host_memory.hpp"
 #include "tasuki/tensor/out_of_memory.hpp"
 
 namespace tasuki {
@@ -116,6 +117,8 @@ std::shared_ptr<Storage> CudaContext::allocate(std::size_t bytes) {
     figures.reserved = from->statistics().reserved;
     throw OutOfMemory(figures);
   }
+  if (spoils_unwritten())
+    check_cuda(cudaMemsetAsync(block, spoilt_byte, bytes, stream()), "cudaMemsetAsync");
   return std::make_shared<Storage>(
       block, bytes, device_, [from](void* data, std::size_t /*bytes*/) { from->release(data); });
 }
