@@ -17,7 +17,7 @@
 namespace tasuki {
 namespace {
 
-// A file with another text is somebody else's.
+// A file with another text was not written by a job.
 bool has_text_of_a_holder(const Descriptor& file) {
   constexpr std::string_view start = "pid ";
   std::array<char, start.size()> found{};
@@ -60,7 +60,7 @@ std::string holder_of_lock(const std::filesystem::path& file) {
   constexpr std::size_t most = 200;
   try {
     if (const auto holder = first_line_in(file)) return printable(*holder, most);
-  } catch (const Error&) {  // somebody else's file
+  } catch (const Error&) {  // not a job's file
   }
   return "another process";
 }

@@ -12,7 +12,7 @@ namespace {
 
 const auto loaded_at = std::chrono::steady_clock::now();
 
-// How old the job was when this process was started; 0 if nobody says so in a number.
+// How old the job was when this process was started; 0 if no variable says so in a number.
 double age_in_environment() {
   const char* const variable = std::getenv(job_age_variable);
   if (variable == nullptr) return 0;

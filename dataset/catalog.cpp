@@ -20,7 +20,7 @@ namespace {
 
 const char* const debian_folder = "/usr/share/datasets/fashion-mnist";
 
-// Of places that nobody has named, where there may be anything.
+// Of default places, where there may be anything.
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);

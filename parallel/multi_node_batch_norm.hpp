@@ -9,8 +9,8 @@
 //
 // Every rank runs the same layers in the same order, in the forward and the backward pass of every
 // step; ranks without examples run them on a batch of no items, for which Optimizer::forward calls
-// the loss function. A step of which no rank has an example that counts leaves running averages as
-// they are: nobody runs it. Graphs that differ between ranks hang, and so does a loop that leaves
+// the loss function. A step of which no rank has an example that counts is not run, so that running
+// averages stay. Graphs that differ between ranks hang, and so does a loop that leaves
 // out a pass on some ranks; the watchdog names those that are behind.
 #pragma once
 

@@ -17,8 +17,8 @@ namespace tasuki {
 // under "actual_rnn", as in ChainerMN.
 class MultiNodeNStepRNN : public Module {
  public:
-  // `rank_in`: whose states it begins with; none: zeros. `rank_out`: who gets its own; none:
-  // nobody. The communicator must outlive the graph and not be the one on which an optimizer
+  // `rank_in`: whose states it begins with; none: zeros. `rank_out`: which rank gets its own;
+  // none: no rank. The communicator must outlive the graph and not be the one on which an optimizer
   // exchanges gradients.
   MultiNodeNStepRNN(std::unique_ptr<NStepRNN> rnn, Communicator& communicator,
                     std::optional<int> rank_in, std::optional<int> rank_out);

@@ -166,7 +166,7 @@ row() { echo "| $1 | $2 | $3 |" >> "$scratch/parts"; }
 # part NAME NEED LIMIT COMMAND...: runs it within its limit and the time that is left, less the
 # seconds that wanted parts after it need; limits grow with the whole time if that is longer than
 # usual. The command finds its limit in PART_SECONDS.
-# spare NAME NEED LIMIT COMMAND...: the same where NEED seconds are left; nobody misses it else.
+# spare NAME NEED LIMIT COMMAND...: the same where NEED seconds are left; else it is left out.
 part() { one_part part "$@"; }
 spare() { one_part spare "$@"; }
 one_part() {

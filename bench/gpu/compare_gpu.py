@@ -64,7 +64,7 @@ def most_seconds(who):
 
 def run(command, limit):
     """The command's JSON, or the last line of what it said instead. Nothing that it started is left
-    afterwards: torch.compile has workers of its own."""
+    afterwards: torch.compile starts worker processes."""
     try:
         process = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True, preexec_fn=os.setpgrp)

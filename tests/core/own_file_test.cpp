@@ -21,7 +21,7 @@ using testing::expect_error;
 
 class OwnFiles : public ::testing::Test {
  protected:
-  // A link to a file of somebody else's, a pipe, a folder and a device, each of which is `name`.
+  // A link to another file, a pipe, a folder and a device, each of which is `name`.
   void put(const std::string& what, const std::string& name) const {
     fs::remove_all(folder / name);
     if (what == "a link")
