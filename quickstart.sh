@@ -31,5 +31,5 @@ cat <<END
 The results are in the folder that is named above, in $root (log: the table as JSON).
 To train on this machine with 4 ranks, for all 20 epochs, from $root:
   build/apps/tasuki-run -np 4 build/apps/train_mnist
-Other data: scripts/get_data.sh; several machines: hostfiles/README.md; all flags: --help
+Other data: scripts/get_data.sh; several machines: hostfiles/README.md; all flags: --help all
 END

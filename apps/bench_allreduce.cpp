@@ -328,8 +328,7 @@ class Bench {
     say("inside a machine, of messages", "link_inside", links_.inside);
     print(
         "# times over the exchanges; busbw (GB/s) = bytes / median x 2 (p - 1) / p; %bound: of "
-        "what "
-        "--link-rate allows\n");
+        "what --link-rate allows\n");
     print(table_heading());
   }
 
@@ -361,11 +360,15 @@ int bench_allreduce(int argc, char** argv) {
   options.add("max", settings.max, {4, longest}, "BYTES", "largest vector");
   options.add("factor", settings.factor, {1, 1 << 20}, "N",
               "from one size to the next; 1: --min only");
-  options.add("communicator", settings.communicators, "NAMES",
-              "communicators, separated by commas; `all`: those that can run here");
-  options.add("allreduce", settings.algorithms, "NAMES",
-              "algorithms of communicators that send an allreduce's messages themselves: some of "
-              "auto, ring, halving-doubling, tree, direct and mpi, separated by commas, or `all`");
+  options
+      .add("communicator", settings.communicators, "NAMES",
+           "communicators, separated by commas; `all`: those that can run here")
+      .in_short("communicators, or `all`");
+  options
+      .add("allreduce", settings.algorithms, "NAMES",
+           "algorithms of communicators that send an allreduce's messages themselves: some of "
+           "auto, ring, halving-doubling, tree, direct and mpi, separated by commas, or `all`")
+      .in_short("algorithms, or `all`");
   options.add(
       "wire-dtype", settings.wires, "NAMES",
       "types in which gradients travel: some of fp32, fp16 and bf16, separated by commas, or "
@@ -374,9 +377,11 @@ int bench_allreduce(int argc, char** argv) {
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before the timed ones");
-  options.add("link-rate", settings.link_rate, "none", {0.001, 1e9}, "MBIT",
-              "Mbit/s between two machines, in each direction: the table then says which share of "
-              "that the exchanges reach");
+  options
+      .add("link-rate", settings.link_rate, "none", {0.001, 1e9}, "MBIT",
+           "Mbit/s between two machines, in each direction: the table then says which share of "
+           "that the exchanges reach")
+      .in_short("Mbit/s between two machines");
   add_stall_flags(options, settings.stalls);
   options.add("json", settings.json, "none", "FILE", "also write the table to this file");
 

@@ -293,19 +293,25 @@ int run(int argc, char** argv) {
       "folder for runs and tables; `auto`: results/<name of the file>, with a folder for each "
       "section");
   options.add("section", settings.section, "all", "NAME", "do only this section of the file");
-  options.add("dry-run", settings.dry_run,
-              "check all flags and print the commands without running them");
-  options.add("rerun", settings.rerun, "none", "ROWS",
-              "repeat the runs of these rows of the table (`1,3`, or `all`), for example because "
-              "they were made with another version, machine or data set");
-  options.add("tables-only", settings.tables_only,
-              "make the tables from the finished runs without starting any");
+  options
+      .add("dry-run", settings.dry_run,
+           "check all flags and print the commands without running them")
+      .in_short("check all flags and print the commands");
+  options
+      .add("rerun", settings.rerun, "none", "ROWS",
+           "repeat the runs of these rows of the table (`1,3`, or `all`), for example because "
+           "they were made with another version, machine or data set")
+      .in_short("rows of the table to run again");
+  options
+      .add("tables-only", settings.tables_only,
+           "make the tables from the finished runs without starting any")
+      .in_short("make the tables without starting runs");
   options.add("plot", settings.plot, std::vector<std::string>{"svg", "png"}, "FORMAT",
               "format of the plot");
+  options.appendix(experiment_help());
   const Options::Request request = options.parse(arguments_of(argc, argv));
   if (request != Options::Request::run) {
-    fmt::print("{}{}", options.text(request),
-               request == Options::Request::help ? experiment_help() : "");
+    fmt::print("{}", options.text(request));
     return 0;
   }
   if (!settings.file)

@@ -42,16 +42,18 @@ std::vector<std::string> networks_of(const Tasks& tasks) {
 void add_flags(Options& options, Settings& settings, std::optional<std::string>& data,
                const Tasks& tasks) {
   options.group("Model and input");
-  options.add(
-      "model,m", settings.model, "PATH",
-      "a checkpoint, a snapshot, a model file (of Chainer's save_npz, too), or the output "
-      "folder of a run, whose newest intact one is taken; as the first argument it needs no "
-      "flag");
-  options.add(
-      "data", data, "auto", "PATH",
-      "images (a file, a folder or a data set; docs/predict.md), or text files (translation: "
-      "with sentences); `auto`: what the run was tested on. Inputs may also follow the model "
-      "without a flag");
+  options
+      .add("model,m", settings.model, "PATH",
+           "a checkpoint, a snapshot, a model file (of Chainer's save_npz, too), or the output "
+           "folder of a run, whose newest intact one is taken; as the first argument it needs no "
+           "flag")
+      .in_short("checkpoint, snapshot, model file or run folder");
+  options
+      .add("data", data, "auto", "PATH",
+           "images (a file, a folder or a data set; docs/predict.md), or text files (translation: "
+           "with sentences); `auto`: what the run was tested on. Inputs may also follow the model "
+           "without a flag")
+      .in_short("images or texts to predict");
   program::Option arch;
   arch.value_name = "NAME";
   arch.help = fmt::format("the network: {}; `auto`: that of the training program",
@@ -64,21 +66,29 @@ void add_flags(Options& options, Settings& settings, std::optional<std::string>&
   };
   arch.get = [&settings] { return settings.arch.value_or("auto"); };
   options.add("arch", arch);
-  options.add("batchsize,b", settings.batchsize, program::batch_sizes, "N",
-              "examples per rank that are computed together");
+  options
+      .add("batchsize,b", settings.batchsize, program::batch_sizes, "N",
+           "examples per rank that are computed together")
+      .in_short("examples per rank at a time");
   options.add("examples", settings.examples, "all", {1, most_examples}, "N",
               "the first N examples only");
-  options.add("seed", settings.seed, "auto", {0, std::numeric_limits<std::int64_t>::max()}, "N",
-              "of images and text that a model makes up; `auto`: the run's");
+  options
+      .add("seed", settings.seed, "auto", {0, std::numeric_limits<std::int64_t>::max()}, "N",
+           "of images and text that a model makes up; `auto`: the run's")
+      .in_short("of what a model makes up");
   for (const auto& task : tasks) task->add_flags(options);
   options.group("Output");
-  options.add("format", settings.format,
-              {{"table", Format::table}, {"json", Format::json}, {"csv", Format::csv}}, "NAME",
-              "table, json (an object on each line, the summary on the last) or csv");
-  options.add("out,o", settings.out, "none", "FILE",
-              "write what is said about each example to this file; the summary is printed");
+  options
+      .add("format", settings.format,
+           {{"table", Format::table}, {"json", Format::json}, {"csv", Format::csv}}, "NAME",
+           "table, json (an object on each line, the summary on the last) or csv")
+      .in_short("table, json or csv");
+  options
+      .add("out,o", settings.out, "none", "FILE",
+           "write what is said about each example to this file; the summary is printed")
+      .in_short("file for each example's line");
   options.add("quiet", settings.quiet, "print only the summary");
-  options.group("Devices");
+  options.group("Devices", program::OnScreen::no);
   program::add_gpu_flags(options, settings.gpu);
   program::add_processor_flags(options, settings.threads, settings.conv);
   program::add_stall_flags(options, settings.stalls);

@@ -44,59 +44,91 @@ struct Settings {
                                256, 512, 1024, 2048, 4096, 8192, 16384};
 };
 
+void add_cluster_flags(Options& options, Settings& settings) {
+  options.group("Cluster", program::OnScreen::no);
+  options
+      .add("ranks", settings.ranks, "none", {1, most_ranks}, "LIST",
+           "numbers of ranks to predict, ascending, separated by commas")
+      .common("numbers of ranks to predict");
+  options
+      .add("ranks-per-node", settings.ranks_per_node, {1, 1024}, "N",
+           "ranks that share a node's link")
+      .common("ranks that share a node's link");
+  options
+      .add("latency", settings.latency, "auto", {0, 1e9}, "US",
+           "microseconds of a short message between nodes; `auto`: of --link, else 50")
+      .common("microseconds of a short message");
+  options
+      .add("rate", settings.rate, "auto", {1e-3, most_rate}, "MB/S",
+           "10^6 bytes per second of a node's link in each direction; `auto`: of --link, else of "
+           "the traced exchanges, else 118 (1 Gbit/s)")
+      .common("10^6 bytes per second of a link");
+  options.add("inside-latency", settings.inside_latency, {0, 1e9}, "US",
+              "microseconds of a short message inside a node");
+  options.add("inside-rate", settings.inside_rate, {1e-3, most_rate}, "MB/S",
+              "10^6 bytes per second of a rank inside a node");
+  options
+      .add("communicator", settings.communicator, {"hierarchical", "flat"}, "NAME",
+           "hierarchical: ranks of a node add up gradients before these leave it; flat: one "
+           "allreduce over all ranks")
+      .common("hierarchical or flat");
+  program::add_allreduce_flag(options, settings.allreduce);
+  options.add("wire-dtype", settings.wire_dtype, program::wire_dtypes(), "NAME",
+              "fp32, fp16 or bf16: type in which gradients travel");
+}
+
 void add_flags(Options& options, Settings& settings) {
   options.group("Traced runs");
-  options.add("single", settings.single, "none", "FILE",
-              "--trace of a run of one rank, with which efficiency compares");
-  options.add("trace", settings.trace, "none", "FILE",
-              "--trace of a run of several ranks with the same model and batch per rank, with "
-              "--exchange overlapped or whole: its compute times, jitter, and ranges of gradients");
-  options.add("link", settings.link, "none", "FILE",
-              "link.json from the output folder of that run; without it the rate is that of the "
-              "traced exchanges, if it had one rank on each of several nodes");
-  options.add("batch", settings.batch, {1, std::int64_t{1} << 40}, "N",
-              "examples per rank in a step of the traced runs");
+  options
+      .add("single", settings.single, "none", "FILE",
+           "--trace of a run of one rank, with which efficiency compares")
+      .in_short("--trace of a run of one rank");
+  options
+      .add("trace", settings.trace, "none", "FILE",
+           "--trace of a run of several ranks with the same model and batch per rank, with "
+           "--exchange overlapped or whole: its compute times, jitter, and ranges of gradients")
+      .in_short("--trace of a run of several ranks");
+  options
+      .add("link", settings.link, "none", "FILE",
+           "link.json from the output folder of that run; without it the rate is that of the "
+           "traced exchanges, if it had one rank on each of several nodes")
+      .in_short("link.json of that run");
+  options
+      .add("batch", settings.batch, {1, std::int64_t{1} << 40}, "N",
+           "examples per rank in a step of the traced runs")
+      .in_short("examples per rank in a step");
   options.group("Model (without traces, or instead of their values)");
   const program::NumberRange milliseconds{0, most_ms};
   options.add("input-ms", settings.input_ms, "traced", milliseconds, "MS", "waiting for a batch");
   options.add("forward-ms", settings.forward_ms, "traced", milliseconds, "MS", "forward pass");
   options.add("backward-ms", settings.backward_ms, "traced", milliseconds, "MS", "backward pass");
   options.add("update-ms", settings.update_ms, "traced", milliseconds, "MS", "optimizer's update");
-  options.add("jitter", settings.jitter, "traced", {0, 1000}, "PERCENT",
-              "standard deviation of a rank's input, forward and backward time");
-  options.add("gradient-mb", settings.gradient_mb, "traced", {0, 1e9}, "MB",
-              "float32 gradients in 10^6 bytes, divided into --buckets equal ranges that are ready "
-              "at equal intervals of the backward pass");
-  options.add("buckets", settings.buckets, {1, 100'000}, "N", "see --gradient-mb");
-  options.group("Cluster");
-  options.add("ranks", settings.ranks, "none", {1, most_ranks}, "LIST",
-              "numbers of ranks to predict, ascending, separated by commas");
-  options.add("ranks-per-node", settings.ranks_per_node, {1, 1024}, "N",
-              "ranks that share a node's link");
-  options.add("latency", settings.latency, "auto", {0, 1e9}, "US",
-              "microseconds of a short message between nodes; `auto`: of --link, else 50");
-  options.add(
-      "rate", settings.rate, "auto", {1e-3, most_rate}, "MB/S",
-      "10^6 bytes per second of a node's link in each direction; `auto`: of --link, else of "
-      "the traced exchanges, else 118 (1 Gbit/s)");
-  options.add("inside-latency", settings.inside_latency, {0, 1e9}, "US",
-              "microseconds of a short message inside a node");
-  options.add("inside-rate", settings.inside_rate, {1e-3, most_rate}, "MB/S",
-              "10^6 bytes per second of a rank inside a node");
-  options.add("communicator", settings.communicator, {"hierarchical", "flat"}, "NAME",
-              "hierarchical: ranks of a node add up gradients before these leave it; flat: one "
-              "allreduce over all ranks");
-  program::add_allreduce_flag(options, settings.allreduce);
-  options.add("wire-dtype", settings.wire_dtype, program::wire_dtypes(), "NAME",
-              "fp32, fp16 or bf16: type in which gradients travel");
+  options
+      .add("jitter", settings.jitter, "traced", {0, 1000}, "PERCENT",
+           "standard deviation of a rank's input, forward and backward time")
+      .in_short("deviation of a rank's times");
+  options
+      .add("gradient-mb", settings.gradient_mb, "traced", {0, 1e9}, "MB",
+           "float32 gradients in 10^6 bytes, divided into --buckets equal ranges that are ready "
+           "at equal intervals of the backward pass")
+      .in_short("float32 gradients in 10^6 bytes");
+  options.add("buckets", settings.buckets, {1, 100'000}, "N", "see --gradient-mb")
+      .in_short("ranges of the gradients");
+  add_cluster_flags(options, settings);
   options.group("Step");
-  options.add("exchange", settings.exchange, {"overlapped", "whole"}, "NAME",
-              "gradients travel during the backward pass, or after it");
-  options.add("global-batch", settings.global_batch, "none", {1, std::int64_t{1} << 50}, "N",
-              "strong scaling: examples of all ranks in a step; compute times are in proportion to "
-              "a rank's share. `none`: weak scaling, each rank keeps --batch");
-  options.add("json", settings.json, "none", "FILE",
-              "also write model, link and table to this file, in seconds and bytes");
+  options
+      .add("exchange", settings.exchange, {"overlapped", "whole"}, "NAME",
+           "gradients travel during the backward pass, or after it")
+      .in_short("overlapped or whole");
+  options
+      .add("global-batch", settings.global_batch, "none", {1, std::int64_t{1} << 50}, "N",
+           "strong scaling: examples of all ranks in a step; compute times are in proportion to "
+           "a rank's share. `none`: weak scaling, each rank keeps --batch")
+      .in_short("examples of all ranks in a step");
+  options
+      .add("json", settings.json, "none", "FILE",
+           "also write model, link and table to this file, in seconds and bytes")
+      .in_short("file for model, link and table");
 }
 
 Link read_link(const std::string& file) {

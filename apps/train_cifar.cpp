@@ -78,12 +78,16 @@ int main(int argc, char** argv) {
   for (const tasuki::ModelKind& kind : known_models()) names.push_back(kind.name);
   std::string arch = "cnn10";
   program.dataset = "cifar10";
-  program.flags.add("arch", arch, names, "NAME", describe_models());
-  program.flags.add("dataset,d", program.dataset, {"cifar10", "cifar100", "images"}, "NAME",
-                    "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder "
-                    "--data, as train/<class>/* and test/<class>/*");
-  program.flags.add("image-size", program.image_side, {8, 1024}, "N",
-                    "height and width in pixels that images of a folder are scaled to");
+  program.flags.add("arch", arch, names, "NAME", describe_models()).in_short("the network");
+  program.flags
+      .add("dataset,d", program.dataset, {"cifar10", "cifar100", "images"}, "NAME",
+           "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder "
+           "--data, as train/<class>/* and test/<class>/*")
+      .in_short("cifar10, cifar100, or images in --data");
+  program.flags
+      .add("image-size", program.image_side, {8, 1024}, "N",
+           "height and width in pixels that images of a folder are scaled to")
+      .in_short("side length of a folder's images");
   program.flags.alias("lr", {"learnrate"});  // ChainerMN's name
   program.recipe = [&] {
     const auto found = recipes.find(arch);

@@ -21,9 +21,11 @@ int main(int argc, char** argv) {
   program.dataset = "cifar10";
   program.flags.add("dataset,d", program.dataset, {"cifar10", "cifar100"}, "NAME",
                     "cifar10, or cifar100 (100 classes)");
-  program.flags.add("model-ranks", program.settings.model_ranks, {0, 64}, "N",
-                    "ranks among which the channels of one model are divided, which data and "
-                    "gradients are not; 0: all. --batchsize is that of one model");
+  program.flags
+      .add("model-ranks", program.settings.model_ranks, {0, 64}, "N",
+           "ranks among which the channels of one model are divided, which data and "
+           "gradients are not; 0: all. --batchsize is that of one model")
+      .in_short("ranks that share one model");
   // ChainerMN's names of flags that all programs have.
   program.flags.alias("lr", {"learnrate"});
   program.flags.alias("snapshot-every", {"frequency", "f"}, {{"-1", "end"}});

@@ -41,6 +41,17 @@ std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
                                            losses, std::move(parts.settings));
 }
 
+void add_network_flags(program::Options& flags, DcganSettings& settings) {
+  flags
+      .add("n-hidden,n", settings.hidden, {1, 1 << 16}, "N",
+           "numbers that an image is generated from")
+      .in_short("numbers an image is made from");
+  flags
+      .add("channels", settings.channels, {8, 1 << 14}, "N",
+           "channels of the smallest images inside the networks")
+      .in_short("channels of the smallest images");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -60,20 +71,20 @@ int main(int argc, char** argv) {
   program.flags.add("dataset,i", program.dataset, dataset_names(), "NAME",
                     "the images; `images`: JPEG and PNG files in the folder --data, as "
                     "train/<class>/* and test/<class>/*");
-  program.flags.add("image-size", program.image_side, {8, 1024}, "N",
-                    "height and width in pixels that images of a folder are scaled to");
-  program.flags.add("n-hidden,n", model_settings.hidden, {1, 1 << 16}, "N",
-                    "numbers that an image is generated from");
-  program.flags.add("channels", model_settings.channels, {8, 1 << 14}, "N",
-                    "channels of the smallest images inside the networks");
+  program.flags
+      .add("image-size", program.image_side, {8, 1024}, "N",
+           "height and width in pixels that images of a folder are scaled to")
+      .in_short("side length of a folder's images");
+  add_network_flags(program.flags, model_settings);
   program.flags.add("gen-model", generator, "FILE",
                     "initial weights of the generator (.npz); empty: drawn from --seed");
   program.flags.add("dis-model,d", discriminator, "FILE",
                     "initial weights of the discriminator (.npz); empty: drawn from --seed");
-  program.flags.add(
-      "snapshot-interval", samples.interval, {1, 1 << 30}, "N",
-      "iterations between grids of generated images, OUT/preview/image*.png, and "
-      "weights for --gen-model and --dis-model, OUT/gen_iter_N.npz and dis_iter_N.npz");
+  program.flags
+      .add("snapshot-interval", samples.interval, {1, 1 << 30}, "N",
+           "iterations between grids of generated images, OUT/preview/image*.png, and "
+           "weights for --gen-model and --dis-model, OUT/gen_iter_N.npz and dis_iter_N.npz")
+      .in_short("iterations between image grids");
   program.flags.add("display-interval", program.settings.log_every, "epoch", {1, 1 << 30}, "N",
                     "the same as --log-every");
   program.flags.add("samples", samples.samples, {0, 1 << 20}, "N",

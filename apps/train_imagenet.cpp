@@ -141,25 +141,33 @@ void add_flags(TrainingProgram& program, Flags& flags) {
   }
   auto& options = program.flags;
   auto& settings = program.settings;
-  options.add("arch,a", flags.arch, names, "NAME", models);
+  options.add("arch,a", flags.arch, names, "NAME", models).in_short("the network");
   options.add(
       "train", flags.train, "PATH",
       "images to train on, in place of --data: a folder with a subfolder for each class, or "
       "a list of lines `name label`. Also the first word of the command line");
   options.add("val", flags.test, "PATH",
               "images to evaluate on, in the same form. Also the second word");
-  options.add("root,R", flags.root, "DIR", "folder to which names in lists are relative");
-  options.add("image-size", flags.side, "auto", {8, 1024}, "N",
-              "height and width in pixels of the crops; auto: what the network was designed for");
-  options.add("resize", flags.shorter, "auto", {8, 2048}, "N",
-              "length in pixels of the shorter side to which images are scaled for evaluation, "
-              "before the middle is cropped; auto: 256 for crops of 224 and 227");
-  options.add("mean,m", flags.mean, "none", "FILE",
-              "mean image (3 x H x W, .npy) of Chainer's compute_mean.py to subtract; none: "
-              "the mean colour of ImageNet is subtracted, and divided by its deviation");
+  options.add("root,R", flags.root, "DIR", "folder to which names in lists are relative")
+      .in_short("folder to which names are relative");
+  options
+      .add("image-size", flags.side, "auto", {8, 1024}, "N",
+           "height and width in pixels of the crops; auto: what the network was designed for")
+      .in_short("height and width of the crops");
+  options
+      .add("resize", flags.shorter, "auto", {8, 2048}, "N",
+           "length in pixels of the shorter side to which images are scaled for evaluation, "
+           "before the middle is cropped; auto: 256 for crops of 224 and 227")
+      .in_short("shorter side in evaluations");
+  options
+      .add("mean,m", flags.mean, "none", "FILE",
+           "mean image (3 x H x W, .npy) of Chainer's compute_mean.py to subtract; none: "
+           "the mean colour of ImageNet is subtracted, and divided by its deviation")
+      .in_short("mean image to subtract");
   options.add("val-batchsize", settings.test_batchsize, "auto", program::batch_sizes, "N",
               "examples per rank in evaluations; auto: as in training");
-  options.add("test", flags.is_short, "a trial: reports every 10 iterations, and ends after 20");
+  options.add("test", flags.is_short, "a trial: reports every 10 iterations, and ends after 20")
+      .in_short("a trial of 20 iterations");
   // ChainerMN's names of flags that all programs have.
   options.alias("batchsize", {"B"});
   options.alias("epoch", {"E"});

@@ -103,11 +103,15 @@ int main(int argc, char** argv) {
       fmt::format("use the first N bytes of the text; 0: all; `auto`: all of --data, {} of the "
                   "dictionary. {} at most",
                   lm::default_text_bytes, lm::most_text_bytes));
-  program.flags.add("sample", flags.sample, {0, 1 << 20}, "N",
-                    "at the end, print a text of N bytes that the trained model makes up (not with "
-                    "--quiet); 0: none");
-  program.flags.add("temperature", flags.temperature, {0, 100}, "X",
-                    "of the sample: below 1 likelier bytes, 0 the likeliest ones only");
+  program.flags
+      .add("sample", flags.sample, {0, 1 << 20}, "N",
+           "at the end, print a text of N bytes that the trained model makes up (not with "
+           "--quiet); 0: none")
+      .in_short("bytes of text to write at the end");
+  program.flags
+      .add("temperature", flags.temperature, {0, 100}, "X",
+           "of the sample: below 1 likelier bytes, 0 the likeliest ones only")
+      .in_short("randomness of the sample");
 
   program.check_flags = [&] {
     if (flags.model.width % flags.model.heads != 0)

@@ -10,7 +10,8 @@ int main(int argc, char** argv) {
       "train_mnist", "trains a multi-layer perceptron on MNIST, or data in its format, over MPI",
       "tasuki-run -np 4 train_mnist --communicator hierarchical --epoch 20");
   std::int64_t unit = 1000;
-  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
+  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers")
+      .in_short("units in each hidden layer");
   program.dataset = "mnist";
   program.example_shape = tasuki::Shape{784};
   program.create_model = [&](const tasuki::DatasetHeader& data) {

@@ -16,7 +16,8 @@ int main(int argc, char** argv) {
   program.settings.batchsize = 400;
   program.settings.out = "result_data_parallel";
   std::int64_t unit = 1000;
-  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
+  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers")
+      .in_short("units in each hidden layer");
   program.dataset = "mnist";
   program.example_shape = tasuki::Shape{784};
   program.create_model = [&](const tasuki::DatasetHeader& data) {

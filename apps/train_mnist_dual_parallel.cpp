@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
       "trains a multi-layer perceptron on MNIST, its layers on two ranks, over pairs of ranks",
       "tasuki-run -np 4 train_mnist_dual_parallel --epoch 20");
   std::int64_t unit = 1000;
-  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers");
+  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers")
+      .in_short("units in each hidden layer");
   program.settings.model_ranks = 2;
   program.dataset = "mnist";
   program.example_shape = tasuki::Shape{784};

@@ -96,6 +96,46 @@ void check(const Flags& flags) {
                     "--test-source: expected --source and --target with it, found neither");
 }
 
+void add_flags(TrainingProgram& program, Flags& flags) {
+  program.flags.add("unit,u", flags.unit, {1, 1 << 16}, "N",
+                    "units of each layer and embedding: 1024 for files, 256 for dates");
+  program.flags
+      .add("layer", flags.layer, {1, 64}, "N",
+           "layers of the encoder and of the decoder: 3 for files, 1 for dates")
+      .in_short("layers of encoder and decoder");
+  program.flags.add("dropout", flags.dropout, {0, 0.99}, "RATIO", "between layers")
+      .in_short("dropout between layers");
+  program.flags.add("bleu", flags.bleu, "report BLEU of the translated test sentences");
+  program.flags.add("stop,s", stop_option(flags.stop)).in_short("when to end, as in ChainerMN");
+  program.flags.add("model-parallel", model_parallel_option(program.settings))
+      .in_short("encoder and decoder on two ranks");
+  program.flags
+      .add("source", flags.source, "none", "FILE",
+           "sentences to translate, one a line, words by white space; without files: dates (--help "
+           "with this flag shows the defaults for files)")
+      .in_short("sentences to train on, one a line");
+  program.flags.add("target", flags.target, "none", "FILE", "their translations");
+  program.flags.add(
+      "test-source", flags.test_source, "none", "FILE",
+      "sentences to test with; default: the last twentieth of --source, at most 1000");
+  program.flags.add("test-target", flags.test_target, "none", "FILE", "their translations");
+  program.flags.add("input,i", flags.input, "none", "FOLDER",
+                    "folder with ChainerMN's files (giga-fren.release2.fixed.en, ...), in place of "
+                    "--source and the like");
+  program.flags
+      .add("words", flags.words, {3, 1 << 24}, "N",
+           "most frequent words of each side that have a number, <eos> and <unk> included")
+      .in_short("size of each vocabulary");
+  program.flags
+      .add("max-length", flags.longest, {0, 1 << 20}, "N",
+           "leave out training pairs with more words on a side; 0: none")
+      .in_short("longest training sentence, in words");
+  program.flags
+      .add("bucket-steps", flags.buckets, {0, 1 << 20}, "N",
+           "steps whose examples are sorted by length, for less padding; 0: none")
+      .in_short("steps to sort by length at a time");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -107,33 +147,7 @@ int main(int argc, char** argv) {
   Flags flags;
   program.settings.batchsize = 64;
   program.settings.epoch = 15;
-  program.flags.add("unit,u", flags.unit, {1, 1 << 16}, "N",
-                    "units of each layer and embedding: 1024 for files, 256 for dates");
-  program.flags.add("layer", flags.layer, {1, 64}, "N",
-                    "layers of the encoder and of the decoder: 3 for files, 1 for dates");
-  program.flags.add("dropout", flags.dropout, {0, 0.99}, "RATIO", "between layers");
-  program.flags.add("bleu", flags.bleu, "report BLEU of the translated test sentences");
-  program.flags.add("stop,s", stop_option(flags.stop));
-  program.flags.add("model-parallel", model_parallel_option(program.settings));
-  program.flags.add(
-      "source", flags.source, "none", "FILE",
-      "sentences to translate, one a line, words by white space; without files: dates (--help with "
-      "this flag shows the defaults for files)");
-  program.flags.add("target", flags.target, "none", "FILE", "their translations");
-  program.flags.add(
-      "test-source", flags.test_source, "none", "FILE",
-      "sentences to test with; default: the last twentieth of --source, at most 1000");
-  program.flags.add("test-target", flags.test_target, "none", "FILE", "their translations");
-  program.flags.add("input,i", flags.input, "none", "FOLDER",
-                    "folder with ChainerMN's files (giga-fren.release2.fixed.en, ...), in place of "
-                    "--source and the like");
-  program.flags.add(
-      "words", flags.words, {3, 1 << 24}, "N",
-      "most frequent words of each side that have a number, <eos> and <unk> included");
-  program.flags.add("max-length", flags.longest, {0, 1 << 20}, "N",
-                    "leave out training pairs with more words on a side; 0: none");
-  program.flags.add("bucket-steps", flags.buckets, {0, 1 << 20}, "N",
-                    "steps whose examples are sorted by length, for less padding; 0: none");
+  add_flags(program, flags);
 
   program.recipe = [&] {
     find_input(flags);

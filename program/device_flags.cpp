@@ -57,10 +57,11 @@ Option name_flag(std::string& name, const std::vector<std::string>& names, std::
 
 void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
                          ConvAlgorithm& conv) {
-  options.add(
-      "threads", threads, "auto", thread_numbers, "N",
-      "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
-      "among its ranks, but no more than the cores that mpirun binds the rank to");
+  options
+      .add("threads", threads, "auto", thread_numbers, "N",
+           "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
+           "among its ranks, but no more than the cores that mpirun binds the rank to")
+      .common();
   options.add(
       "conv", conv,
       {{"auto", ConvAlgorithm::fastest},
@@ -74,8 +75,9 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
 }
 
 void add_device_flags(Options& options, TrainingSettings& settings) {
-  options.group("Communication and devices");
-  options.add("communicator", communicator_flag(settings));
+  options.group("Communication and devices", OnScreen::no);
+  options.add("communicator", communicator_flag(settings))
+      .common("how to sum gradients, or `help`");
   options.add(
       "wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
       "fp32, fp16 or bf16: type in which gradients travel between machines (naive, flat and "
@@ -96,11 +98,9 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
       "several machines, else `whole`. On GPUs, with pure_nccl and single_node, `overlapped` and "
       "`auto` mean during the backward pass; other communicators send them after it; with "
-      "--sync-bn "
-      "all do. "
-      "`double-buffered` (on GPUs not with --sync-bn): during the next step, whose update uses "
-      "them, as with ChainerMN; the first step updates nothing, and evaluations and snapshots wait "
-      "for the last gradients");
+      "--sync-bn all do. `double-buffered` (on GPUs not with --sync-bn): during the next step, "
+      "whose update uses them, as with ChainerMN; the first step updates nothing, and evaluations "
+      "and snapshots wait for the last gradients");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
       "MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 (on GPUs 4) to "

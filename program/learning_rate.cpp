@@ -51,8 +51,10 @@ std::vector<double> drops_of(const TrainingSettings& settings) {
 }  // namespace
 
 void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
-  options.add("lr,l", settings.lr, "auto", {0.0, 1e6}, "X",
-              "learning rate (Adam's alpha); `auto`: Chainer's default for the optimizer");
+  options
+      .add("lr,l", settings.lr, "auto", {0.0, 1e6}, "X",
+           "learning rate (Adam's alpha); `auto`: Chainer's default for the optimizer")
+      .common();
   options.add("lr-scaling", settings.lr_scaling, scalings, "NAME",
               "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
   options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",

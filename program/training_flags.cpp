@@ -48,8 +48,7 @@ Option time_limit_flag(std::optional<double>& seconds) {
   option.help =
       "stop when the job has run for TIME since its start (90s, 30m, 12h, 1:30:00), as SIGUSR1 "
       "does: after the step, with a checkpoint and exit code 79. Saving comes after it, so choose "
-      "it "
-      "a few minutes shorter than the time that you have";
+      "it a few minutes shorter than the time that you have";
   bind_or_none(option, seconds, parse_duration, duration_text);
   return option;
 }
@@ -98,14 +97,16 @@ Option check_data_flag(std::optional<bool>& check) {
 }
 
 void add_run_flags(Options& options, TrainingSettings& settings) {
-  options.group("Run");
-  options.add("batchsize,b", batchsize_flag(settings));
+  options.group("Run", OnScreen::no);
+  options.add("batchsize,b", batchsize_flag(settings))
+      .common(settings.model_ranks == 1 ? "" : "examples per model and step");
   options.add("global-batch", global_batch_flag(settings));
   options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
               "add up the gradients of K batches, exchange them once and update once. An iteration "
               "is then K batches, or those that are left in the epoch, and is not recorded on GPUs "
               "(--graph)");
-  options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data");
+  options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data")
+      .common();
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
               "stop after N steps, if --epoch does not end the run earlier");
   options.add("time-limit", time_limit_flag(settings.time_limit));
@@ -116,7 +117,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
               "epochs without improvement after which --early-stopping stops");
   options.add("seed", settings.seed, {0, unlimited}, "N",
               "seed of the initial weights and of the order of examples");
-  options.add("resume,r", resume_flag(settings.resume));
+  options.add("resume,r", resume_flag(settings.resume)).common("continue from PATH, or `auto`");
   options.add("init", settings.init, "none", "FILE",
               "start from the weights in this model file, snapshot or checkpoint; of a model on "
               "several ranks: FILE.0, FILE.1, ..., or a checkpoint");
@@ -145,12 +146,14 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
 }
 
 void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
-  options.group("Data");
+  options.group("Data", OnScreen::no);
   if (!left_out.data)
-    options.add("data", settings.data, "auto", "DIR",
-                "folder with the data set's files; `auto`: the first that exists of "
-                "$TASUKI_DATA/<data set>, ~/.cache/tasuki/<data set> and the folder of Debian's "
-                "package");
+    options
+        .add("data", settings.data, "auto", "DIR",
+             "folder with the data set's files; `auto`: the first that exists of "
+             "$TASUKI_DATA/<data set>, ~/.cache/tasuki/<data set> and the folder of Debian's "
+             "package")
+        .common();
   options.add("examples", settings.examples, "all", {1, unlimited}, "N",
               "train on the first N examples only");
   options.add("test-examples", settings.test_examples, "all", {1, unlimited}, "N",
@@ -179,8 +182,8 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
 }
 
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
-  options.group("Optimizer");
-  if (has_name) options.add("optimizer", optimizer_flag(settings));
+  options.group("Optimizer", OnScreen::no);
+  if (has_name) options.add("optimizer", optimizer_flag(settings)).common("update rule, or `help`");
   add_learning_rate_flags(options, settings);
   options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
               "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");
@@ -206,12 +209,13 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
 }
 
 void add_output_flags(Options& options, TrainingSettings& settings) {
-  options.group("Output");
-  options.add("out,o", settings.out, "DIR",
-              "folder for log, checkpoints and snapshots; if it has another run's results or "
-              "another job is "
-              "writing to it, the next free one of DIR-2, DIR-3, ... is used. With --resume PATH "
-              "the default is the folder of that run");
+  options.group("Output", OnScreen::no);
+  options
+      .add("out,o", settings.out, "DIR",
+           "folder for log, checkpoints and snapshots; if it has another run's results or another "
+           "job is writing to it, the next free one of DIR-2, DIR-3, ... is used. With --resume "
+           "PATH the default is the folder of that run")
+      .common("folder for log and checkpoints");
   options.add("overwrite", settings.overwrite,
               "write to --out even if it has another run's results; its log, checkpoints and "
               "snapshots are removed");

@@ -121,7 +121,7 @@ void add_worker_flags(Options& options, WorkerSettings& settings) {
       "threads";
   devices.set = [&settings](const std::string& text) { settings.devices = parse_devices(text); };
   devices.get = [&settings] { return devices_text(settings.devices); };
-  options.add("devices", devices);
+  options.add("devices", devices).common();
   Option split;
   split.value_name = "RATIO";
   split.help =
@@ -129,7 +129,7 @@ void add_worker_flags(Options& options, WorkerSettings& settings) {
       "speed) or parts such as `3:1`";
   split.set = [&settings](const std::string& text) { parse_split(text, settings); };
   split.get = [&settings] { return split_text(settings); };
-  options.add("split", split);
+  options.add("split", split).common("parts of a batch for the devices");
 }
 
 int threads_of_worker(const Processors& processors, const ThreadPlan& threads,

@@ -371,7 +371,7 @@ std::vector<std::string> experiment_keys() {
 }
 
 std::string experiment_help() {
-  std::string text = "\nKeys of FILE, one `name = value` a line; `#` begins a comment:\n";
+  std::string text = "Keys of FILE, one `name = value` a line; `#` begins a comment:\n";
   for (const Key& key : keys)
     text += fmt::format("  {:<24}{}\n", fmt::format("{} = {}", key.name, key.value), key.help);
   return wrap_lines(text, usual_width) +

@@ -116,11 +116,13 @@ class Classification final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Images");
-    options.add("top", flags_.top, {1, 1000}, "K", "show the K most probable classes");
-    options.add("labels", flags_.labels, "none", "FILE",
-                "labels of the images of --data: an IDX file, or text with a number or the name "
-                "of a class on each line");
+    options.group("Images", program::OnScreen::no);
+    options.add("top", flags_.top, {1, 1000}, "K", "show the K most probable classes").common();
+    options
+        .add("labels", flags_.labels, "none", "FILE",
+             "labels of the images of --data: an IDX file, or text with a number or the name "
+             "of a class on each line")
+        .common("labels of the images of --data");
     options.add("split", flags_.split, {{"test", DataSplit::test}, {"train", DataSplit::train}},
                 "NAME", "test or train: the part of a data set that has both");
     options.add("classes-file", flags_.classes_file, "none", "FILE",

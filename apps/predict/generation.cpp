@@ -50,10 +50,12 @@ class Generation final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Generated images (of train_dcgan)");
-    options.add("samples", samples_, {1, 1 << 20}, "N",
-                "images to generate, written to --out: FILE.png is a grid of them, "
-                "FILE-idx3-ubyte has grey ones in MNIST's format, a new folder a PNG file of each");
+    options.group("Generated images (of train_dcgan)", program::OnScreen::no);
+    options
+        .add("samples", samples_, {1, 1 << 20}, "N",
+             "images to generate, written to --out: FILE.png is a grid of them, "
+             "FILE-idx3-ubyte has grey ones in MNIST's format, a new folder a PNG file of each")
+        .common("images to generate");
   }
 
   void run(const Job& job) override {

@@ -119,9 +119,10 @@ class Text final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Text (of --data, in place of which --prompt may stand)");
-    options.add("prompt", flags_.prompt, "none", "TEXT", "print this text, and how it goes on");
-    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes that follow --prompt");
+    options.group("Text (of --data, in place of which --prompt may stand)", program::OnScreen::no);
+    options.add("prompt", flags_.prompt, "none", "TEXT", "print this text, and how it goes on")
+        .common("text to continue");
+    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes that follow --prompt").common();
     options.add("temperature", flags_.temperature, {0.0, 100.0}, "X",
                 "of what follows: below 1 likelier bytes, 0 the likeliest ones only");
     options.add("heads", flags_.heads, "auto", {1, 1024}, "N",

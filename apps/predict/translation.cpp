@@ -129,9 +129,11 @@ class Translation final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Sentences (of --data, one a line)");
-    options.add("target", target_, "none", "FILE",
-                "their translations: the summary then says how many are exact, and BLEU");
+    options.group("Sentences (of --data, one a line)", program::OnScreen::no);
+    options
+        .add("target", target_, "none", "FILE",
+             "their translations: the summary then says how many are exact, and BLEU")
+        .common("translations, to count exact ones");
     options.add("longest", longest_, {1, 1 << 20}, "N", "words of a translation at most");
   }
 

@@ -51,7 +51,10 @@ bool has_flag(const std::vector<std::string>& words,
   return std::any_of(words.begin(), end, [&](std::string word) {
     std::ranges::replace(word, '_', '-');
     return std::ranges::any_of(names, [&](std::string_view name) {
-      return word == fmt::format("--{}", name) || (name == program::builtin::help && word == "-h");
+      if (word == fmt::format("--{}", name)) return true;
+      // Also with the word that it looks for.
+      return name == program::builtin::help &&
+             (word.starts_with("--help=") || (word.starts_with("-h") && !word.starts_with("--")));
     });
   });
 }

@@ -28,41 +28,54 @@ void add_flags(Options& options, Settings& settings) {
   options.add("launcher", settings.launcher,
               {{"mpirun", LauncherKind::mpirun}, {"srun", LauncherKind::srun}}, "NAME",
               "what starts the ranks: mpirun, also in a Slurm job, or Slurm's srun");
-  options.add(
-      "mpirun-args", settings.mpirun_args, "none", "WORDS",
-      "more flags for mpirun or srun, in one word; --bind-to, --map-by, --tune, "
-      "--launch-agent, --oversubscribe and --prefix there replace what tasuki-run chooses, and "
-      "without -np a ppr in --map-by says how many ranks there are");
-  options.add("stdin", settings.passes_stdin,
-              "pass standard input on to rank 0, unless it is a terminal; without this flag the "
-              "program reads nothing, so that a loop around tasuki-run keeps its input");
+  options
+      .add(
+          "mpirun-args", settings.mpirun_args, "none", "WORDS",
+          "more flags for mpirun or srun, in one word; --bind-to, --map-by, --tune, "
+          "--launch-agent, --oversubscribe and --prefix there replace what tasuki-run chooses, and "
+          "without -np a ppr in --map-by says how many ranks there are")
+      .in_short("more flags for mpirun or srun");
+  options
+      .add("stdin", settings.passes_stdin,
+           "pass standard input on to rank 0, unless it is a terminal; without this flag the "
+           "program reads nothing, so that a loop around tasuki-run keeps its input")
+      .in_short("pass standard input on to rank 0");
   options.add("print-command", settings.print_command,
               "print the command that starts the ranks, and end");
-  options.add("verbose", settings.verbose,
-              "print the command before each start, and all that mpirun says");
+  options
+      .add("verbose", settings.verbose,
+           "print the command before each start, and all that mpirun says")
+      .in_short("print each command and what mpirun says");
 
   options.group("Failures");
-  options.add(
-      "max-restarts", settings.max_restarts, {0, 1'000'000}, "R",
-      "how often a failed job is started again without progress, after 1, 2, 4, ... 60 s; at once, "
-      "and counted anew, when it has made progress: a newer saved state in --out; other programs "
-      "than Tasuki's only if this flag is given");
-  options.add("min-np", settings.min_np, "np", {1, most_ranks}, "M",
-              "go on with M ranks or more on the remaining hosts if one of --hostfile does not "
-              "answer; `np`: wait for it");
-  options.add("host-timeout", settings.host_timeout, {0, longest}, "SECONDS",
-              "how long to wait for a host that does not answer, or for a process of the job that "
-              "still writes to --out, before giving up");
+  options
+      .add("max-restarts", settings.max_restarts, {0, 1'000'000}, "R",
+           "how often a failed job is started again without progress, after 1, 2, 4, ... 60 s; at "
+           "once, and counted anew, when it has made progress: a newer saved state in --out; other "
+           "programs than Tasuki's only if this flag is given")
+      .in_short("restarts without progress");
+  options
+      .add("min-np", settings.min_np, "np", {1, most_ranks}, "M",
+           "go on with M ranks or more on the remaining hosts if one of --hostfile does not "
+           "answer; `np`: wait for it")
+      .in_short("go on with M ranks if hosts are lost");
+  options
+      .add("host-timeout", settings.host_timeout, {0, longest}, "SECONDS",
+           "how long to wait for a host that does not answer, or for a process of the job that "
+           "still writes to --out, before giving up")
+      .in_short("time to wait for a silent host");
 
   options.group("Stopping");
-  options.add("stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
-              "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
-              "before it is ended; a second Ctrl-C ends it at once; other programs than Tasuki's "
-              "get SIGTERM from mpirun and have 1 second, or this time if the flag is given");
+  options
+      .add("stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
+           "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
+           "before it is ended; a second Ctrl-C ends it at once; other programs than Tasuki's "
+           "get SIGTERM from mpirun and have 1 second, or this time if the flag is given")
+      .in_short("time to save after Ctrl-C");
 }
 
-// Whether this word of the command line takes the next one as its value.
-bool takes_next_word(const Options& options, const std::string& word) {
+// Whether this word of the command line takes `next` as its value.
+bool takes_next_word(const Options& options, const std::string& word, const std::string& next) {
   if (word.find('=') != std::string::npos) return false;
   const bool is_long = word.starts_with("--");
   if (!is_long && word.size() > 2) return false;  // -n4
@@ -72,7 +85,7 @@ bool takes_next_word(const Options& options, const std::string& word) {
     return is_long ? flag.name == name : flag.letter != 0 && flag.letter == name.front();
   };
   if (const auto own = std::ranges::find_if(builtin::flags, is_meant); own != builtin::flags.end())
-    return !own->value_name.empty();
+    return !own->value_name.empty() && !(own->value_may_miss && next.starts_with('-'));
   const auto found = std::ranges::find_if(options.all(), is_meant);
   return found != options.all().end() && found->implicit.empty();
 }
@@ -129,7 +142,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       break;
     }
     own.push_back(*word == "-np" ? "--np" : *word);  // as with mpirun
-    if (takes_next_word(options, own.back()) && word + 1 != arguments.end()) own.push_back(*++word);
+    if (word + 1 != arguments.end() && takes_next_word(options, own.back(), word[1]))
+      own.push_back(*++word);
   }
   settings.program.assign(word, arguments.end());
 

@@ -30,15 +30,32 @@ void describe_to_boost(const Option& option, const std::string& names,
 po::options_description describe_to_boost(const std::vector<Option>& options) {
   po::options_description described;
   for (const builtin::Flag& flag : builtin::flags) {
-    if (flag.value_name.empty())
-      described.add_options()(boost_names(flag.name, flag.letter).c_str(), "");
-    else
-      described.add_options()(boost_names(flag.name, flag.letter).c_str(), po::value<std::string>(),
-                              "");
+    const std::string names = boost_names(flag.name, flag.letter);
+    if (flag.value_name.empty()) {
+      described.add_options()(names.c_str(), "");
+      continue;
+    }
+    auto* value = po::value<std::string>();
+    if (flag.value_may_miss) value->implicit_value("");
+    described.add_options()(names.c_str(), value, "");
   }
   for (const Option& option : options)
     describe_to_boost(option, boost_names(option.name, option.letter), described);
   return described;
+}
+
+// The name of the flag that `word` calls, if its value may miss; empty for other words.
+std::string flag_that_may_stand_alone(const std::vector<Option>& options, const std::string& word) {
+  const auto is_called = [&word](std::string_view name, char letter) {
+    return word == fmt::format("--{}", name) || (letter && word == std::string{'-', letter});
+  };
+  for (const builtin::Flag& flag : builtin::flags)
+    if (flag.value_may_miss && is_called(flag.name, flag.letter)) return std::string(flag.name);
+  for (const Option& option : options)
+    if (!option.implicit.empty() && !option.value_name.empty() &&
+        is_called(option.name, option.letter))
+      return option.name;
+  return "";
 }
 
 // `--gpu 1` and `-g 1`: Boost accepts the value of a flag that may stand alone only as `--gpu=1`.
@@ -46,31 +63,37 @@ po::options_description describe_to_boost(const std::vector<Option>& options) {
 std::vector<po::option> take_separate_value(const std::vector<Option>& options,
                                             std::vector<std::string>& arguments) {
   if (arguments.size() < 2 || arguments[1].empty() || arguments[1].front() == '-') return {};
-  for (const Option& option : options) {
-    const bool may_stand_alone = !option.implicit.empty() && !option.value_name.empty();
-    const bool named = arguments[0] == "--" + option.name ||
-                       (option.letter && arguments[0] == std::string{'-', option.letter});
-    if (!may_stand_alone || !named) continue;
-    po::option taken(option.name, {arguments[1]});
-    arguments.erase(arguments.begin(), arguments.begin() + 2);
-    return {taken};
-  }
-  return {};
+  const std::string name = flag_that_may_stand_alone(options, arguments[0]);
+  if (name.empty()) return {};
+  po::option taken(name, {arguments[1]});
+  arguments.erase(arguments.begin(), arguments.begin() + 2);
+  return {taken};
 }
 
-// `usage`: what the command line looks like, if flags have to stand at their place in it.
-[[noreturn]] void fail_unknown(const std::string& token, std::vector<std::string> names,
-                               const std::string& usage) {
-  for (const builtin::Flag& flag : builtin::flags) names.emplace_back(flag.name);
-  const std::string typed = token.substr(0, token.find('='));
-  const auto name_begin = std::min(typed.find_first_not_of('-'), typed.size());
-  const std::string meant = nearest(typed.substr(name_begin), names);
-  fail_everywhere(ErrorKind::usage, "unknown flag {}{} (--help lists all flags{})",
-                  printable(typed), meant.empty() ? "" : "; did you mean --" + meant + "?",
-                  usage.empty() ? "" : "; usage: " + usage);
+// "--help epoch" for the flag "--epoch". The syntax errors of Boost may name a letter.
+std::string help_about(const std::string& flag) {
+  return flag.starts_with("--") ? fmt::format("--help {}", printable(flag.substr(2)))
+                                : "--help all";
 }
 
 }  // namespace
+
+std::string Options::did_you_mean(const std::string& typed) const {
+  std::vector<std::string> known = names();
+  for (const builtin::Flag& flag : builtin::flags) known.emplace_back(flag.name);
+  const auto name_begin = std::min(typed.find_first_not_of('-'), typed.size());
+  const std::string meant = nearest(typed.substr(name_begin), known);
+  return meant.empty() ? "" : fmt::format("; did you mean --{}?", meant);
+}
+
+void Options::fail_unknown(const std::string& token) const {
+  const std::string typed = token.substr(0, token.find('='));
+  // Where operands follow, flags have to stand at their place.
+  fail_everywhere(
+      ErrorKind::usage, "unknown flag {}{} (--help all lists all flags{})", printable(typed),
+      did_you_mean(typed),
+      operands_.empty() ? "" : fmt::format("; usage: {} [flags]{}", program_, operands_));
+}
 
 std::vector<Options::Given> Options::from_command_line(
     const std::vector<std::string>& arguments) const {
@@ -108,16 +131,15 @@ std::vector<Options::Given> Options::from_command_line(
     const std::string name = error.get_option_name();
     if (error.kind() == po::invalid_syntax::extra_parameter)
       fail_everywhere(ErrorKind::usage, "{} does not take a value", printable(name));
-    fail_everywhere(ErrorKind::usage, "{} needs a value (--help describes it)", printable(name));
+    fail_everywhere(ErrorKind::usage, "{} needs a value ({} describes it)", printable(name),
+                    help_about(name));
   } catch (const po::error& error) {
-    fail_everywhere(ErrorKind::usage, "{} (--help lists all flags)", printable(error.what()));
+    fail_everywhere(ErrorKind::usage, "{} (--help all lists all flags)", printable(error.what()));
   }
 
   std::vector<Given> given;
   for (const po::option& one : parsed) {
-    if (one.unregistered)
-      fail_unknown(one.original_tokens.at(0), names(),
-                   operands_.empty() ? "" : program_ + " [flags]" + operands_);
+    if (one.unregistered) fail_unknown(one.original_tokens.at(0));
     if (one.string_key.empty())
       fail_everywhere(ErrorKind::usage, "unexpected argument '{}': {} takes flags only",
                       one.value.empty() ? "" : printable(one.value[0]), program_);

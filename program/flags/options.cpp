@@ -42,62 +42,74 @@ Option described(Option option, const std::string& value_name, const std::string
 
 }  // namespace
 
+Option& Option::common(const std::string& text) {
+  if (on_screen == OnScreen::no) on_screen = OnScreen::as_common;
+  return in_short(text);
+}
+
+Option& Option::in_short(const std::string& text) {
+  summary = text;
+  return *this;
+}
+
 Options::Options(std::string program, std::string purpose, std::string example)
     : program_(std::move(program)), purpose_(std::move(purpose)), example_(std::move(example)) {}
 
-void Options::add(const std::string& names, Option option) {
+Option& Options::add(const std::string& names, Option option) {
   const auto comma = names.find(',');
   option.name = names.substr(0, comma);
   if (comma != std::string::npos) option.letter = names.at(comma + 1);
   TASUKI_CHECK(!find(option.name), "flag --{} is added twice", option.name);
   option.group = group_;
+  option.on_screen = group_on_screen_;
   option.standard = option.get();
-  options_.push_back(std::move(option));
+  return options_.emplace_back(std::move(option));
 }
 
-void Options::add(const std::string& names, std::int64_t& value, IntegerRange range,
-                  const std::string& value_name, const std::string& help) {
+Option& Options::add(const std::string& names, std::int64_t& value, IntegerRange range,
+                     const std::string& value_name, const std::string& help) {
   Option option;
   option.set = [&value, range](const std::string& text) { value = parse_integer(text, range); };
   option.get = [&value] { return std::to_string(value); };
-  add(names, described(std::move(option), value_name, help));
+  return add(names, described(std::move(option), value_name, help));
 }
 
-void Options::add(const std::string& names, double& value, NumberRange range,
-                  const std::string& value_name, const std::string& help) {
+Option& Options::add(const std::string& names, double& value, NumberRange range,
+                     const std::string& value_name, const std::string& help) {
   Option option;
   option.set = [&value, range](const std::string& text) { value = parse_number(text, range); };
   option.get = [&value] { return to_text(value); };
-  add(names, described(std::move(option), value_name, help));
+  return add(names, described(std::move(option), value_name, help));
 }
 
-void Options::add(const std::string& names, std::string& value, const std::string& value_name,
-                  const std::string& help) {
+Option& Options::add(const std::string& names, std::string& value, const std::string& value_name,
+                     const std::string& help) {
   Option option;
   option.set = [&value](const std::string& text) { value = text; };
   option.get = [&value] { return value; };
-  add(names, described(std::move(option), value_name, help));
+  return add(names, described(std::move(option), value_name, help));
 }
 
-void Options::add(const std::string& names, std::string& value,
-                  const std::vector<std::string>& choices, const std::string& value_name,
-                  const std::string& help) {
+Option& Options::add(const std::string& names, std::string& value,
+                     const std::vector<std::string>& choices, const std::string& value_name,
+                     const std::string& help) {
   Option option;
   option.set = [&value, choices](const std::string& text) { value = parse_choice(text, choices); };
   option.get = [&value] { return value; };
-  add(names, described(std::move(option), value_name, help));
+  return add(names, described(std::move(option), value_name, help));
 }
 
-void Options::add(const std::string& names, bool& value, const std::string& help) {
+Option& Options::add(const std::string& names, bool& value, const std::string& help) {
   Option option;
   option.implicit = "true";
   option.set = [&value](const std::string& text) { value = parse_switch(text); };
   option.get = [&value] { return value ? "true" : "false"; };
-  add(names, described(std::move(option), "", help));
+  return add(names, described(std::move(option), "", help));
 }
 
-void Options::add(const std::string& names, std::vector<double>& values, const std::string& absent,
-                  NumberRange range, const std::string& value_name, const std::string& help) {
+Option& Options::add(const std::string& names, std::vector<double>& values,
+                     const std::string& absent, NumberRange range, const std::string& value_name,
+                     const std::string& help) {
   Option option;
   option.set = [&values, absent, range](const std::string& text) {
     values = text == absent ? std::vector<double>{} : parse_numbers(text, range, absent);
@@ -107,32 +119,35 @@ void Options::add(const std::string& names, std::vector<double>& values, const s
     std::ranges::transform(values, texts.begin(), to_text);
     return values.empty() ? absent : fmt::format("{}", fmt::join(texts, ","));
   };
-  add(names, described(std::move(option), value_name, help));
+  return add(names, described(std::move(option), value_name, help));
 }
 
-void Options::add(const std::string& names, std::optional<std::int64_t>& value,
-                  const std::string& absent, IntegerRange range, const std::string& value_name,
-                  const std::string& help) {
+Option& Options::add(const std::string& names, std::optional<std::int64_t>& value,
+                     const std::string& absent, IntegerRange range, const std::string& value_name,
+                     const std::string& help) {
   const auto parse = [range](const std::string& text) { return parse_integer(text, range); };
-  add(names, described(optional_option<std::int64_t>(
-                           value, absent, parse,
-                           [](const std::int64_t& number) { return std::to_string(number); }),
-                       value_name, help));
+  return add(names, described(optional_option<std::int64_t>(value, absent, parse,
+                                                            [](const std::int64_t& number) {
+                                                              return std::to_string(number);
+                                                            }),
+                              value_name, help));
 }
 
-void Options::add(const std::string& names, std::optional<double>& value, const std::string& absent,
-                  NumberRange range, const std::string& value_name, const std::string& help) {
+Option& Options::add(const std::string& names, std::optional<double>& value,
+                     const std::string& absent, NumberRange range, const std::string& value_name,
+                     const std::string& help) {
   const auto parse = [range](const std::string& text) { return parse_number(text, range); };
-  add(names, described(optional_option<double>(value, absent, parse,
-                                               [](const double& x) { return to_text(x); }),
-                       value_name, help));
+  return add(names, described(optional_option<double>(value, absent, parse,
+                                                      [](const double& x) { return to_text(x); }),
+                              value_name, help));
 }
 
-void Options::add(const std::string& names, std::optional<std::string>& value,
-                  const std::string& absent, const std::string& value_name,
-                  const std::string& help) {
+Option& Options::add(const std::string& names, std::optional<std::string>& value,
+                     const std::string& absent, const std::string& value_name,
+                     const std::string& help) {
   const auto same = [](const std::string& text) { return text; };
-  add(names, described(optional_option<std::string>(value, absent, same, same), value_name, help));
+  return add(names,
+             described(optional_option<std::string>(value, absent, same, same), value_name, help));
 }
 
 void Options::alias(const std::string& flag, const std::vector<std::string>& names,
@@ -172,7 +187,11 @@ Options::Request Options::parse(const std::vector<std::string>& arguments, const
   request_ = Request::run;
   if (take(builtin::print_config)) request_ = Request::print_config;
   if (take(builtin::version)) request_ = Request::version;
-  if (take(builtin::help)) request_ = Request::help;
+  if (const auto word = take(builtin::help)) {
+    request_ = Request::help;
+    help_word_ = *word;
+    check_help_word();
+  }
   if (request_ == Request::version) return request_;
   const bool is_help = request_ == Request::help;
   const auto attempt = [is_help](const auto& set) {

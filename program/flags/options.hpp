@@ -27,6 +27,10 @@ namespace tasuki::program {
 // Where a value came from.
 enum class Source { standard, snapshot, file, command_line };
 
+// Where the screen that --help prints has a flag: below the title of its group, among the common
+// flags, or nowhere.
+enum class OnScreen { in_group, as_common, no };
+
 struct Option {
   std::string name;        // "batchsize"
   char letter = 0;         // 'b', or 0
@@ -41,6 +45,14 @@ struct Option {
   // Makes the text that the value `help` asks for, usually a table of the names that the flag
   // takes. Null: `help` is a value like any other.
   std::function<std::string()> listing;
+
+  // To call on what Options::add() returns: options.add(...).common("a few words"). common() puts
+  // the flag on the screen of --help if its group is not there as a whole. Both set the words that
+  // stand there in place of the first clause of `help`.
+  Option& common(const std::string& text = "");
+  Option& in_short(const std::string& text);
+  OnScreen on_screen = OnScreen::in_group;
+  std::string summary;
 
   std::string standard;  // text of the default
   Source source = Source::standard;
@@ -73,50 +85,58 @@ class Options {
   const std::string& program() const { return program_; }
   // What follows the flags on the command line, for --help.
   void operands(const std::string& text) { operands_ = ' ' + text; }
-  // Title, in --help, of the flags that are added after this call.
-  void group(const std::string& title) { group_ = title; }
+  // Title, in --help, of the flags that are added after this call. With OnScreen::no,
+  // those that are not marked by Option::common() are left out of the screen.
+  void group(const std::string& title, OnScreen on_screen = OnScreen::in_group) {
+    group_ = title;
+    group_on_screen_ = on_screen;
+  }
+  // Lines that follow the flags in --help.
+  void appendix(const std::string& text) { appendix_ = text; }
 
-  // `names` is "batchsize" or "batchsize,b".
-  void add(const std::string& names, std::int64_t& value, IntegerRange range,
-           const std::string& value_name, const std::string& help);
-  void add(const std::string& names, double& value, NumberRange range,
-           const std::string& value_name, const std::string& help);
-  void add(const std::string& names, std::string& value, const std::string& value_name,
-           const std::string& help);
-  void add(const std::string& names, std::string& value, const std::vector<std::string>& choices,
-           const std::string& value_name, const std::string& help);
+  // `names` is "batchsize" or "batchsize,b". The result may be changed until the next flag is
+  // added.
+  Option& add(const std::string& names, std::int64_t& value, IntegerRange range,
+              const std::string& value_name, const std::string& help);
+  Option& add(const std::string& names, double& value, NumberRange range,
+              const std::string& value_name, const std::string& help);
+  Option& add(const std::string& names, std::string& value, const std::string& value_name,
+              const std::string& help);
+  Option& add(const std::string& names, std::string& value, const std::vector<std::string>& choices,
+              const std::string& value_name, const std::string& help);
   // The same for an enum, by the names of its values.
   template <class T>
-  requires std::is_enum_v<T>
-  void add(const std::string& names, T& value, const std::vector<Choice<T>>& choices,
-           const std::string& value_name, const std::string& help) {
-    add(names, choice_option<T>(
-                   choices, "", [&value](std::optional<T> chosen) { value = *chosen; },
-                   [&value] { return std::optional(value); }, value_name, help));
+  requires std::is_enum_v<T> Option& add(const std::string& names, T& value,
+                                         const std::vector<Choice<T>>& choices,
+                                         const std::string& value_name, const std::string& help) {
+    return add(names, choice_option<T>(
+                          choices, "", [&value](std::optional<T> chosen) { value = *chosen; },
+                          [&value] { return std::optional(value); }, value_name, help));
   }
   // A switch: `--quiet`, or `--quiet=false` to override a file.
-  void add(const std::string& names, bool& value, const std::string& help);
+  Option& add(const std::string& names, bool& value, const std::string& help);
   // Numbers separated by commas, ascending; the word `absent` stands for an empty list.
-  void add(const std::string& names, std::vector<double>& values, const std::string& absent,
-           NumberRange range, const std::string& value_name, const std::string& help);
+  Option& add(const std::string& names, std::vector<double>& values, const std::string& absent,
+              NumberRange range, const std::string& value_name, const std::string& help);
   // Values that may be absent; the word `absent` ("auto", "none", "epoch") stands for that.
-  void add(const std::string& names, std::optional<std::int64_t>& value, const std::string& absent,
-           IntegerRange range, const std::string& value_name, const std::string& help);
-  void add(const std::string& names, std::optional<double>& value, const std::string& absent,
-           NumberRange range, const std::string& value_name, const std::string& help);
-  void add(const std::string& names, std::optional<std::string>& value, const std::string& absent,
-           const std::string& value_name, const std::string& help);
+  Option& add(const std::string& names, std::optional<std::int64_t>& value,
+              const std::string& absent, IntegerRange range, const std::string& value_name,
+              const std::string& help);
+  Option& add(const std::string& names, std::optional<double>& value, const std::string& absent,
+              NumberRange range, const std::string& value_name, const std::string& help);
+  Option& add(const std::string& names, std::optional<std::string>& value,
+              const std::string& absent, const std::string& value_name, const std::string& help);
   template <class T>
-  requires std::is_enum_v<T>
-  void add(const std::string& names, std::optional<T>& value, const std::string& absent,
-           const std::vector<Choice<T>>& choices, const std::string& value_name,
-           const std::string& help) {
-    add(names, choice_option<T>(
-                   choices, absent, [&value](std::optional<T> chosen) { value = chosen; },
-                   [&value] { return value; }, value_name, help));
+  requires std::is_enum_v<T> Option& add(const std::string& names, std::optional<T>& value,
+                                         const std::string& absent,
+                                         const std::vector<Choice<T>>& choices,
+                                         const std::string& value_name, const std::string& help) {
+    return add(names, choice_option<T>(
+                          choices, absent, [&value](std::optional<T> chosen) { value = chosen; },
+                          [&value] { return value; }, value_name, help));
   }
   // Any other option: set, get, help and names are filled in by the caller.
-  void add(const std::string& names, Option option);
+  Option& add(const std::string& names, Option option);
 
   // Further names of a flag, which may be added later: {"loaderjob", "j"}; one character is a
   // letter. Config files may use them, too. `values`: texts that have another name there, such as
@@ -195,13 +215,23 @@ class Options {
   Option* find(const std::string& name);
   const Option* find(const std::string& name) const;
   std::vector<std::string> names() const;
+  [[noreturn]] void fail_unknown(const std::string& token) const;
+  // "; did you mean --epoch?", or empty if no flag is near.
+  std::string did_you_mean(const std::string& typed) const;
   bool is_listing_wanted() const;
+  void check_help_word() const;
+  // With their other names in their texts, and the built-in ones at the end.
+  std::vector<Option> flags_to_describe() const;
+  std::string help_head() const;
+  std::string help_on_screen() const;
   std::string help_text() const;
   std::string listing_text() const;
   std::string config_text() const;
 
-  std::string program_, purpose_, example_, operands_, group_;
-  std::string config_;  // the file of --config
+  std::string program_, purpose_, example_, operands_, appendix_, group_;
+  OnScreen group_on_screen_ = OnScreen::in_group;
+  std::string help_word_;  // what --help asks for; empty: the screen
+  std::string config_;     // the file of --config
   Request request_ = Request::run;
   std::function<void()> choose_defaults_ = [] {};
   std::vector<Option> options_;

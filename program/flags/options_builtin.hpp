@@ -11,13 +11,17 @@ struct Flag {
   char letter;
   std::string_view value_name;  // empty: takes none
   std::string_view help;
+  bool value_may_miss = false;
 };
 
 inline constexpr std::string_view help = "help", version = "version", config = "config",
                                   print_config = "print-config";
 
 inline constexpr std::array<Flag, 4> flags = {
-    {{help, 'h', "", "print this help"},
+    {{help, 'h', "WORD",
+      "print the flags that are used most; with `all`: every flag; with another WORD: those that "
+      "have it in their name, text or group",
+      true},
      {version, 0, "", "print the versions of Tasuki and of the libraries it runs on"},
      {config, 0, "FILE",
       "read settings from an INI file: long flag names, one `name = value` per line; the command "

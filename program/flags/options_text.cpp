@@ -1,49 +1,15 @@
-// The texts of --help and --print-config.
+// The texts of --print-config and of listings.
 
 #include <algorithm>
-#include <sstream>
 
 #include "tasuki/core/printable.hpp"
-#include "tasuki/core/terminal.hpp"
 #include "tasuki/core/version.hpp"
 #include "tasuki/program/flags/config_file.hpp"
 #include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/flags/options_builtin.hpp"
 #include "tasuki/program/start/version.hpp"
 
 namespace tasuki::program {
 namespace {
-
-constexpr std::size_t help_column = 30;
-
-std::string flag_text(char letter, std::string_view name, std::string_view value_name,
-                      bool value_may_miss) {
-  std::string text =
-      letter ? fmt::format("  -{}, --{}", letter, name) : fmt::format("      --{}", name);
-  if (!value_name.empty())
-    text += value_may_miss ? fmt::format(" [{}]", value_name) : fmt::format(" {}", value_name);
-  return text;
-}
-
-// `text` wrapped into the column that begins at help_column.
-std::string in_column(std::string left, const std::string& text) {
-  if (left.size() + 2 > help_column)
-    left += '\n' + std::string(help_column, ' ');
-  else
-    left.resize(help_column, ' ');
-  std::size_t used = help_column;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    if (used + word.size() + 1 > usual_width) {
-      left += '\n' + std::string(help_column, ' ');
-      used = help_column;
-    }
-    if (used > help_column) left += ' ';
-    left += word;
-    used += word.size() + 1;
-  }
-  return left + '\n';
-}
 
 const char* describe(Source source) {
   switch (source) {
@@ -60,32 +26,6 @@ const char* describe(Source source) {
 }
 
 }  // namespace
-
-std::string Options::help_text() const {
-  std::string text =
-      wrap_lines(fmt::format("{}: {}\n", program_, purpose_), usual_width) +
-      fmt::format("\nusage: {} [flags]{}\n       {}\n", program_, operands_, example_);
-  std::string group;
-  for (const Option& option : options_) {
-    if (option.group != group) text += fmt::format("\n{}:\n", group = option.group);
-    const bool is_switch = option.value_name.empty();
-    std::string help = option.help;
-    const char* separator = "; also ";
-    for (const Alias& alias : aliases_) {
-      if (alias.flag != option.name) continue;
-      help += fmt::format("{}{}{}", separator, alias.name.size() == 1 ? "-" : "--", alias.name);
-      separator = ", ";
-    }
-    if (!is_switch) help += fmt::format(" (default: {})", option.standard);
-    text += in_column(
-        flag_text(option.letter, option.name, option.value_name, !option.implicit.empty()), help);
-  }
-  text += "\nSettings and help:\n";
-  for (const builtin::Flag& flag : builtin::flags)
-    text += in_column(flag_text(flag.letter, flag.name, flag.value_name, false),
-                      std::string(flag.help));
-  return text;
-}
 
 std::string Options::config_text() const {
   std::vector<std::string> lines;

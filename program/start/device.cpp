@@ -74,7 +74,7 @@ void add_gpu_flags(Options& options, GpuSettings& settings) {
     if (!settings.is_wanted) return "none";
     return settings.number ? std::to_string(*settings.number) : "auto";
   };
-  options.add("gpu,g", option);
+  options.add("gpu,g", option).common("compute on GPUs, or on GPU N");
   options.add("share-gpu", settings.share,
               "let several ranks compute on one GPU: correct but slow, for tests");
 }

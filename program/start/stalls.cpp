@@ -10,16 +10,22 @@ constexpr NumberRange seconds = {0.0, 1e7};
 }  // namespace
 
 void add_stall_flags(Options& options, StallSettings& settings) {
-  options.add("stall-warning", settings.warning, seconds, "SECONDS",
-              "print which rank keeps the others waiting when no rank has made progress for this "
-              "long; 0: never");
-  options.add("stall-timeout", settings.timeout, seconds, "SECONDS",
-              "end the job when no rank has made progress for this long (six times as long if "
-              "ranks wait only for user code); 0: never, and --silence-timeout then has no effect");
-  options.add(
-      "silence-timeout", settings.silence, seconds, "SECONDS",
-      "end the job when a rank has given no sign of life for this long, because it was stopped "
-      "or its machine is lost; 0: treat it like a rank without progress");
+  options
+      .add("stall-warning", settings.warning, seconds, "SECONDS",
+           "print which rank keeps the others waiting when no rank has made progress for this "
+           "long; 0: never")
+      .in_short("name the rank others wait for");
+  options
+      .add("stall-timeout", settings.timeout, seconds, "SECONDS",
+           "end the job when no rank has made progress for this long (six times as long if "
+           "ranks wait only for user code); 0: never, and --silence-timeout then has no effect")
+      .in_short("end a job without progress");
+  options
+      .add(
+          "silence-timeout", settings.silence, seconds, "SECONDS",
+          "end the job when a rank has given no sign of life for this long, because it was stopped "
+          "or its machine is lost; 0: treat it like a rank without progress")
+      .in_short("end a job with a silent rank");
 }
 
 void apply(const StallSettings& settings) {

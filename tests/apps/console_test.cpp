@@ -228,6 +228,9 @@ TEST_F(Console, HelpVersionAndListingsArePrintedOnce) {
   std::ofstream(folder / "help.ini") << "communicator = help\n";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{TRAIN_MNIST, "--help"}, "tasuki-run -np 4 train_mnist"},
+      {{TRAIN_MNIST, "-h", "--epoch", "3"}, "\n  -e, --epoch N "},
+      {{TRAIN_MNIST, "--help", "all"}, "\n      --clip-norm X "},
+      {{TRAIN_MNIST, "--help=Clip"}, "Optimizer:\n      --clip-norm X "},
       {{TRAIN_MNIST, "--version"}, "train_mnist (Tasuki) "},
       {{TRAIN_MNIST, "--communicator", "help"}, "two_dimensional"},
       {{TRAIN_MNIST, "--config", folder / "help.ini"}, "two_dimensional"},
@@ -238,6 +241,17 @@ TEST_F(Console, HelpVersionAndListingsArePrintedOnce) {
     EXPECT_EQ(job.exit_code, 0) << job.all();
     EXPECT_EQ(count_of(job.out, part), 1) << job.all();
   }
+}
+
+TEST_F(Console, HelpForAnUnknownWordIsOneLine) {
+  const Finished job = run_program(mpirun(2, {TRAIN_MNIST, "--help", "bacthsize"}));
+  EXPECT_EQ(job.exit_code, 64) << job.all();
+  EXPECT_EQ(job.out, "");
+  EXPECT_EQ(count_of(job.err,
+                     "error: --help: no flag mentions 'bacthsize'; did you mean --batchsize? "
+                     "(--help all lists all flags)\n"),
+            1)
+      << job.err;
 }
 
 TEST_F(Console, PrintedConfigStartsTheSameRun) {

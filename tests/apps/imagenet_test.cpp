@@ -73,7 +73,7 @@ TEST_F(TrainImageNet, TakesChainerMNsFlags) {
         "loader-threads = 2 ", "init = m.npz ", "val-batchsize = 9 ", "mean = m.npy ",
         "root = images ", "test = true ", "resume = auto ", "out = out ", "communicator = naive "})
     EXPECT_EQ(count_of(job.out, std::string("\n") + line), 1) << line << job.out;
-  const Finished help = run_program({TRAIN_IMAGENET, "--help"});
+  const Finished help = run_program({TRAIN_IMAGENET, "--help", "all"});
   for (const char* const names : {" -B", " -E", " --initmodel", " --loaderjob,", " -j"})
     EXPECT_EQ(count_of(help.out, names), 1) << names << help.out;
 }

@@ -277,7 +277,7 @@ TEST_F(ModelParallel, DryRunsPrintThePlan) {
 
 TEST_F(ModelParallel, HelpSaysWhatABatchIsOf) {
   for (const auto& [file, np] : both) {
-    const Finished job = run_program({file, "--help"});
+    const Finished job = run_program({file, "--help", "all"});
     EXPECT_EQ(count_of(job.out, "examples per model and step"), 1) << job.all();
   }
 }

@@ -82,7 +82,7 @@ TEST(OptionNames, ErrorsHaveTheNameThatWasTyped) {
             "--frequency: expected an integer from 1 to 100, or 'end', found 'x'");
   EXPECT_EQ(error_of({"-f", "0"}), "-f: expected an integer from 1 to 100, or 'end', found '0'");
   EXPECT_EQ(error_of({"--frequancy", "1"}),
-            "unknown flag --frequancy; did you mean --frequency? (--help lists all flags)");
+            "unknown flag --frequancy; did you mean --frequency? (--help all lists all flags)");
 }
 
 TEST(OptionNames, HelpNamesThemAtTheFlag) {

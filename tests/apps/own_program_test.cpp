@@ -86,7 +86,7 @@ TEST_F(OwnProgram, ItsOptimizerIsSetByTheOtherFlags) {
   const Finished named = run(1, "own-optimizer", {"--optimizer", "adam"});
   EXPECT_EQ(named.exit_code, 64);
   EXPECT_THAT(named.err, HasSubstr("--optimizer"));
-  EXPECT_THAT(run(1, "own-optimizer", {"--help"}).out,
+  EXPECT_THAT(run(1, "own-optimizer", {"--help", "all"}).out,
               AllOf(Not(HasSubstr("--optimizer")), HasSubstr("--weight-decay")));
 }
 

@@ -127,7 +127,7 @@ TEST_F(PredictDigits, TablesAndCsvSayTheSame) {
 }
 
 TEST_F(PredictDigits, HelpNamesEveryFlagOnce) {
-  const Finished job = run_program(mpirun(2, {PREDICT, "--help"}));
+  const Finished job = run_program(mpirun(2, {PREDICT, "--help", "all"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   for (const char* flag : {"--model PATH", "--data PATH", "--arch NAME", "--top K", "--labels FILE",
                            "--format NAME", "--out FILE", "--gpu [N]"})

@@ -276,7 +276,7 @@ TEST_F(TrainSeq2seq, SnapshotsOfAnotherVocabularyAreRefused) {
 
 TEST_F(TrainSeq2seq, HelpHasTheDefaultsOfTheLine) {
   const auto help_of = [&](const std::vector<std::string>& flags) {
-    return run_program(with({TRAIN_SEQ2SEQ}, with(flags, {"--help"}))).out;
+    return run_program(with({TRAIN_SEQ2SEQ}, with(flags, {"--help", "all"}))).out;
   };
   const std::string dates = help_of({}), files = help_of({"--source", "s", "--target", "t"});
   for (const char* const text : {"(default: 256)", "(default: 0.002)"}) {

@@ -77,7 +77,7 @@ class FakeLauncher : public ::testing::Test {
            "  --print-config) asked=1 ;;\n"
            "  --wrong) echo 'error: unknown flag --wrong' >&2; exit 64 ;;\n"
            "  --crash) kill -SEGV $$ ;;\n"
-           "  --help) echo 'how to train'; exit ;;\n"
+           "  --help | --help=*) echo 'how to train'; exit ;;\n"
            "esac; done\n"
            "[ $asked ] || exit 1\n"
            "echo 'of my own: text'\n"

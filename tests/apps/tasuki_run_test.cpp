@@ -28,11 +28,18 @@ TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
   EXPECT_EQ(wrong.err, "error: unknown flag --wrong\n");
   EXPECT_EQ(
       run("exit 0", words({"--epoch", "5"})).err,
-      "error: unknown flag --epoch (--help lists all flags; usage: tasuki-run [flags] PROGRAM "
+      "error: unknown flag --epoch (--help all lists all flags; usage: tasuki-run [flags] PROGRAM "
       "[its flags])\n");
   const Finished help = run("exit 0", with(words({}), {"--help"}));
   EXPECT_EQ(help.exit_code, 0);
   EXPECT_EQ(help.out, "how to train\n");
+  EXPECT_EQ(run("exit 0", with(words({}), {"--help=rate"})).out, "how to train\n");
+  const Finished about = run("exit 0", {TASUKI_RUN, "-np", "2", "--help", "restarts"});
+  EXPECT_EQ(about.exit_code, 0);
+  EXPECT_THAT(about.out, ::testing::StartsWith("Failures:\n      --max-restarts R "));
+  const Finished screen = run("exit 0", {TASUKI_RUN, "--help", "-np", "2"});
+  EXPECT_EQ(screen.exit_code, 0);
+  EXPECT_THAT(screen.out, HasSubstr("--np N"));
   const Finished many = run("exit 0", {TASUKI_RUN, "-np", "99999", folder / "train"});
   EXPECT_EQ(many.exit_code, 64);
   EXPECT_THAT(many.err, HasSubstr("ranks on this machine (128 for each of "));

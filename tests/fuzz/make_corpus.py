@@ -165,6 +165,7 @@ def flags_inputs():
     yield "file", line(b"--config", b"run.ini", b"--print-config",
                        file=b'count = 5\nname = "a # b"\nsteps = none\n')
     yield "help", line(b"--help")
+    yield "help-word", line(b"--help", b"NUMBER", b"-h", b"--count=3")
 
 
 def heartbeat_inputs():

@@ -119,10 +119,10 @@ fi
 grep -q 'expected 2 ranks, found 1' said || { cat said; exit 1; }
 
 "$build/own_layer" check-gradients
-program 1 own_rule --help
+program 1 own_rule --help optimizer
 tr -s ' \n' ' ' <said | grep -q -- '--optimizer NAME.*, lion'
 # All flags are there, with the program's defaults.
-program 1 my_training --help
+program 1 my_training --help all
 tr -s ' \n' ' ' <said | grep -qF -- '--unit N units in each of the two hidden layers (default: 100)'
 grep -q -- '--clip-norm X' said
 program 2 my_training --print-config

@@ -104,10 +104,18 @@ class Terminals(unittest.TestCase):
         for program in sorted(self.apps.iterdir()):
             if not program.is_file() or not os.access(program, os.X_OK):
                 continue
-            code, said = on_terminal([program, "--help"], self.work)
-            self.assertEqual(code, 0, said + (self.work / "errors").read_text())
-            # Commands stay whole, to be copied.
-            self.check_lines(re.sub(r"usage: .*\n.*\n", "", said))
+            for asked in [], ["all"], ["format"]:
+                code, said = on_terminal([program, "--help", *asked], self.work)
+                errors = (self.work / "errors").read_text()
+                if asked == ["format"] and code == 64:
+                    self.assertIn("no flag mentions 'format'", errors)
+                    continue
+                self.assertEqual(code, 0, said + errors)
+                # Commands stay whole, to be copied.
+                self.check_lines(re.sub(r"usage: .*\n.*\n", "", said))
+                if not asked:
+                    self.assertLessEqual(said.count("\n"), 40, said)
+                    self.assertNotIn(" ...\n", said, "a summary has no room")
 
     def test_predictions(self):
         self.train("trained")
