@@ -7,43 +7,45 @@
 
 namespace tasuki {
 
-BackgroundThread::BackgroundThread(Progress progress)
-    : thread_([this, progress] {
+BackgroundThread::Queue::Queue(Progress progress)
+    : thread([this, progress] {
         std::optional<UncountedProgress> uncounted;
         if (progress == Progress::does_not_count) uncounted.emplace();
         run();
       }) {}
 
-BackgroundThread::~BackgroundThread() {
+BackgroundThread::Queue::~Queue() {
   {
-    const std::lock_guard lock(mutex_);
-    stopping_ = true;
+    const std::lock_guard lock(mutex);
+    stopping = true;
   }
-  changed_.notify_one();
-  thread_.join();
+  changed.notify_one();
+  thread.join();
 }
+
+void BackgroundThread::Queue::run() {
+  for (;;) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return stopping || !tasks.empty(); });
+    if (tasks.empty()) return;
+    auto task = std::move(tasks.front());
+    tasks.pop_front();
+    lock.unlock();
+    task();
+  }
+}
+
+BackgroundThread::BackgroundThread(Progress progress) : queue_(progress) {}
 
 std::future<void> BackgroundThread::start(std::function<void()> work) {
   std::packaged_task<void()> task(std::move(work));
   auto result = task.get_future();
   {
-    const std::lock_guard lock(mutex_);
-    queue_.push_back(std::move(task));
+    const std::lock_guard lock(queue_->mutex);
+    queue_->tasks.push_back(std::move(task));
   }
-  changed_.notify_one();
+  queue_->changed.notify_one();
   return result;
-}
-
-void BackgroundThread::run() {
-  for (;;) {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return stopping_ || !queue_.empty(); });
-    if (queue_.empty()) return;
-    auto task = std::move(queue_.front());
-    queue_.pop_front();
-    lock.unlock();
-    task();
-  }
 }
 
 }  // namespace tasuki

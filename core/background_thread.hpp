@@ -9,6 +9,8 @@
 #include <mutex>
 #include <thread>
 
+#include "tasuki/core/own_process.hpp"
+
 namespace tasuki {
 
 class BackgroundThread {
@@ -16,24 +18,29 @@ class BackgroundThread {
   // Whether the watchdog takes its progress for that of the process (activity.hpp): yes, if the
   // main thread waits for its work.
   enum class Progress : std::uint8_t { counts, does_not_count };
+  // The destructor waits for everything that was started, but not in a forked child.
   explicit BackgroundThread(Progress progress = Progress::counts);
-  // Waits for everything that was started.
-  ~BackgroundThread();
-  BackgroundThread(const BackgroundThread&) = delete;
-  BackgroundThread& operator=(const BackgroundThread&) = delete;
 
   // Runs `work` after everything started before. get() of the future rethrows its exception.
   std::future<void> start(std::function<void()> work);
-  bool is_this_thread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  bool is_this_thread() const { return std::this_thread::get_id() == queue_->thread.get_id(); }
 
  private:
-  void run();
+  struct Queue {
+    explicit Queue(Progress progress);
+    ~Queue();
+    Queue(const Queue&) = delete;
+    Queue& operator=(const Queue&) = delete;
+    void run();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::packaged_task<void()>> queue_;
-  bool stopping_ = false;
-  std::thread thread_;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::packaged_task<void()>> tasks;
+    bool stopping = false;
+    std::thread thread;
+  };
+
+  OwnProcess<Queue> queue_;
 };
 
 }  // namespace tasuki

@@ -7,17 +7,22 @@
 namespace tasuki {
 namespace {
 
-std::atomic<pid_t> job_process = getpid();
+std::atomic<pid_t> job_process = 0;  // none
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 }  // namespace
 
-void become_job_process() noexcept {
+void begin_job_process() noexcept {
   job_process = getpid();
 }
 
+void end_job_process() noexcept {
+  job_process = 0;
+}
+
 bool is_job_process() noexcept {
-  return getpid() == job_process;
+  const pid_t process = job_process;
+  return process == 0 || process == getpid();
 }
 
 }  // namespace tasuki

@@ -4,10 +4,12 @@
 
 namespace tasuki {
 
-// Makes this process the one that runs the job; until then it is the one that loaded this library.
-void become_job_process() noexcept;
+// While a job runs: this process is the one that runs it.
+void begin_job_process() noexcept;
+void end_job_process() noexcept;
 
-// False in a forked child. Async-signal-safe.
+// False in a forked child of the process that runs a job. True where no job runs, as in a process
+// that a host program has forked and that trains without run_job. Async-signal-safe.
 bool is_job_process() noexcept;
 
 }  // namespace tasuki

@@ -294,7 +294,7 @@ void restore_mpi_errors() {
 }
 
 void initialize(int* argc, char*** argv) {
-  become_job_process();
+  begin_job_process();
   refuse_second_start();
   is_mpi_of_caller = is_mpi_running();
   configure_mpi();
@@ -376,6 +376,7 @@ int run_job(int argc, char** argv, const std::function<int(int argc, char** argv
         TASUKI_MPI(MPI_Finalize);
       }
       job_is_running = false;
+      end_job_process();
     }
     if (!is_alone && !is_mpi_of_caller)
       end_holders_of_output(fmt::format("rank {} on {}", world_rank, host), after_success);

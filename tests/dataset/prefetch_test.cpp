@@ -11,6 +11,7 @@
 
 #include "examples.hpp"
 #include "files.hpp"
+#include "forked_child.hpp"
 
 namespace tasuki {
 namespace {
@@ -70,6 +71,15 @@ INSTANTIATE_TEST_SUITE_P(ThreadsAndDepth, Prefetch,
 TEST_P(Prefetch, GivesTheSameBatchesAndStates) {
   EXPECT_EQ(take(*ahead(), 20), take(*plain(), 20));
   EXPECT_EQ(ahead()->steps_per_epoch(), plain()->steps_per_epoch());
+}
+
+// Whose workers it has not.
+TEST_P(Prefetch, IsNotWaitedForInAForkedChild) {
+  auto iterator = ahead();
+  for (int i = 0; i < 5; ++i) {
+    take(*iterator, 3);
+    EXPECT_EQ(status_of_child([&] { iterator.reset(); }), 0);
+  }
 }
 
 TEST_P(Prefetch, IsRestoredAsIfItDidNotReadAhead) {

@@ -56,7 +56,7 @@ INCLUDED = {
     "communicator": ["gradient_view", "sliced_work"],
     "communicator/algorithms": ["allreduce_algorithm", "cost", "wire_format"],
     "communicator/mpi": ["transfer_sizes"],
-    "core": ["file", "range", "terminal"],
+    "core": ["file", "own_process", "range", "terminal"],
     "dataset/images": ["exif", "image_file", "image_list", "image_view"],
     "nn": ["module_memory"],
     "parallel": ["chain_plan", "sum_over_ranks"],

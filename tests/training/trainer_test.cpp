@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "errors.hpp"
+#include "forked_child.hpp"
 #include "scripted_updater.hpp"
 #include "tasuki/core/file.hpp"
 #include "tasuki/training/extensions/log_report.hpp"
@@ -109,6 +110,22 @@ TEST_F(TrainerTest, ExceptionsTravel) {
   }));
   EXPECT_THROW(trainer->run(), std::runtime_error);
   EXPECT_THAT(ran, ElementsAre(1, 2, 3, 4));
+}
+
+// A host program may fork its workers, and train there without run_job.
+TEST_F(TrainerTest, ExceptionsTravelInAForkedProcessToo) {
+  EXPECT_EQ(testing::status_of_child([&] {
+              const auto trainer = make(10);
+              trainer->extend(make_extension(
+                  "broken", [](Trainer&) { throw std::runtime_error("out of paper"); }));
+              try {
+                trainer->run();
+              } catch (const std::runtime_error&) {
+                return;
+              }
+              _exit(1);
+            }),
+            0);
 }
 
 TEST_F(TrainerTest, AnOutputFolderThatCannotBeIsFoundBeforeTraining) {

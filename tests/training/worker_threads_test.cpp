@@ -5,8 +5,10 @@
 
 #include <atomic>
 #include <barrier>
+#include <memory>
 
 #include "errors.hpp"
+#include "forked_child.hpp"
 #include "tasuki/tensor/backend.hpp"
 #include "tasuki/tensor/cpu/convolution.hpp"
 
@@ -25,6 +27,12 @@ TEST(WorkerThreads, WorkAtTheSameTime) {
       ++seen[worker];
     });
   EXPECT_THAT(seen, ElementsAre(100, 100, 100));
+}
+
+TEST(WorkerThreads, AreNotWaitedForInAForkedChild) {
+  auto workers = std::make_unique<WorkerThreads>(std::vector<int>{1, 1, 1});
+  workers->run([](std::size_t) {});
+  EXPECT_EQ(status_of_child([&] { workers.reset(); }), 0);
 }
 
 TEST(WorkerThreads, ComputeAsTheThreadThatMadeThem) {

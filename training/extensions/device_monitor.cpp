@@ -12,6 +12,7 @@
 #include "tasuki/core/error.hpp"
 #include "tasuki/core/log.hpp"
 #include "tasuki/core/own_file.hpp"
+#include "tasuki/core/own_process.hpp"
 #include "tasuki/training/gpu_sensors.hpp"
 #include "tasuki/training/process_load.hpp"
 #include "tasuki/training/trainer.hpp"
@@ -161,7 +162,7 @@ class DeviceMonitor final : public Extension {
       return;  // the report warns about it
     }
     make_folder(trainer);
-    for (Monitor& monitor : monitors_) monitor.stay_in(trainer.out());
+    for (const auto& monitor : monitors_) monitor->stay_in(trainer.out());
   }
   void finalize(Trainer&) override { monitors_.clear(); }
   void on_error(Trainer&) override { monitors_.clear(); }
@@ -175,7 +176,7 @@ class DeviceMonitor final : public Extension {
 
   std::vector<Device> devices_;
   double seconds_;
-  std::list<Monitor> monitors_;  // addresses must not change
+  std::list<OwnProcess<Monitor>> monitors_;
 };
 
 }  // namespace

@@ -14,7 +14,7 @@ WorkerThreads::WorkerThreads(std::vector<int> threads)
   TASUKI_CHECK(!threads_.empty(), "at least one worker is needed");
   try {
     for (std::size_t worker = 1; worker < threads_.size(); ++worker)
-      others_.emplace_back(
+      others_->emplace_back(
           [this, worker, products = cpu_product_type(), convolutions = conv_algorithm()] {
             set_cpu_product_type(products);
             set_conv_algorithm(convolutions);
@@ -28,14 +28,14 @@ WorkerThreads::WorkerThreads(std::vector<int> threads)
 }
 
 WorkerThreads::~WorkerThreads() {
-  end_others();
+  if (others_.is_here()) end_others();
 }
 
 void WorkerThreads::end_others() {
   work_ = nullptr;
   round_.fetch_add(1);
   round_.notify_all();
-  for (std::thread& other : others_) other.join();
+  for (std::thread& other : *others_) other.join();
 }
 
 void WorkerThreads::do_part(std::size_t worker) noexcept {
@@ -60,7 +60,7 @@ void WorkerThreads::serve(std::size_t worker) {
 void WorkerThreads::run(const std::function<void(std::size_t worker)>& work) {
   if (std::exchange(is_first_run_, false)) set_cpu_threads(threads_[0]);
   work_ = &work;
-  busy_.store(static_cast<int>(others_.size()));
+  busy_.store(static_cast<int>(others_->size()));
   round_.fetch_add(1);
   round_.notify_all();
   do_part(0);

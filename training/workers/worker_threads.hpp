@@ -7,6 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "tasuki/core/own_process.hpp"
+
 namespace tasuki {
 
 // Worker 0 is the thread that calls run(), always the same one, so that a single worker costs
@@ -38,7 +40,7 @@ class WorkerThreads {
   // `round_` counts calls of run() and of the destructor, which has no work.
   std::atomic<int> round_ = 0, busy_ = 0;
   bool is_first_run_ = true;
-  std::vector<std::thread> others_;
+  OwnProcess<std::vector<std::thread>> others_;
 };
 
 }  // namespace tasuki
