@@ -130,6 +130,10 @@ TEST_F(Reports, OfALogLargerThanSnapshotsHoldTheNewestEntriesAreSaved) {
   ASSERT_EQ(resumed.size(), 7U);
   EXPECT_EQ(resumed[0]["epoch"], 7);
   EXPECT_EQ(resumed[6]["epoch"], 13);
+  // The others are kept.
+  const Json longer = Json::parse(read_file(folder / "out/log.before_iter_14"));
+  ASSERT_EQ(longer.size(), 12U);
+  EXPECT_EQ(longer[0]["epoch"], 1);
 }
 
 TEST_F(Reports, OtherTriggersAndNames) {

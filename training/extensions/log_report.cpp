@@ -18,6 +18,7 @@ namespace {
 // Of what a snapshot says, as a file may have it compressed; what is saved stays well below.
 constexpr std::int64_t most_bytes = std::int64_t{64} << 20;
 constexpr std::size_t most_saved_bytes = std::size_t{48} << 20;
+constexpr std::int64_t most_saved_values = limits_of_logs.values / 4 * 3;
 
 // As bytes, because texts of NumPy take four for a character, and this one grows with the run.
 // Older versions have saved a text.
@@ -50,6 +51,13 @@ nlohmann::ordered_json entries_of(const std::string& text) try {
   return entries;
 } catch (const Error& error) {  // all ranks have the same text
   throw Error(error.kind(), error.what(), ErrorScope::every_rank);
+}
+
+// As parse_json counts them.
+std::int64_t values_of(const nlohmann::ordered_json& entries) {
+  std::int64_t count = 1;
+  for (const auto& entry : entries) count += 1 + std::ssize(entry);
+  return count;
 }
 
 // As in the file, also for those that print entries.
@@ -97,8 +105,27 @@ void LogReport::on_error(Trainer& trainer) {
 void LogReport::write_what_is_missing(const Trainer& trainer) {
   if (!is_unwritten_) return;
   trainer.restore_output();
+  if (std::exchange(keeps_longer_file_, false)) keep_longer_file(trainer);
   write_file(trainer.out() / filename_, json_text(entries_, 4));
   is_unwritten_ = false;
+}
+
+// It may have the entries that the loaded snapshot lacks.
+void LogReport::keep_longer_file(const Trainer& trainer) const {
+  const std::filesystem::path file = trainer.out() / filename_;
+  std::filesystem::path kept = file;
+  const std::int64_t first =
+      entries_.empty() ? 0 : entries_.front().value("iteration", std::int64_t{0});
+  kept += fmt::format(".before_iter_{}", first);
+  std::error_code error;
+  if (!std::filesystem::exists(file, error) || std::filesystem::exists(kept, error)) return;
+  std::filesystem::rename(file, kept, error);
+  if (error)
+    log_warning("{} cannot be renamed to {} and is overwritten: {}", file.string(),
+                kept.filename().string(), error.message());
+  else
+    log_info("the log continues with the snapshot's {} entries; older ones are in {}",
+             entries_.size(), kept.string());
 }
 
 void LogReport::append_entry(Trainer& trainer) {
@@ -136,16 +163,19 @@ std::string LogReport::text_to_save() {
   if (cut_) kept.erase(kept.size() - 1);
   const std::size_t all = kept.size();
   std::string text = json_text(kept);
-  while (text.size() > most_saved_bytes) {
+  while (text.size() > most_saved_bytes || values_of(kept) > most_saved_values) {
     kept.erase(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>((kept.size() + 1) / 2));
     text = json_text(kept);
   }
-  if (kept.size() < all && std::exchange(warns_of_size_, false))
+  if (kept.size() == all) return text;
+  is_shortened_ = true;
+  if (std::exchange(warns_of_size_, false))
     log_warning(
-        "the log has {} entries, of which snapshots hold the newest {} ({} MiB at most): a run "
+        "the log has {} entries, of which snapshots hold the newest {} ({} MiB at most); a run "
         "that "
-        "resumes from one writes them alone; keep a copy of the file {}, or log less often",
-        all, kept.size(), most_saved_bytes >> 20, filename_);
+        "resumes from one continues a log of these alone, and keeps the present file beside it; "
+        "log less often to avoid that",
+        all, kept.size(), most_saved_bytes >> 20);
   return text;
 }
 
@@ -153,6 +183,12 @@ void LogReport::serialize(const Serializer& serializer) {
   std::string text;
   if (!serializer.is_loading()) text = text_to_save();
   serialize_text(serializer, text);
+  constexpr const char* shortened = "_log_is_shortened";
+  if (serializer.is_loading() ? serializer.contains(shortened) : is_shortened_) {
+    std::int64_t yes = 1;
+    serialize_count(serializer, shortened, yes);
+    is_shortened_ = true;
+  }
   serialize_count(serializer, "pending_iterations", pending_iterations_);
   pending_.serialize(serializer["_summary"]);
   if (!serializer.is_loading() || serializer.contains("_trigger"))
@@ -161,6 +197,7 @@ void LogReport::serialize(const Serializer& serializer) {
   entries_ = entries_of(text);
   cut_ = false;
   is_loaded_ = true;
+  keeps_longer_file_ = is_shortened_;
 }
 
 }  // namespace tasuki

@@ -21,8 +21,9 @@ namespace tasuki {
 // exception. If it cannot be written, training continues with a warning and tries again at the next
 // entry; at the end of the run that is an error.
 //
-// A snapshot holds at most 48 MiB of entries, the newest ones; a warning says when some are left
-// out.
+// A snapshot holds the newest entries, at most 48 MiB and 3 million values of them; a warning says
+// when older ones are left out. A run that is resumed from such a snapshot then renames the file
+// that is there, "log", to "log.before_iter_N", N the first iteration of its own log.
 class LogReport : public Extension {
  public:
   explicit LogReport(std::unique_ptr<Trigger> due = every(1, Unit::epoch),
@@ -44,6 +45,7 @@ class LogReport : public Extension {
   void write_what_is_missing(const Trainer& trainer);
   void write_file_if_due(const Trainer& trainer);
   std::string text_to_save();
+  void keep_longer_file(const Trainer& trainer) const;
 
   std::unique_ptr<Trigger> due_;
   std::string filename_;
@@ -55,6 +57,8 @@ class LogReport : public Extension {
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
   bool is_unwritten_ = false;         // whether the file lacks entries
   bool is_loaded_ = false;            // whether it may, because entries are a snapshot's
+  bool is_shortened_ = false;         // whether a snapshot has left out entries
+  bool keeps_longer_file_ = false;    // so that the file may have them
   bool warns_of_size_ = false;        // rank 0, once
   std::optional<double> written_at_;  // elapsed seconds
 };
