@@ -291,6 +291,10 @@ Plans& plans() {
   return *all;
 }
 
+const char* order_of(const ConvolutionPlan& plan) {
+  return plan.layout() ? "channels last" : "plain";
+}
+
 void log_plan(const ConvolutionWork& work, const ConvolutionPlan& plan) {
   constexpr std::array names = {"forward", "backward data", "backward weights"};
   log_verbose("{} in {}, {}: {}", work.geometry.text(), name_of(work.type),
@@ -355,6 +359,10 @@ const ConvolutionPlan* replace_convolution_plan(CudaContext& context, const Conv
   if (plan.get() != &failed) return plan.get();  // another thread was first
   auto next = make_plan(context, work, failed.form() + 1);
   if (next == nullptr) return nullptr;
+  log_warning(
+      "{}: no algorithm of cuDNN's for {}, {} runs here; from now on it is computed in {}, {}",
+      work.geometry.text(), name_of(failed.type()), order_of(failed), name_of(next->type()),
+      order_of(*next));
   all.given_up.push_back(std::exchange(plan, std::move(next)));
   log_plan(work, *plan);
   return plan.get();

@@ -4,9 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "tasuki/core/log.hpp"
 #include "tasuki/tensor/cuda/algorithm_trials.hpp"
 #include "tasuki/tensor/cuda/cudnn_support.hpp"
 #include "tasuki/tensor/geometry.hpp"
@@ -80,12 +80,13 @@ template <class Compute>
 auto with_convolution_plan(CudaContext& context, const ConvolutionWork& work,
                            const Compute& compute) {
   const ConvolutionPlan* plan = &convolution_plan(context, work);
+  std::string failures;
   for (;;) try {
       return compute(*plan);
     } catch (const NoAlgorithmLeft& error) {
+      failures += (failures.empty() ? "" : "; ") + std::string(error.what());
       plan = replace_convolution_plan(context, work, *plan);
-      if (plan == nullptr) throw;
-      log_verbose("{}; another order or type takes its place", error.what());
+      if (plan == nullptr) throw NoAlgorithmLeft(failures);
     }
 }
 

@@ -5,11 +5,13 @@
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <stdexcept>
 #include <vector>
 
 #include "reference.hpp"
 #include "tasuki/nn/backward.hpp"
+#include "tasuki/nn/function.hpp"
 #include "tasuki/nn/functions/activation.hpp"
 #include "tasuki/nn/functions/arithmetic.hpp"
 #include "tasuki/nn/functions/concat.hpp"
@@ -257,6 +259,36 @@ TEST(ArrayFunctions, PartsOfAKeptGraphGetTheGradientsOfEachPass) {
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 2}));
   (items[0] + 10 * items[1]).backward();
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{2, 22}));
+}
+
+// Passes the gradient on, or throws.
+class Failing final : public Function {
+ public:
+  explicit Failing(const bool& fails) : fails_(fails) {}
+  const char* name() const override { return "failing"; }
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    if (fails_) throw std::runtime_error("planted");
+    gradients.add(0, dy);
+  }
+
+ private:
+  const bool& fails_;
+};
+
+TEST(ArrayFunctions, PassesThatFailWithinAFunctionLeaveNothingInAKeptGraph) {
+  const Variable x = vector_of({1, 2, 3, 4});
+  bool fails = true;
+  const Variable doubled = 2 * x;
+  const Variable passed = Function::record(doubled.value(), {doubled},
+                                           [&] { return std::make_unique<Failing>(fails); });
+  const std::vector<Variable> parts = split(passed, 2);
+  const Variable loss = sum(10 * parts[1]) + sum(100 * parts[0]) + sum(doubled);
+  const BackwardPass pass{.seed = Tensor::full({}, 1), .keeps_graph = true};
+  EXPECT_THROW(run_backward(loss, pass), std::runtime_error);
+  x.clear_grad();
+  fails = false;
+  run_backward(loss, pass);
+  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{202, 202, 22, 22}));
 }
 
 TEST(ArrayFunctions, PassesThatFailLeaveNothingInAKeptGraph) {

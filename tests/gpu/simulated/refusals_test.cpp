@@ -4,7 +4,9 @@
 #include <cudnn.h>
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "../../apps/train_mnist_job.hpp"
 #include "compare.hpp"
@@ -18,6 +20,19 @@ namespace tasuki::testing {
 namespace {
 
 using ::testing::HasSubstr;
+
+// All of ctest's entries ask for it.
+TEST(GpuMemory, IsNaNUntilItIsWrittenWhereThatIsAsked) {
+  ASSERT_EQ(why_no_gpu(), std::nullopt);
+  const char* const asked = std::getenv("TASUKI_CHECK_MEMORY");
+  if (asked == nullptr || std::string_view(asked) != "1")
+    GTEST_SKIP() << "TASUKI_CHECK_MEMORY is not 1";
+  for (int use = 0; use < 2; ++use) {  // a new block, and one that was written
+    const Tensor values = Tensor::empty({1000}, DType::float32, Device::cuda(0));
+    EXPECT_TRUE(std::isnan(values.to(Device::cpu()).data<float>()[999])) << use;
+    values.fill(0);
+  }
+}
 
 // The wider set: whatever says that this is not the way.
 constexpr std::array<cudnnStatus_t, 6> unsupported = {CUDNN_STATUS_BAD_PARAM,
@@ -169,7 +184,11 @@ TEST_P(Refusals, OfALayoutTheOtherTakesItsPlace) {
       SCOPED_TRACE(moment);
       const Convolution convolution = next();
       refuse(fmt::format("{} any {}", moment, first), status);
+      ::testing::internal::CaptureStderr();
       expect_right(convolution, !plain_first);
+      // Only what was chosen before is given up with a word: each of three passes.
+      EXPECT_EQ(count_of(::testing::internal::GetCapturedStderr(), "from now on it is computed in"),
+                moment == std::string("run") ? 3 : 0);
       expect_right(convolution, !plain_first);
       expect_type(convolution, GetParam());
     }
