@@ -326,8 +326,9 @@ def claims(_):
 
 def processors(_):
     """Times relative to PyTorch's on each processor that they were measured on."""
-    rows = [[each[0].what] + [f"[{speed.hundredths(one.ratio)}](../{one.file})" for one in each]
-            for each in speed.on_processors()]
+    rows = [[what] + [f"[{speed.hundredths(each[name].ratio)}](../{each[name].file})" if name in each
+                      else "" for name in speed.PROCESSORS.values()]
+            for what, each in speed.on_processors().items()]
     return table(["", *speed.PROCESSORS.values()], rows)
 
 

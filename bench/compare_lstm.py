@@ -67,7 +67,9 @@ def main():
     options = parser.parse_args()
     text = heading(f"LSTM, {options.layers} layers of {options.units} units, batch {options.batch}, "
                    f"length {options.length}, forward and backward")
-    text += f" Turns: {options.rounds}, timed steps in each: {options.steps}; medians.\n\n"
+    text += f" Turns: {options.rounds}, timed steps in each: {options.steps}; medians of "
+    text += ("processor time with one thread (of the thread; PyTorch: of its process) and of wall time "
+             "with two.\n\n")
     text += "\n".join(compare(options, threads, ragged)
                       for threads in options.threads for ragged in (False, True))
     publish(text, options.out)

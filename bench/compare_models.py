@@ -67,7 +67,8 @@ def main():
     rows = [compare(options, model) for model in options.models]
     names = rows[0][0]
     text = heading(f"One training step, {options.threads} thread(s)")
-    text += (f" Milliseconds: median (min..max) of {options.rounds} turns of "
+    clock = " of processor time" if options.threads == 1 else ""
+    text += (f" Milliseconds{clock}: median (min..max) of {options.rounds} turns of "
              f"{options.steps} steps; ratio: Tasuki's time over PyTorch's best one, float32.\n\n"
              f"| model | batch | {' | '.join(names)} | ratio | aim |\n|{'-|' * (len(names) + 4)}\n"
              + "\n".join(row for _, row, _ in rows) + "\n")

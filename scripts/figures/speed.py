@@ -1,5 +1,5 @@
-"""Time of a step or an epoch beside PyTorch's, for each kind of network: on the processor of two
-where Tasuki gains less."""
+"""Time of a step or an epoch beside PyTorch's, for each kind of network: on the processor where
+Tasuki gains least."""
 import re
 from typing import NamedTuple
 
@@ -7,7 +7,8 @@ from gnuplot import BLUE, GRAY, head, quoted
 from tables import ROOT, number, table
 
 RESULTS = "bench/results"
-PROCESSORS = {"amd": "AMD", "intel": "Intel"}  # folders of the same files
+# Folders of files of the same names, some of which only some have.
+PROCESSORS = {"amd": "AMD", "intel": "Intel", "intel-without-amx": "Intel without AMX"}
 
 
 class Comparison(NamedTuple):
@@ -54,21 +55,30 @@ class Results:
         return self._comparison(what, "ms", pytorch_of(row), number(row["Tasuki"]),
                                 number(row[ratio]), file, heading)
 
+    def _has(self, file):
+        return (ROOT / self._path(file)).exists()
+
     def all(self):
-        yield self._column("perceptron, epoch, 1 rank", "s", "mlp.md", "1 rank", "s/epoch", "MLP")
-        yield self._column("perceptron, epoch, 2 ranks", "s", "mlp.md", "2 ranks", "s/epoch", "MLP")
+        if self._has("mlp.md"):
+            for ranks in ["1 rank", "2 ranks"]:
+                yield self._column(f"perceptron, epoch, {ranks}", "s", "mlp.md", ranks, "s/epoch",
+                                   "MLP")
         names = {"lenet": "LeNet", "cnn10": "cnn10", "vgg16_bn": "VGG-16",
                  "wrn_28_10": "wide ResNet 28-10"}
         heading = "One training step"
-        for row in table(self._path("models.md"), heading, ["model", "Tasuki"]):
-            yield self._row(f"{names[row['model']]}, step", row, "ratio", "models.md", heading)
-        yield self._column("transformer, step, 2 ranks", "s", "lm.md", "Transformer", "s/step",
-                           "Transformer")
-        for row in table(self._path("dcgan.md"), heading, ["Tasuki"]):
-            if row["ranks x threads"] == "1 x 1":
-                yield self._row("DCGAN, step", row, "of PyTorch", "dcgan.md", heading)
-        yield self._column("LSTM, step", "ms", "lstm.md", "Even sequences, 1 thread", "ms/step",
-                           "LSTM")
+        if self._has("models.md"):
+            for row in table(self._path("models.md"), heading, ["model", "Tasuki"]):
+                yield self._row(f"{names[row['model']]}, step", row, "ratio", "models.md", heading)
+        if self._has("lm.md"):
+            yield self._column("transformer, step, 2 ranks", "s", "lm.md", "Transformer", "s/step",
+                               "Transformer")
+        if self._has("dcgan.md"):
+            for row in table(self._path("dcgan.md"), heading, ["Tasuki"]):
+                if row["ranks x threads"] == "1 x 1":
+                    yield self._row("DCGAN, step", row, "of PyTorch", "dcgan.md", heading)
+        if self._has("lstm.md"):
+            yield self._column("LSTM, step", "ms", "lstm.md", "Even sequences, 1 thread", "ms/step",
+                               "LSTM")
 
 
 def hundredths(ratio):
@@ -77,14 +87,18 @@ def hundredths(ratio):
 
 
 def on_processors():
-    """Of each kind of work its comparisons, in the order of PROCESSORS."""
-    return zip(*[Results(folder).all() for folder in PROCESSORS], strict=True)
+    """{kind of work: its comparisons by the names of processors}."""
+    found = {}
+    for folder in PROCESSORS:
+        for each in Results(folder).all():
+            found.setdefault(each.what, {})[each.processor] = each
+    return found
 
 
 def compared():
     """What is claimed: of each kind of work the comparison with the largest ratio."""
-    for each in on_processors():
-        yield max(each, key=lambda comparison: comparison.ratio)
+    for each in on_processors().values():
+        yield max(each.values(), key=lambda comparison: comparison.ratio)
 
 
 def source():

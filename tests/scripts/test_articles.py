@@ -3,10 +3,12 @@
 runs, the place of a table in a page; and the claims that are made from tables."""
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "bench/articles.py"
@@ -177,11 +179,26 @@ class Claims(unittest.TestCase):
                              "run bench/articles.py claims processors")
 
     def test_are_of_the_processor_with_the_larger_ratio(self):
-        for claimed, each in zip(claims_table.speed.compared(), claims_table.speed.on_processors(),
-                                 strict=True):
-            self.assertEqual(len({one.processor for one in each}), 2, claimed)
-            self.assertEqual({one.what for one in each}, {claimed.what})
-            self.assertEqual(claimed.ratio, max(one.ratio for one in each))
+        """Whichever folder it is in."""
+        def claimed():
+            return {each.what: (each.ratio, each.processor) for each in speed.compared()}
+
+        speed = claims_table.speed
+        before = claimed()
+        with tempfile.TemporaryDirectory() as folder, \
+                mock.patch.object(speed, "RESULTS", folder):
+            results = ROOT / "bench/results"
+            for there, here in [("amd", "intel"), ("intel", "amd"), ("intel-without-amx",) * 2]:
+                shutil.copytree(results / there, pathlib.Path(folder, here))
+            swapped = claimed()
+        names = {"AMD": "Intel", "Intel": "AMD"}
+        renamed = {what: (ratio, names.get(processor, processor))
+                   for what, (ratio, processor) in before.items()}
+        self.assertEqual({what: ratio for what, (ratio, _) in before.items()},
+                         {what: ratio for what, (ratio, _) in swapped.items()})
+        # All but those with equal ratios on both.
+        alike = [what for what in renamed if renamed[what] == swapped[what]]
+        self.assertGreaterEqual(len(alike), len(before) - 1, swapped)
 
     def test_name_command_date_and_machine(self):
         for claim in claims_table.claims():
