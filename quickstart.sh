@@ -19,7 +19,7 @@ options=()
 # The whole configuration matters only when it fails.
 configuration=$(cmake --preset release "${options[@]}") || { echo "$configuration"; exit 1; }
 sed -n '/^-- Tasuki/,/docs target/ s/^-- //p' <<<"$configuration"
-cmake --build --preset release --target apps
+cmake --build --preset release --target tasuki_programs
 
 echo
 job="build/apps/tasuki-run -np 2 build/apps/train_mnist --epoch 1 --out result/quickstart"

@@ -4,8 +4,8 @@
 
 #include <map>
 
-#include "tasuki/models/catalog.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "models/catalog.hpp"
+#include "program/training_program.hpp"
 
 namespace {
 

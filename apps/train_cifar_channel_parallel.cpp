@@ -3,9 +3,9 @@
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_cifar_channel_parallel
 
-#include "tasuki/models/vgg.hpp"
-#include "tasuki/parallel/split_layers.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "models/vgg.hpp"
+#include "parallel/split_layers.hpp"
+#include "program/training_program.hpp"
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(

@@ -4,11 +4,11 @@
 
 #include <optional>
 
-#include "dcgan/samples.hpp"
-#include "tasuki/dataset/catalog.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "apps/dcgan/samples.hpp"
+#include "dataset/catalog.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/random.hpp"
+#include "program/training_program.hpp"
 
 namespace {
 

@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <map>
 
-#include "imagenet/mean_image.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/models/catalog.hpp"
-#include "tasuki/models/googlenet_bn.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/nn/functions/accuracy.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/mapped.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "apps/imagenet/mean_image.hpp"
+#include "core/named_file.hpp"
+#include "models/catalog.hpp"
+#include "models/googlenet_bn.hpp"
+#include "nn/classifier.hpp"
+#include "nn/functions/accuracy.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/mapped.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "program/training_program.hpp"
 
 namespace {
 

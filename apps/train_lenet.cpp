@@ -3,8 +3,8 @@
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_lenet
 
-#include "tasuki/models/lenet.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "models/lenet.hpp"
+#include "program/training_program.hpp"
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program("train_lenet",

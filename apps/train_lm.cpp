@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <optional>
 
-#include "lm/sample.hpp"
-#include "lm/text.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/models/gpt.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "apps/lm/sample.hpp"
+#include "apps/lm/text.hpp"
+#include "communicator/run_on_root.hpp"
+#include "models/gpt.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "program/training_program.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 //
 //   build/apps/tasuki-run -np 4 build/apps/train_mnist
 
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "models/mlp.hpp"
+#include "program/training_program.hpp"
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(

@@ -4,8 +4,8 @@
 //   build/apps/train_mnist_data_parallel --devices 0,1
 //   build/apps/train_mnist_data_parallel --devices cpu:2 --split auto
 
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "models/mlp.hpp"
+#include "program/training_program.hpp"
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(

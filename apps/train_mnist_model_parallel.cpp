@@ -3,8 +3,8 @@
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_mnist_model_parallel
 
-#include "tasuki/parallel/mlp_over_ranks.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "parallel/mlp_over_ranks.hpp"
+#include "program/training_program.hpp"
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(

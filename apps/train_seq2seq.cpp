@@ -10,11 +10,11 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "seq2seq/dates.hpp"
-#include "seq2seq/evaluation.hpp"
-#include "seq2seq/sentence_files.hpp"
-#include "seq2seq/translator.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "apps/seq2seq/dates.hpp"
+#include "apps/seq2seq/evaluation.hpp"
+#include "apps/seq2seq/sentence_files.hpp"
+#include "apps/seq2seq/translator.hpp"
+#include "program/training_program.hpp"
 
 namespace {
 

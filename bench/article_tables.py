@@ -73,11 +73,11 @@ def made(experiment, runs):
     done = [run for run in runs if run.is_done]
     origins = {(run.commit, run.machine) for run in done}
     if len(origins) > 1:
-        raise Missing("rows of one version on one machine (build/apps/experiment --rerun all), "
+        raise Missing("rows of one version on one machine (build/apps/tasuki-experiment --rerun all), "
                       f"found {', '.join(' on '.join(each) for each in sorted(origins))}")
     commit, machine = origins.pop()
     minutes = max(1, round(sum(run.wall_seconds for run in runs) / 60))
-    return (f"\n`build/apps/experiment experiments/{experiment}.ini` at {commit}, "
+    return (f"\n`build/apps/tasuki-experiment experiments/{experiment}.ini` at {commit}, "
             f"{max(run.ended for run in done)}, {machine}; {minutes} "
             f"minute{'' if minutes == 1 else 's'}.\n")
 

@@ -3,7 +3,7 @@
 
     bench/articles.py [NAME...]
 
-Runs the experiments that a table needs and that are not done yet (build/apps/experiment goes on
+Runs the experiments that a table needs and that are not done yet (build/apps/tasuki-experiment goes on
 where it was interrupted), and writes the table between the marks of its name in its page.
 --tables-only starts no run.
 """
@@ -29,7 +29,7 @@ def run_experiment(name, results):
     """Failed rows (out of memory) have a place in the tables, too."""
     experiment = EXPERIMENTS.get(name, name)
     file = ROOT / f"experiments/{experiment}.ini"
-    command = [ROOT / "build/apps/experiment", file, "--folder", results / experiment]
+    command = [ROOT / "build/apps/tasuki-experiment", file, "--folder", results / experiment]
     kind = "gpu" if shutil.which("nvidia-smi") else "cpu"
     sections = re.findall(rf"(?m)^\[({kind}\w*)\]", file.read_text())
     for part in [["--section", each] for each in sections] if name in SECTIONED else [[]]:

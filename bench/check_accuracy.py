@@ -10,7 +10,7 @@
 5. communicators: the third epoch, the lowest of the repeated runs. `dummy` exchanges nothing, so
    each process learns from its half of the images.
 
-Reads the folders that `build/apps/experiment experiments/NAME.ini` leaves in results/. Prints
+Reads the folders that `build/apps/tasuki-experiment experiments/NAME.ini` leaves in results/. Prints
 Markdown; exit code 1 where a claim does not hold or was not measured.
 
     bench/check_accuracy.py [--results results] [NAME ...]

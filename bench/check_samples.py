@@ -3,7 +3,7 @@
 
     build/apps/train_dcgan --dataset fashion-mnist --samples 1000 --out gan ...
     build/apps/train_lenet --data DIR --out lenet ...
-    build/apps/predict lenet --data gan/samples-idx3-ubyte --format csv --out samples.csv --quiet
+    build/apps/tasuki-predict lenet --data gan/samples-idx3-ubyte --format csv --out samples.csv --quiet
     bench/check_samples.py samples.csv
 
 Prints the classes' shares and the mean probability of the first prediction. Exit code 1 if fewer than

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "tasuki/models/dcgan.hpp"
+#include "models/dcgan.hpp"
 
 namespace tasuki::bench {
 

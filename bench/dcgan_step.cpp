@@ -16,14 +16,14 @@
 #include <string_view>
 #include <vector>
 
+#include "communicator/registry.hpp"
 #include "dcgan_floor.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/job/run_job.hpp"
-#include "tasuki/models/dcgan.hpp"
-#include "tasuki/nn/initializer.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "job/run_job.hpp"
+#include "models/dcgan.hpp"
+#include "nn/initializer.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/late.hpp"
 
 using namespace tasuki;
 

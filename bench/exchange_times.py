@@ -4,7 +4,7 @@ links of 1 Gbit/s (network namespaces; needs what tests/cluster/run.sh needs).
 
     bench/exchange_times.py [--rounds 3] [--out bench/results/exchange.md]
 
-build/apps/bench_allreduce times each exchange and checks each sum. A figure is the median over the
+build/apps/tasuki-bench-allreduce times each exchange and checks each sum. A figure is the median over the
 rounds of its medians, in microseconds. Gradients lie in memory of Communicator::allocate, as in
 training. `naive` and `flat` send the same here, as there is one array.
 
@@ -48,7 +48,7 @@ def measure(launcher, communicators, least, most, options):
     """{(communicator, bytes): median in microseconds} of one run."""
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder, "table.json")
-        command = [*launcher, options.build.resolve() / "apps/bench_allreduce", "--communicator",
+        command = [*launcher, options.build.resolve() / "apps/tasuki-bench-allreduce", "--communicator",
                    ",".join(communicators), "--min", least, "--max", most, "--iterations",
                    options.iterations, "--json", file]
         output_of(command, options)

@@ -1,4 +1,4 @@
-"""What build/apps/experiment has recorded below results/: a Run for each run."""
+"""What build/apps/tasuki-experiment has recorded below results/: a Run for each run."""
 import datetime
 import json
 import re

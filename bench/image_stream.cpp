@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstdlib>
 
-#include "tasuki/dataset/images/image_stream.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
-#include "tasuki/dataset/scatter.hpp"
+#include "dataset/images/image_stream.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/scatter.hpp"
 
 int main(int argc, char** argv) {
   using namespace tasuki;

@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <optional>
 
-#include "tasuki/dataset/images/augmentation.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
-#include "tasuki/dataset/synthetic.hpp"
+#include "dataset/images/augmentation.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/synthetic.hpp"
 
 using namespace tasuki;
 

@@ -18,10 +18,10 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/n_step_rnn.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/n_step_rnn.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/backend.hpp"
 
 using namespace tasuki;
 

@@ -16,13 +16,13 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/nn/initializer.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "models/mlp.hpp"
+#include "nn/classifier.hpp"
+#include "nn/initializer.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 using namespace tasuki;
 

@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/models/catalog.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/nn/initializer.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "models/catalog.hpp"
+#include "nn/classifier.hpp"
+#include "nn/initializer.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/backend.hpp"
 
 using namespace tasuki;
 

@@ -11,11 +11,11 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/iterators/share_iterator.hpp"
-#include "tasuki/dataset/synthetic.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "dataset/synthetic.hpp"
+#include "models/mlp.hpp"
+#include "tensor/backend.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 using namespace tasuki;
 

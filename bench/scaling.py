@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Step times on network namespaces of this machine, next to what apps/simulate predicts for them.
+"""Step times on network namespaces of this machine, next to what apps/tasuki-simulate predicts for them.
 
     bench/scaling.py --quick
     bench/scaling.py --models mlp,lenet --placements 1x1,2x1,2x2 --rates 100mbit,1gbit,10gbit
@@ -136,9 +136,9 @@ def do(run, options):
 
 
 def simulate(options, *flags):
-    """What apps/simulate writes as JSON; None if it fails, for example for lack of ranges."""
+    """What apps/tasuki-simulate writes as JSON; None if it fails, for example for lack of ranges."""
     out = options.out / "predicted.json"
-    words = [options.build / "apps/simulate", "--json", out, *flags]
+    words = [options.build / "apps/tasuki-simulate", "--json", out, *flags]
     ended = subprocess.run([str(word) for word in words], stdout=subprocess.PIPE,
                            stderr=subprocess.STDOUT, text=True)
     if ended.returncode != 0:

@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace {
 

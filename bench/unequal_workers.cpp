@@ -5,8 +5,8 @@
 //   bench_unequal_workers --devices cpu:2 --work 1,2 --split auto
 #include <sstream>
 
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "models/mlp.hpp"
+#include "program/training_program.hpp"
 
 using namespace tasuki;
 

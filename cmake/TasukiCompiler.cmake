@@ -9,7 +9,11 @@ set(CMAKE_CXX_VISIBILITY_PRESET default)
 
 get_property(multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
 if(NOT CMAKE_BUILD_TYPE AND NOT multi_config)
-  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  if(PROJECT_IS_TOP_LEVEL)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  else()
+    set(CMAKE_BUILD_TYPE Release)  # of Tasuki's targets alone
+  endif()
 endif()
 
 # With a base directory ccache makes paths below the checkout relative, so that clones at different

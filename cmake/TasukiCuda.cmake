@@ -121,5 +121,7 @@ function(tasuki_cuda_library)
                                             ${CUDNN_LIBRARY} ${NCCL_LIBRARY} ${runtime})
   target_link_options(tasuki_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-needed
                                           LINKER:--no-undefined)
-  install(TARGETS tasuki_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  if(TASUKI_INSTALL)
+    install(TARGETS tasuki_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  endif()
 endfunction()

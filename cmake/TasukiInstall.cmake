@@ -4,24 +4,8 @@
 
 include(CMakePackageConfigHelpers)
 
-# Every executable of apps/ is a program; apps/CMakeLists.txt installs them.
-get_property(programs DIRECTORY ${PROJECT_SOURCE_DIR}/apps PROPERTY BUILDSYSTEM_TARGETS)
-foreach(target IN LISTS programs)
-  get_target_property(type ${target} TYPE)
-  if(NOT type STREQUAL EXECUTABLE)
-    list(REMOVE_ITEM programs ${target})
-  endif()
-endforeach()
-add_custom_target(apps COMMENT "Programs" DEPENDS ${programs})
-# The programs load it when they run; with it `apps` is all that is installed.
-if(TARGET tasuki_cuda)
-  add_dependencies(apps tasuki_cuda)
-endif()
-
 install(TARGETS tasuki tasuki_program EXPORT tasuki LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(CODE "set(SOURCE \"${PROJECT_SOURCE_DIR}\")
-set(DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_INCLUDEDIR}/tasuki\")
-include(\"${PROJECT_SOURCE_DIR}/cmake/TasukiInstallHeaders.cmake\")")
+install(DIRECTORY ${PROJECT_BINARY_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tasuki)
 install(EXPORT tasuki NAMESPACE tasuki:: FILE tasuki-targets.cmake DESTINATION ${package_folder})

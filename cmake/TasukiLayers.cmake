@@ -1,18 +1,20 @@
 # Each folder is one target that can include headers only from the folders that it uses.
 #
-# Headers are included as "tasuki/<folder>/<file>.hpp". For each folder the build tree gets an
-# include root with one link in it, <build>/layers/<folder>/tasuki/<folder>. A target's include path
-# has its own root and those of the folders that it USES (and theirs), so including a header from
-# any other folder does not compile.
+# Headers are included by their paths in the checkout, "nn/module.hpp", but the checkout itself is on
+# no include path. For each folder the build tree gets an include root with one link in it,
+# <build>/layers/<folder>/<folder>. A target's include path has its own root and those of the folders
+# that it USES (and theirs), so including a header from any other folder does not compile.
+#
+# Users include <tasuki/nn/module.hpp>: cmake/TasukiPublicHeaders.cmake.
 
 set_property(GLOBAL PROPERTY TASUKI_LAYERS "")
 
 # The include root of a folder.
 function(tasuki_include_root name root)
   set(${root} ${PROJECT_BINARY_DIR}/layers/${name} PARENT_SCOPE)
-  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/layers/${name}/tasuki)
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name}
-       ${PROJECT_BINARY_DIR}/layers/${name}/tasuki/${name} SYMBOLIC)
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/layers/${name})
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/${name} ${PROJECT_BINARY_DIR}/layers/${name}/${name}
+       SYMBOLIC)
 endfunction()
 
 # tasuki_layer(<folder> [USES folders...] [LINK PUBLIC libs... PRIVATE libs...])
@@ -36,19 +38,20 @@ function(tasuki_layer name)
   set_property(GLOBAL APPEND PROPERTY TASUKI_LAYERS ${name})
 endfunction()
 
-# All layers, linked into libtasuki.so; `tasuki` is what programs link to.
+# All layers, linked into libtasuki.so; `tasuki` is what programs link to. `tasuki_layers` has the
+# include roots of all layers, for targets of this project.
 function(tasuki_library)
   get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)
   add_library(tasuki SHARED)
   add_library(tasuki::tasuki ALIAS tasuki)
   set_target_properties(tasuki PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
                                           LINKER_LANGUAGE CXX)
+  add_library(tasuki_layers INTERFACE)
   foreach(layer IN LISTS layers)
     target_sources(tasuki PRIVATE $<TARGET_OBJECTS:tasuki_${layer}>)
-    target_include_directories(
-      tasuki INTERFACE $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/layers/${layer}>)
+    target_include_directories(tasuki_layers INTERFACE ${PROJECT_BINARY_DIR}/layers/${layer})
   endforeach()
-  target_include_directories(tasuki INTERFACE $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  tasuki_public_headers(tasuki)
   target_compile_features(tasuki INTERFACE cxx_std_20)
   target_link_libraries(
     tasuki
@@ -67,9 +70,18 @@ function(tasuki_program_library)
   set_target_properties(
     tasuki_program PROPERTIES EXPORT_NAME program VERSION ${PROJECT_VERSION} SOVERSION 0
                               LINKER_LANGUAGE CXX INSTALL_RPATH "$ORIGIN")
-  target_include_directories(tasuki_program INTERFACE $<BUILD_INTERFACE:${root}>
-                             PRIVATE ${root})
+  target_include_directories(tasuki_program PRIVATE ${root})
   target_link_libraries(tasuki_program PUBLIC tasuki
-                        PRIVATE tasuki_compiler Boost::program_options PkgConfig::hwloc
+                        PRIVATE tasuki_layers tasuki_compiler Boost::program_options PkgConfig::hwloc
                                 ${CMAKE_DL_LIBS})
 endfunction()
+
+# Gives the targets of the current folder and of those below it the include roots of all layers, of
+# program/ and of the folders that are named: for programs, tests and benchmarks.
+macro(tasuki_include_tree)
+  link_libraries(tasuki_layers)
+  foreach(folder program ${ARGN})
+    tasuki_include_root(${folder} root)
+    include_directories(${root})
+  endforeach()
+endmacro()

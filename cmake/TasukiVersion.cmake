@@ -9,7 +9,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
   if(commit)
     set(VERSION "${VERSION} (${commit})")
   endif()
-  file(WRITE ${OUTPUT} "#include \"tasuki/core/version.hpp\"\n\n"
+  file(WRITE ${OUTPUT} "#include \"core/version.hpp\"\n\n"
                        "const char* tasuki::version() { return \"${VERSION}\"; }\n")
   return()
 endif()

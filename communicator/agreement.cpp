@@ -1,11 +1,11 @@
-#include "tasuki/communicator/agreement.hpp"
+#include "communicator/agreement.hpp"
 
 #include <algorithm>
 #include <string_view>
 
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/hash.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/error.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki {
 namespace {

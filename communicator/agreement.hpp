@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace tasuki {
 

@@ -1,21 +1,21 @@
 // What all kinds of communicators share: ranks, memory, reductions and checks. Gradients are in
 // gradients.cpp, arrays and objects in mpi/, values on GPUs in gpu/communicator_on_gpu.cpp.
-#include "tasuki/communicator/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 #include <algorithm>
 
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/host_values.hpp"
-#include "tasuki/communicator/mpi/collective_check.hpp"
-#include "tasuki/communicator/mpi/communicator_id.hpp"
-#include "tasuki/communicator/mpi/ranks.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/node/node_array.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/background_thread.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/host_values.hpp"
+#include "communicator/mpi/collective_check.hpp"
+#include "communicator/mpi/communicator_id.hpp"
+#include "communicator/mpi/ranks.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "communicator/node/node_array.hpp"
+#include "communicator/registry.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/background_thread.hpp"
+#include "core/hash.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -29,17 +29,17 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
-#include "tasuki/communicator/algorithms/cost.hpp"
-#include "tasuki/communicator/algorithms/wire_format.hpp"
-#include "tasuki/communicator/gradient_view.hpp"
-#include "tasuki/communicator/mpi/transfer_sizes.hpp"
-#include "tasuki/communicator/sliced_work.hpp"
-#include "tasuki/communicator/topology.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/reduce_op.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "communicator/algorithms/allreduce_algorithm.hpp"
+#include "communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/wire_format.hpp"
+#include "communicator/gradient_view.hpp"
+#include "communicator/mpi/transfer_sizes.hpp"
+#include "communicator/sliced_work.hpp"
+#include "communicator/topology.hpp"
+#include "core/activity.hpp"
+#include "core/range.hpp"
+#include "tensor/reduce_op.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

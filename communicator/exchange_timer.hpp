@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tasuki/core/trace.hpp"
+#include "core/trace.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/gradient_view.hpp"
+#include "communicator/gradient_view.hpp"
 
 #include <algorithm>
 

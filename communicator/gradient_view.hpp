@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "core/range.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

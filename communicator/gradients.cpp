@@ -1,16 +1,16 @@
 // The exchange of gradients, blocking and in the background, and the broadcast of rank 0's values.
 #include <utility>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/exchange_chain.hpp"
-#include "tasuki/communicator/exchange_timer.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/host_values.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/slice_queue.hpp"
-#include "tasuki/core/background_thread.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/exchange_chain.hpp"
+#include "communicator/exchange_timer.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/host_values.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "communicator/slice_queue.hpp"
+#include "core/background_thread.hpp"
+#include "core/log.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

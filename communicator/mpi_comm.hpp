@@ -6,7 +6,7 @@
 #include <memory>
 #include <string_view>
 
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/number_bytes.hpp"
+#include "communicator/number_bytes.hpp"
 
 #include <cstring>
 

@@ -1,11 +1,11 @@
-#include "tasuki/communicator/outcome.hpp"
+#include "communicator/outcome.hpp"
 
 #include <array>
 #include <cstring>
 #include <exception>
 #include <new>
 
-#include "tasuki/core/system_error.hpp"
+#include "core/system_error.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

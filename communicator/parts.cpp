@@ -1,9 +1,9 @@
 // Exchanges of arrays of which each part belongs to one rank: sums of gradients that go to the rank
 // that needs them, and values that go from their owners to all ranks.
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/host_values.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/host_values.hpp"
+#include "communicator/mpi/transfer.hpp"
 
 namespace tasuki {
 

@@ -1,12 +1,12 @@
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/registry.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/mpi_comm.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/mpi_comm.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
-#include "tasuki/communicator/run_on_root.hpp"
+#include "communicator/run_on_root.hpp"
 
-#include "tasuki/communicator/outcome.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
+#include "communicator/outcome.hpp"
+#include "communicator/text_bytes.hpp"
 
 namespace tasuki {
 namespace {

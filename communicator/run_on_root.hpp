@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "tasuki/communicator/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace tasuki {
 

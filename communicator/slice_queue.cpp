@@ -1,8 +1,8 @@
-#include "tasuki/communicator/slice_queue.hpp"
+#include "communicator/slice_queue.hpp"
 
 #include <utility>
 
-#include "tasuki/core/polite_wait.hpp"
+#include "core/polite_wait.hpp"
 
 namespace tasuki {
 

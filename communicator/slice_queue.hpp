@@ -7,9 +7,9 @@
 #include <functional>
 #include <memory>
 
-#include "tasuki/communicator/exchange_chain.hpp"
-#include "tasuki/communicator/exchange_timer.hpp"
-#include "tasuki/communicator/sliced_work.hpp"
+#include "communicator/exchange_chain.hpp"
+#include "communicator/exchange_timer.hpp"
+#include "communicator/sliced_work.hpp"
 
 namespace tasuki {
 

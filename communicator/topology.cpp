@@ -1,10 +1,10 @@
-#include "tasuki/communicator/topology.hpp"
+#include "communicator/topology.hpp"
 
 #include <map>
 #include <utility>
 
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/cast.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

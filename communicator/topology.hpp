@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

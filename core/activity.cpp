@@ -1,9 +1,9 @@
-#include "tasuki/core/activity.hpp"
+#include "core/activity.hpp"
 
 #include <array>
 #include <utility>
 
-#include "tasuki/core/uncounted_progress.hpp"
+#include "core/uncounted_progress.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "tasuki/core/trace.hpp"
+#include "core/trace.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/alternate_stack.hpp"
+#include "core/alternate_stack.hpp"
 
 #include <sys/auxv.h>
 #include <sys/mman.h>

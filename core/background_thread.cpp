@@ -1,9 +1,9 @@
-#include "tasuki/core/background_thread.hpp"
+#include "core/background_thread.hpp"
 
 #include <optional>
 #include <utility>
 
-#include "tasuki/core/uncounted_progress.hpp"
+#include "core/uncounted_progress.hpp"
 
 namespace tasuki {
 

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tasuki/core/own_process.hpp"
+#include "core/own_process.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/build_id.hpp"
+#include "core/build_id.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
-#include "tasuki/core/environment.hpp"
+#include "core/environment.hpp"
 
 #include <cstdlib>
 #include <string_view>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/printable.hpp"
+#include "core/error.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki {
 

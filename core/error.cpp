@@ -1,4 +1,4 @@
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 #include <string_view>
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/file.hpp"
+#include "core/file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,12 +7,12 @@
 #include <cerrno>
 #include <system_error>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/long_call.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/core/temporary_name.hpp"
+#include "core/error.hpp"
+#include "core/long_call.hpp"
+#include "core/named_file.hpp"
+#include "core/own_file.hpp"
+#include "core/system_error.hpp"
+#include "core/temporary_name.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/file_lock.hpp"
+#include "core/file_lock.hpp"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,10 +9,10 @@
 #include <cerrno>
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/printable.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/own_file.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "tasuki/core/descriptor.hpp"
+#include "core/descriptor.hpp"
 
 namespace tasuki {
 

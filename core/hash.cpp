@@ -1,4 +1,4 @@
-#include "tasuki/core/hash.hpp"
+#include "core/hash.hpp"
 
 #include <fmt/format.h>
 #include <xxhash.h>

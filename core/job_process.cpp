@@ -1,4 +1,4 @@
-#include "tasuki/core/job_process.hpp"
+#include "core/job_process.hpp"
 
 #include <unistd.h>
 

@@ -1,12 +1,12 @@
-#include "tasuki/core/json.hpp"
+#include "core/json.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/utf8.hpp"
+#include "core/error.hpp"
+#include "core/utf8.hpp"
 
 namespace tasuki {
 namespace {

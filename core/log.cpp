@@ -1,4 +1,4 @@
-#include "tasuki/core/log.hpp"
+#include "core/log.hpp"
 
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "tasuki/core/printable.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki {
 namespace {

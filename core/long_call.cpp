@@ -1,10 +1,10 @@
-#include "tasuki/core/long_call.hpp"
+#include "core/long_call.hpp"
 
 #include <chrono>
 #include <system_error>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/uncounted_progress.hpp"
+#include "core/activity.hpp"
+#include "core/uncounted_progress.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/named_file.hpp"
+#include "core/named_file.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <system_error>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/system_error.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/own_file.hpp"
+#include "core/system_error.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

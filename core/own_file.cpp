@@ -1,4 +1,4 @@
-#include "tasuki/core/own_file.hpp"
+#include "core/own_file.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -6,11 +6,11 @@
 
 #include <cerrno>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/core/temporary_name.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/named_file.hpp"
+#include "core/system_error.hpp"
+#include "core/temporary_name.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

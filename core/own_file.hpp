@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "tasuki/core/descriptor.hpp"
+#include "core/descriptor.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 #include <cmath>
 #include <numbers>

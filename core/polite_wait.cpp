@@ -1,4 +1,4 @@
-#include "tasuki/core/polite_wait.hpp"
+#include "core/polite_wait.hpp"
 
 #include <sched.h>
 

@@ -1,8 +1,8 @@
-#include "tasuki/core/printable.hpp"
+#include "core/printable.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/utf8.hpp"
+#include "core/utf8.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/core/process_state.hpp"
+#include "core/process_state.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
-#include "tasuki/core/range.hpp"
+#include "core/range.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/siphash.hpp"
+#include "core/siphash.hpp"
 
 #include <bit>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "tasuki/core/stop_request.hpp"
+#include "core/stop_request.hpp"
 
 #include <unistd.h>
 
@@ -7,8 +7,8 @@
 #include <atomic>
 #include <string>
 
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/terminal.hpp"
+#include "core/printable.hpp"
+#include "core/terminal.hpp"
 
 namespace tasuki {
 namespace {

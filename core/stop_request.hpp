@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

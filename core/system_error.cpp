@@ -1,4 +1,4 @@
-#include "tasuki/core/system_error.hpp"
+#include "core/system_error.hpp"
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

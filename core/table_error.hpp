@@ -1,7 +1,7 @@
 // TableError: an error whose message has several lines.
 #pragma once
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/temporary_name.hpp"
+#include "core/temporary_name.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,10 +12,10 @@
 #include <cstdint>
 #include <random>
 
-#include "tasuki/core/descriptor.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/core/process_state.hpp"
+#include "core/descriptor.hpp"
+#include "core/hash.hpp"
+#include "core/host_name.hpp"
+#include "core/process_state.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/core/terminal.hpp"
+#include "core/terminal.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

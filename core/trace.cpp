@@ -1,4 +1,4 @@
-#include "tasuki/core/trace.hpp"
+#include "core/trace.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "tasuki/core/log.hpp"
+#include "core/log.hpp"
 
 namespace tasuki {
 namespace {

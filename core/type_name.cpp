@@ -1,4 +1,4 @@
-#include "tasuki/core/type_name.hpp"
+#include "core/type_name.hpp"
 
 #include <cxxabi.h>
 

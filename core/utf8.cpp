@@ -1,4 +1,4 @@
-#include "tasuki/core/utf8.hpp"
+#include "core/utf8.hpp"
 
 #include <algorithm>
 

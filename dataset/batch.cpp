@@ -1,4 +1,4 @@
-#include "tasuki/dataset/batch.hpp"
+#include "dataset/batch.hpp"
 
 #include <fmt/ranges.h>
 
@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "core/error.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,17 +1,17 @@
-#include "tasuki/dataset/catalog.hpp"
+#include "dataset/catalog.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <system_error>
 
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/dataset/files/cifar.hpp"
-#include "tasuki/dataset/files/idx.hpp"
-#include "tasuki/dataset/files/text_file.hpp"
-#include "tasuki/dataset/images/image_folder.hpp"
+#include "core/file.hpp"
+#include "core/log.hpp"
+#include "core/named_file.hpp"
+#include "dataset/files/cifar.hpp"
+#include "dataset/files/idx.hpp"
+#include "dataset/files/text_file.hpp"
+#include "dataset/images/image_folder.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

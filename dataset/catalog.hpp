@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/dataset/source.hpp"
+#include "dataset/source.hpp"
 
 namespace tasuki {
 

@@ -1,7 +1,7 @@
-#include "tasuki/dataset/dataset.hpp"
+#include "dataset/dataset.hpp"
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/dataset/images/image_record.hpp"
+#include "core/activity.hpp"
+#include "dataset/images/image_record.hpp"
 
 namespace tasuki {
 

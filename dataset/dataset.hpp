@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/dataset/batch.hpp"
-#include "tasuki/dataset/field.hpp"
+#include "dataset/batch.hpp"
+#include "dataset/field.hpp"
 
 namespace tasuki {
 

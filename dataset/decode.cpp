@@ -1,10 +1,10 @@
-#include "tasuki/dataset/decode.hpp"
+#include "dataset/decode.hpp"
 
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
-#include "tasuki/tensor/half.hpp"
+#include "core/error.hpp"
+#include "tensor/cpu/vectorize.hpp"
+#include "tensor/half.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/dataset/field.hpp"
+#include "dataset/field.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 
-#include "tasuki/communicator/number_bytes.hpp"
+#include "communicator/number_bytes.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "core/error.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/dataset/in_memory.hpp"
+#include "dataset/in_memory.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "tasuki/dataset/images/image_record.hpp"
+#include "dataset/images/image_record.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/dataset/source.hpp"
+#include "dataset/source.hpp"
 
 namespace tasuki {
 

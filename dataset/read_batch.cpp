@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/dataset.hpp"
-#include "tasuki/dataset/decode.hpp"
-#include "tasuki/dataset/transform.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "dataset/dataset.hpp"
+#include "dataset/decode.hpp"
+#include "dataset/transform.hpp"
 
 namespace tasuki {
 namespace {

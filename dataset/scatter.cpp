@@ -1,4 +1,4 @@
-#include "tasuki/dataset/scatter.hpp"
+#include "dataset/scatter.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -8,12 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/number_bytes.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/views.hpp"
+#include "communicator/number_bytes.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/activity.hpp"
+#include "core/hash.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/views.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/shard_plan.hpp"
-#include "tasuki/dataset/source.hpp"
+#include "communicator/communicator.hpp"
+#include "dataset/shard_plan.hpp"
+#include "dataset/source.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/dataset/shard_plan.hpp"
+#include "dataset/shard_plan.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/philox.hpp"
+#include "core/error.hpp"
+#include "core/hash.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki {
 namespace {

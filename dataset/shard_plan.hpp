@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/range.hpp"
+#include "core/range.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/source.hpp"
+#include "dataset/source.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/dataset/dataset.hpp"
-#include "tasuki/dataset/images/image_file.hpp"
+#include "dataset/dataset.hpp"
+#include "dataset/images/image_file.hpp"
 
 namespace tasuki {
 

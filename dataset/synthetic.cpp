@@ -1,13 +1,13 @@
-#include "tasuki/dataset/synthetic.hpp"
+#include "dataset/synthetic.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
 
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/hash.hpp"
+#include "core/philox.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tasuki/dataset/dataset.hpp"
+#include "dataset/dataset.hpp"
 
 namespace tasuki {
 

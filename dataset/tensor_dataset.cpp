@@ -1,9 +1,9 @@
-#include "tasuki/dataset/tensor_dataset.hpp"
+#include "dataset/tensor_dataset.hpp"
 
 #include <cstring>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/dataset/dataset.hpp"
+#include "dataset/dataset.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/transform.hpp"
+#include "dataset/transform.hpp"
 
 #include <utility>
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <string_view>
 
-#include "tasuki/dataset/dataset.hpp"
-#include "tasuki/tensor/image_draw.hpp"
+#include "dataset/dataset.hpp"
+#include "tensor/image_draw.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/views.hpp"
+#include "dataset/views.hpp"
 
 #include <algorithm>
 #include <map>

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/dataset/dataset.hpp"
+#include "dataset/dataset.hpp"
 
 namespace tasuki {
 

@@ -1,12 +1,12 @@
-#include "tasuki/job/activity_board.hpp"
+#include "job/activity_board.hpp"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <deque>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/log.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/log.hpp"
 
 namespace tasuki {
 

@@ -5,8 +5,8 @@
 
 #include <vector>
 
-#include "tasuki/communicator/node/shared_memory.hpp"
-#include "tasuki/core/activity.hpp"
+#include "communicator/node/shared_memory.hpp"
+#include "core/activity.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/job/heartbeat_datagram.hpp"
+#include "job/heartbeat_datagram.hpp"
 
 #include <cstring>
 

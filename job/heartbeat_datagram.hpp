@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/siphash.hpp"
+#include "core/activity.hpp"
+#include "core/siphash.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/job/heartbeat_paths.hpp"
+#include "job/heartbeat_paths.hpp"
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>

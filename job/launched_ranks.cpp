@@ -1,4 +1,4 @@
-#include "tasuki/job/launched_ranks.hpp"
+#include "job/launched_ranks.hpp"
 
 #include <mpi.h>
 #include <unistd.h>
@@ -9,10 +9,10 @@
 #include <string_view>
 #include <system_error>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/process_state.hpp"
-#include "tasuki/job/launcher_process.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/error.hpp"
+#include "core/process_state.hpp"
+#include "job/launcher_process.hpp"
 
 namespace tasuki {
 namespace {

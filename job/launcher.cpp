@@ -1,4 +1,4 @@
-#include "tasuki/job/launcher.hpp"
+#include "job/launcher.hpp"
 
 #include <poll.h>
 #include <unistd.h>
@@ -12,9 +12,9 @@
 #include <initializer_list>
 #include <string_view>
 
-#include "tasuki/core/alternate_stack.hpp"
-#include "tasuki/core/job_process.hpp"
-#include "tasuki/core/stop_request.hpp"
+#include "core/alternate_stack.hpp"
+#include "core/job_process.hpp"
+#include "core/stop_request.hpp"
 
 namespace tasuki {
 namespace {

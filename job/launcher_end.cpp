@@ -1,6 +1,6 @@
-#include "tasuki/job/launcher_end.hpp"
-#include "tasuki/core/process_state.hpp"
-#include "tasuki/job/launcher_process.hpp"
+#include "job/launcher_end.hpp"
+#include "core/process_state.hpp"
+#include "job/launcher_process.hpp"
 
 #include <poll.h>
 #include <sys/prctl.h>

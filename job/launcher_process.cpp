@@ -1,4 +1,4 @@
-#include "tasuki/job/launcher_process.hpp"
+#include "job/launcher_process.hpp"
 
 #include <unistd.h>
 
@@ -6,7 +6,7 @@
 #include <array>
 #include <cstdlib>
 
-#include "tasuki/core/process_state.hpp"
+#include "core/process_state.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/job/left_processes.hpp"
+#include "job/left_processes.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,9 +16,9 @@
 #include <system_error>
 #include <thread>
 
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/process_state.hpp"
-#include "tasuki/job/launcher_process.hpp"
+#include "core/printable.hpp"
+#include "core/process_state.hpp"
+#include "job/launcher_process.hpp"
 
 namespace tasuki {
 namespace {

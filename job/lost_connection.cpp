@@ -1,4 +1,4 @@
-#include "tasuki/job/lost_connection.hpp"
+#include "job/lost_connection.hpp"
 
 #include <arpa/inet.h>
 #include <fcntl.h>

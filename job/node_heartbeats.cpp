@@ -1,4 +1,4 @@
-#include "tasuki/job/node_heartbeats.hpp"
+#include "job/node_heartbeats.hpp"
 
 #include <netinet/in.h>
 #include <poll.h>
@@ -10,8 +10,8 @@
 #include <cmath>
 #include <random>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/host_name.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/host_name.hpp"
 
 namespace tasuki {
 namespace {

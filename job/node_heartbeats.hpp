@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/job/heartbeat_datagram.hpp"
-#include "tasuki/job/heartbeat_paths.hpp"
+#include "job/heartbeat_datagram.hpp"
+#include "job/heartbeat_paths.hpp"
 
 namespace tasuki {
 

@@ -1,5 +1,5 @@
-#include "tasuki/job/run_job.hpp"
-#include "tasuki/core/host_name.hpp"
+#include "job/run_job.hpp"
+#include "core/host_name.hpp"
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -24,25 +24,25 @@
 #include <system_error>
 #include <thread>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/job_process.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/polite_wait.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/core/table_error.hpp"
-#include "tasuki/job/launched_ranks.hpp"
-#include "tasuki/job/launcher.hpp"
-#include "tasuki/job/launcher_end.hpp"
-#include "tasuki/job/left_processes.hpp"
-#include "tasuki/job/session_folder.hpp"
-#include "tasuki/job/start_watch.hpp"
-#include "tasuki/job/stop_signals.hpp"
-#include "tasuki/job/table_request.hpp"
-#include "tasuki/job/watchdog.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/job_process.hpp"
+#include "core/log.hpp"
+#include "core/polite_wait.hpp"
+#include "core/printable.hpp"
+#include "core/stop_request.hpp"
+#include "core/system_error.hpp"
+#include "core/table_error.hpp"
+#include "job/launched_ranks.hpp"
+#include "job/launcher.hpp"
+#include "job/launcher_end.hpp"
+#include "job/left_processes.hpp"
+#include "job/session_folder.hpp"
+#include "job/start_watch.hpp"
+#include "job/stop_signals.hpp"
+#include "job/table_request.hpp"
+#include "job/watchdog.hpp"
 
 namespace tasuki {
 namespace {

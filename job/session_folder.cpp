@@ -1,4 +1,4 @@
-#include "tasuki/job/session_folder.hpp"
+#include "job/session_folder.hpp"
 
 #include <mpi.h>
 #include <sys/statvfs.h>
@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

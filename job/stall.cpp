@@ -1,4 +1,4 @@
-#include "tasuki/job/stall.hpp"
+#include "job/stall.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/job/heartbeat_datagram.hpp"
+#include "core/activity.hpp"
+#include "job/heartbeat_datagram.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/job/stall_text.hpp"
+#include "job/stall_text.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <vector>
 
-#include "tasuki/communicator/mpi/communicator_id.hpp"
+#include "communicator/mpi/communicator_id.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "tasuki/job/stall.hpp"
+#include "job/stall.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/job/start_watch.hpp"
+#include "job/start_watch.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,13 +11,13 @@
 #include <string_view>
 #include <system_error>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/job/launcher.hpp"
-#include "tasuki/job/launcher_end.hpp"
-#include "tasuki/job/launcher_process.hpp"
-#include "tasuki/job/stall_limits.hpp"
+#include "core/error.hpp"
+#include "core/host_name.hpp"
+#include "core/stopwatch.hpp"
+#include "job/launcher.hpp"
+#include "job/launcher_end.hpp"
+#include "job/launcher_process.hpp"
+#include "job/stall_limits.hpp"
 
 namespace tasuki {
 namespace {

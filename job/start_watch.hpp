@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "tasuki/job/lost_connection.hpp"
+#include "job/lost_connection.hpp"
 
 namespace tasuki {
 

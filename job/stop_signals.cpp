@@ -1,4 +1,4 @@
-#include "tasuki/job/stop_signals.hpp"
+#include "job/stop_signals.hpp"
 
 #include <unistd.h>
 
@@ -6,11 +6,11 @@
 #include <csignal>
 #include <string_view>
 
-#include "tasuki/core/alternate_stack.hpp"
-#include "tasuki/core/job_process.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/job/launcher.hpp"
+#include "core/alternate_stack.hpp"
+#include "core/job_process.hpp"
+#include "core/stop_request.hpp"
+#include "core/terminal.hpp"
+#include "job/launcher.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,11 +1,11 @@
-#include "tasuki/job/table_request.hpp"
+#include "job/table_request.hpp"
 
 #include <sys/eventfd.h>
 
 #include <cerrno>
 #include <csignal>
 
-#include "tasuki/core/job_process.hpp"
+#include "core/job_process.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/job/watchdog.hpp"
+#include "job/watchdog.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,16 +15,16 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/process_state.hpp"
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/core/table_error.hpp"
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/job/launcher_process.hpp"
-#include "tasuki/job/stall_text.hpp"
-#include "tasuki/job/table_request.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/process_state.hpp"
+#include "core/stopwatch.hpp"
+#include "core/table_error.hpp"
+#include "core/terminal.hpp"
+#include "job/launcher_process.hpp"
+#include "job/stall_text.hpp"
+#include "job/table_request.hpp"
 
 namespace tasuki {
 namespace {

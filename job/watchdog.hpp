@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "tasuki/job/activity_board.hpp"
-#include "tasuki/job/node_heartbeats.hpp"
-#include "tasuki/job/stall.hpp"
-#include "tasuki/job/stall_limits.hpp"
+#include "job/activity_board.hpp"
+#include "job/node_heartbeats.hpp"
+#include "job/stall.hpp"
+#include "job/stall_limits.hpp"
 
 namespace tasuki {
 

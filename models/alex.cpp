@@ -1,12 +1,12 @@
-#include "tasuki/models/alex.hpp"
+#include "models/alex.hpp"
 
-#include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/nn/functions/local_response_norm.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/dropout.hpp"
+#include "nn/functions/local_response_norm.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 namespace {

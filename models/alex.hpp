@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/nn/layer.hpp"
+#include "nn/layer.hpp"
 
 namespace tasuki {
 

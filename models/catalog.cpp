@@ -1,17 +1,17 @@
-#include "tasuki/models/catalog.hpp"
+#include "models/catalog.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/models/alex.hpp"
-#include "tasuki/models/cnn10.hpp"
-#include "tasuki/models/googlenet_bn.hpp"
-#include "tasuki/models/lenet.hpp"
-#include "tasuki/models/nin.hpp"
-#include "tasuki/models/resnet.hpp"
-#include "tasuki/models/vgg.hpp"
-#include "tasuki/models/wide_resnet.hpp"
+#include "core/error.hpp"
+#include "models/alex.hpp"
+#include "models/cnn10.hpp"
+#include "models/googlenet_bn.hpp"
+#include "models/lenet.hpp"
+#include "models/nin.hpp"
+#include "models/resnet.hpp"
+#include "models/vgg.hpp"
+#include "models/wide_resnet.hpp"
 
 namespace tasuki {
 namespace {

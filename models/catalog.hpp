@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "nn/layer.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

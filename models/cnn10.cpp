@@ -1,9 +1,9 @@
-#include "tasuki/models/cnn10.hpp"
+#include "models/cnn10.hpp"
 
-#include "tasuki/models/conv_block.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "models/conv_block.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/models/conv_block.hpp"
+#include "models/conv_block.hpp"
 
-#include "tasuki/nn/sequential.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 

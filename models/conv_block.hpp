@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/conv2d.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/conv2d.hpp"
 
 namespace tasuki {
 

@@ -1,17 +1,17 @@
-#include "tasuki/models/dcgan.hpp"
+#include "models/dcgan.hpp"
 
 #include <fmt/format.h>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/deconv2d.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/gaussian_noise.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
+#include "core/error.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/deconv2d.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/gaussian_noise.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/functions/sigmoid_cross_entropy.hpp"
+#include "nn/linear.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "nn/layer.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 

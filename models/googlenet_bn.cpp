@@ -1,13 +1,13 @@
-#include "tasuki/models/googlenet_bn.hpp"
+#include "models/googlenet_bn.hpp"
 
 #include <algorithm>
 #include <string>
 #include <vector>
 
-#include "tasuki/models/conv_block.hpp"
-#include "tasuki/nn/functions/concat.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/linear.hpp"
+#include "models/conv_block.hpp"
+#include "nn/functions/concat.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/linear.hpp"
 
 namespace tasuki {
 namespace {

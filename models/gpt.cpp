@@ -1,15 +1,15 @@
-#include "tasuki/models/gpt.hpp"
+#include "models/gpt.hpp"
 
 #include <cmath>
 #include <string>
 
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/attention.hpp"
-#include "tasuki/nn/functions/rearrange.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/tensor/attention_operations.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/attention.hpp"
+#include "nn/functions/rearrange.hpp"
+#include "nn/functions/reshape.hpp"
+#include "tensor/attention_operations.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

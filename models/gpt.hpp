@@ -7,10 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/nn/embed_id.hpp"
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/normalization.hpp"
+#include "nn/embed_id.hpp"
+#include "nn/layer.hpp"
+#include "nn/linear.hpp"
+#include "nn/normalization.hpp"
 
 namespace tasuki {
 

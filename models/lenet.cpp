@@ -1,9 +1,9 @@
-#include "tasuki/models/lenet.hpp"
+#include "models/lenet.hpp"
 
-#include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 

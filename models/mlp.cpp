@@ -1,4 +1,4 @@
-#include "tasuki/models/mlp.hpp"
+#include "models/mlp.hpp"
 
 namespace tasuki {
 

@@ -1,7 +1,7 @@
 // Multi-layer perceptron of Chainer's MNIST example.
 #pragma once
 
-#include "tasuki/nn/linear.hpp"
+#include "nn/linear.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/models/nin.hpp"
+#include "models/nin.hpp"
 
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/mlp_conv2d.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/dropout.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/mlp_conv2d.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,14 +1,14 @@
-#include "tasuki/models/resnet.hpp"
+#include "models/resnet.hpp"
 
 #include <string>
 #include <vector>
 
-#include "tasuki/models/conv_block.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "models/conv_block.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 namespace {

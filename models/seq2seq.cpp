@@ -1,10 +1,10 @@
-#include "tasuki/models/seq2seq.hpp"
+#include "models/seq2seq.hpp"
 
 #include <algorithm>
 #include <numeric>
 
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/recurrent_steps.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/recurrent_steps.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <vector>
 
-#include "tasuki/nn/embed_id.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/n_step_rnn.hpp"
+#include "nn/embed_id.hpp"
+#include "nn/linear.hpp"
+#include "nn/n_step_rnn.hpp"
 
 namespace tasuki {
 

@@ -1,15 +1,15 @@
-#include "tasuki/models/vgg.hpp"
+#include "models/vgg.hpp"
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "tasuki/models/conv_block.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "models/conv_block.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/dropout.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 namespace {

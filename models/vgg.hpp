@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/models/conv_block.hpp"
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "models/conv_block.hpp"
+#include "nn/layer.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

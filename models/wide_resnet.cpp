@@ -1,10 +1,10 @@
-#include "tasuki/models/wide_resnet.hpp"
+#include "models/wide_resnet.hpp"
 
-#include "tasuki/models/conv_block.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
+#include "models/conv_block.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 namespace {

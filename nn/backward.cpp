@@ -1,13 +1,13 @@
 // The backward pass: functions run in the reverse of the order in which they were made.
-#include "tasuki/nn/backward.hpp"
+#include "nn/backward.hpp"
 
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/nn/node.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/activity.hpp"
+#include "nn/node.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <functional>
 
-#include "tasuki/nn/parameter.hpp"
-#include "tasuki/nn/variable.hpp"
+#include "nn/parameter.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

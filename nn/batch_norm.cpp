@@ -1,9 +1,9 @@
-#include "tasuki/nn/batch_norm.hpp"
+#include "nn/batch_norm.hpp"
 
 #include <array>
 
-#include "tasuki/nn/functions/batch_norm.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/functions/batch_norm.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

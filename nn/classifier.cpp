@@ -1,7 +1,7 @@
-#include "tasuki/nn/classifier.hpp"
+#include "nn/classifier.hpp"
 
-#include "tasuki/nn/functions/accuracy.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/accuracy.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/nn/constant_parameters.hpp"
+#include "nn/constant_parameters.hpp"
 
-#include "tasuki/nn/node.hpp"
+#include "nn/node.hpp"
 
 namespace tasuki {
 

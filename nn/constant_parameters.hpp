@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tasuki/nn/module.hpp"
+#include "nn/module.hpp"
 
 namespace tasuki {
 

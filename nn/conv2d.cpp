@@ -1,6 +1,6 @@
-#include "tasuki/nn/conv2d.hpp"
+#include "nn/conv2d.hpp"
 
-#include "tasuki/nn/functions/conv2d.hpp"
+#include "nn/functions/conv2d.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <optional>
 
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/layer.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/nn/deconv2d.hpp"
+#include "nn/deconv2d.hpp"
 
-#include "tasuki/nn/functions/deconv2d.hpp"
+#include "nn/functions/deconv2d.hpp"
 
 namespace tasuki {
 namespace {

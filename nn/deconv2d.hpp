@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/layer.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

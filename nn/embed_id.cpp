@@ -1,6 +1,6 @@
-#include "tasuki/nn/embed_id.hpp"
+#include "nn/embed_id.hpp"
 
-#include "tasuki/nn/functions/embed_id.hpp"
+#include "nn/functions/embed_id.hpp"
 
 namespace tasuki {
 

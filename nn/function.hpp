@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
-#include "tasuki/nn/initializer.hpp"
+#include "nn/initializer.hpp"
 
 #include <cmath>
 #include <vector>
 
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki::initializers {
 namespace {

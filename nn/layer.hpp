@@ -1,7 +1,7 @@
 // Layer: a module that maps one value to another, as used by Sequential and Classifier.
 #pragma once
 
-#include "tasuki/nn/module.hpp"
+#include "nn/module.hpp"
 
 namespace tasuki {
 

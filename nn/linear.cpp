@@ -1,6 +1,6 @@
-#include "tasuki/nn/linear.hpp"
+#include "nn/linear.hpp"
 
-#include "tasuki/nn/functions/linear.hpp"
+#include "nn/functions/linear.hpp"
 
 namespace tasuki {
 

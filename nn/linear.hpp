@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "tasuki/nn/layer.hpp"
+#include "nn/layer.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/nn/mlp_conv2d.hpp"
+#include "nn/mlp_conv2d.hpp"
 
-#include "tasuki/nn/functions/activation.hpp"
+#include "nn/functions/activation.hpp"
 
 namespace tasuki {
 

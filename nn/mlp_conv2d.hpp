@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/nn/conv2d.hpp"
+#include "nn/conv2d.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/nn/module.hpp"
+#include "nn/module.hpp"
 
 #include <algorithm>
 #include <set>
 #include <typeinfo>
 #include <utility>
 
-#include "tasuki/core/hash.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki {
 

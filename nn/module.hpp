@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/nn/initializer.hpp"
-#include "tasuki/nn/module_memory.hpp"
-#include "tasuki/nn/parameter.hpp"
+#include "nn/initializer.hpp"
+#include "nn/module_memory.hpp"
+#include "nn/parameter.hpp"
 
 namespace tasuki {
 

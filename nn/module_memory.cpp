@@ -1,4 +1,4 @@
-#include "tasuki/nn/module_memory.hpp"
+#include "nn/module_memory.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <set>
 
-#include "tasuki/nn/module.hpp"
+#include "nn/module.hpp"
 
 namespace tasuki {
 namespace {

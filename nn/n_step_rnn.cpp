@@ -1,10 +1,10 @@
-#include "tasuki/nn/n_step_rnn.hpp"
+#include "nn/n_step_rnn.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "tasuki/nn/functions/concat.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
+#include "nn/functions/concat.hpp"
+#include "nn/functions/dropout.hpp"
 
 namespace tasuki {
 

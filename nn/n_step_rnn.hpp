@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/nn/functions/recurrent.hpp"
-#include "tasuki/nn/module.hpp"
+#include "nn/functions/recurrent.hpp"
+#include "nn/module.hpp"
 
 namespace tasuki {
 

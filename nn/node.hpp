@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/nn/function.hpp"
+#include "nn/function.hpp"
 
 namespace tasuki {
 

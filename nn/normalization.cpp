@@ -1,6 +1,6 @@
-#include "tasuki/nn/normalization.hpp"
+#include "nn/normalization.hpp"
 
-#include "tasuki/nn/functions/normalization.hpp"
+#include "nn/functions/normalization.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,10 +1,10 @@
-#include "tasuki/nn/parameter.hpp"
+#include "nn/parameter.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/type_name.hpp"
-#include "tasuki/nn/node.hpp"
+#include "core/type_name.hpp"
+#include "nn/node.hpp"
 
 namespace tasuki {
 

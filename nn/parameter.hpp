@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "nn/variable.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/nn/random.hpp"
+#include "nn/random.hpp"
 
 #include <algorithm>
 #include <array>
 #include <numeric>
 #include <utility>
 
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki {
 namespace {

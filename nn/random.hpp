@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/tensor/late.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/nn/recurrent_steps.hpp"
+#include "nn/recurrent_steps.hpp"
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

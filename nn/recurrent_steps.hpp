@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/nn/n_step_rnn.hpp"
+#include "nn/n_step_rnn.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/nn/sequential.hpp"
+#include "nn/sequential.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/nn/layer.hpp"
+#include "nn/layer.hpp"
 
 namespace tasuki {
 

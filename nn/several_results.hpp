@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/nn/function.hpp"
+#include "nn/function.hpp"
 
 namespace tasuki {
 

@@ -1,12 +1,12 @@
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 #include <atomic>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/nn/node.hpp"
-#include "tasuki/nn/parameter.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/activity.hpp"
+#include "nn/node.hpp"
+#include "nn/parameter.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

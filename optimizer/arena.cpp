@@ -1,11 +1,11 @@
-#include "tasuki/optimizer/arena.hpp"
+#include "optimizer/arena.hpp"
 
 #include <algorithm>
 #include <unordered_set>
 #include <utility>
 
-#include "tasuki/communicator/node/node_array.hpp"
-#include "tasuki/optimizer/slices.hpp"
+#include "communicator/node/node_array.hpp"
+#include "optimizer/slices.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/nn/module.hpp"
-#include "tasuki/optimizer/parameter_group.hpp"
+#include "communicator/communicator.hpp"
+#include "core/range.hpp"
+#include "nn/module.hpp"
+#include "optimizer/parameter_group.hpp"
 
 namespace tasuki {
 

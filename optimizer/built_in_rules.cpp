@@ -1,10 +1,10 @@
-#include "tasuki/optimizer/built_in_rules.hpp"
+#include "optimizer/built_in_rules.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

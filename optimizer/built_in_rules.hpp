@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tasuki/optimizer/update_rule.hpp"
+#include "optimizer/update_rule.hpp"
 
 namespace tasuki {
 

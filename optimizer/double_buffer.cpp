@@ -1,4 +1,4 @@
-#include "tasuki/optimizer/double_buffer.hpp"
+#include "optimizer/double_buffer.hpp"
 
 #include <utility>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/optimizer/gradient_exchange.hpp"
+#include "optimizer/gradient_exchange.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/optimizer/exchange_settings.hpp"
+#include "optimizer/exchange_settings.hpp"
 
 #include <fmt/format.h>
 

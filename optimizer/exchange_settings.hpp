@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 

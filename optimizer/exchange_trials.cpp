@@ -1,11 +1,11 @@
-#include "tasuki/optimizer/exchange_trials.hpp"
+#include "optimizer/exchange_trials.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

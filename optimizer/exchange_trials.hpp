@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/optimizer/exchange_settings.hpp"
+#include "optimizer/exchange_settings.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/optimizer/finite_guard.hpp"
+#include "optimizer/finite_guard.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "tasuki/nn/module.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/module.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/optimizer/gpu_double_buffer.hpp"
+#include "optimizer/gpu_double_buffer.hpp"
 
 #include <fmt/format.h>
 
 #include <utility>
 
-#include "tasuki/communicator/algorithms/wire_format.hpp"
-#include "tasuki/tensor/recorder.hpp"
+#include "communicator/algorithms/wire_format.hpp"
+#include "tensor/recorder.hpp"
 
 namespace tasuki {
 

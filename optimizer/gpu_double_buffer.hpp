@@ -11,8 +11,8 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/optimizer/gradient_exchange.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "optimizer/gradient_exchange.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 

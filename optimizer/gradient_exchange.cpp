@@ -1,11 +1,11 @@
-#include "tasuki/optimizer/gradient_exchange.hpp"
+#include "optimizer/gradient_exchange.hpp"
 
 #include <utility>
 
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/optimizer/double_buffer.hpp"
-#include "tasuki/optimizer/gpu_double_buffer.hpp"
-#include "tasuki/optimizer/range_exchange.hpp"
+#include "core/stopwatch.hpp"
+#include "optimizer/double_buffer.hpp"
+#include "optimizer/gpu_double_buffer.hpp"
+#include "optimizer/range_exchange.hpp"
 
 namespace tasuki {
 

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/optimizer/arena.hpp"
-#include "tasuki/optimizer/exchange_settings.hpp"
+#include "communicator/communicator.hpp"
+#include "core/range.hpp"
+#include "optimizer/arena.hpp"
+#include "optimizer/exchange_settings.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/optimizer/hook.hpp"
+#include "optimizer/hook.hpp"
 
 #include <cmath>
 
-#include "tasuki/optimizer/kernel_hook.hpp"
+#include "optimizer/kernel_hook.hpp"
 
 namespace tasuki {
 namespace {

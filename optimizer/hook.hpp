@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
-#include "tasuki/optimizer/arena.hpp"
-#include "tasuki/optimizer/update_rule.hpp"
+#include "optimizer/arena.hpp"
+#include "optimizer/update_rule.hpp"
 
 namespace tasuki {
 

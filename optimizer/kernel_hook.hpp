@@ -3,9 +3,9 @@
 
 #include <span>
 
-#include "tasuki/optimizer/hook.hpp"
-#include "tasuki/optimizer/slices.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "optimizer/hook.hpp"
+#include "optimizer/slices.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

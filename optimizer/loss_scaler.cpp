@@ -1,6 +1,6 @@
-#include "tasuki/optimizer/loss_scaler.hpp"
+#include "optimizer/loss_scaler.hpp"
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

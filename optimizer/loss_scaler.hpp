@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

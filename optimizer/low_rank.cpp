@@ -1,12 +1,12 @@
-#include "tasuki/optimizer/low_rank.hpp"
+#include "optimizer/low_rank.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/philox.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

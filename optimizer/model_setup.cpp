@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/communicator/agreement.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/optimizer/module_exchange.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/optimizer/update_plan.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "communicator/agreement.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/log.hpp"
+#include "optimizer/module_exchange.hpp"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/update_plan.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 namespace {

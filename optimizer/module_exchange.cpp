@@ -1,8 +1,8 @@
-#include "tasuki/optimizer/module_exchange.hpp"
+#include "optimizer/module_exchange.hpp"
 
 #include <set>
 
-#include "tasuki/communicator/agreement.hpp"
+#include "communicator/agreement.hpp"
 
 namespace tasuki {
 namespace {

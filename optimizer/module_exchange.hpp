@@ -2,8 +2,8 @@
 // multi_node_mean_grad and bcast_data.
 #pragma once
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/module.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/module.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/optimizer/optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/optimizer/update_plan.hpp"
+#include "optimizer/update_plan.hpp"
 
 namespace tasuki {
 

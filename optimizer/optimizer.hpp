@@ -12,17 +12,17 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/module.hpp"
-#include "tasuki/optimizer/arena.hpp"
-#include "tasuki/optimizer/finite_guard.hpp"
-#include "tasuki/optimizer/gradient_exchange.hpp"
-#include "tasuki/optimizer/hook.hpp"
-#include "tasuki/optimizer/loss_scaler.hpp"
-#include "tasuki/optimizer/parameter_group.hpp"
-#include "tasuki/optimizer/slices.hpp"
-#include "tasuki/optimizer/update_rule.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/module.hpp"
+#include "optimizer/arena.hpp"
+#include "optimizer/finite_guard.hpp"
+#include "optimizer/gradient_exchange.hpp"
+#include "optimizer/hook.hpp"
+#include "optimizer/loss_scaler.hpp"
+#include "optimizer/parameter_group.hpp"
+#include "optimizer/slices.hpp"
+#include "optimizer/update_rule.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
 // The exchange in an optimizer's step: sums of gradients over the ranks, and the few numbers that
 // travel behind them.
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/clock_scope.hpp"
+#include "core/stop_request.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/clock_scope.hpp"
 
 namespace tasuki {
 namespace {

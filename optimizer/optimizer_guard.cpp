@@ -1,6 +1,6 @@
 // What decides whether an optimizer leaves out a step: a look at losses and at sums of gradients.
-#include "tasuki/communicator/sum_search.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "communicator/sum_search.hpp"
+#include "optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

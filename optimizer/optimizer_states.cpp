@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/communicator/node/node_array.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/optimizer/update_plan.hpp"
+#include "communicator/node/node_array.hpp"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/update_plan.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,12 +4,12 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/nn/backward.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/optimizer/update_plan.hpp"
-#include "tasuki/tensor/clock_scope.hpp"
+#include "core/stop_request.hpp"
+#include "nn/backward.hpp"
+#include "nn/random.hpp"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/update_plan.hpp"
+#include "tensor/clock_scope.hpp"
 
 namespace tasuki {
 

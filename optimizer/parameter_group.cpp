@@ -1,11 +1,11 @@
-#include "tasuki/optimizer/parameter_group.hpp"
+#include "optimizer/parameter_group.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

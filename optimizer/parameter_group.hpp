@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

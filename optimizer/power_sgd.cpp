@@ -1,11 +1,11 @@
-#include "tasuki/optimizer/power_sgd.hpp"
+#include "optimizer/power_sgd.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "tasuki/communicator/node/node_communicator.hpp"
-#include "tasuki/optimizer/low_rank.hpp"
+#include "communicator/node/node_communicator.hpp"
+#include "optimizer/low_rank.hpp"
 
 namespace tasuki {
 namespace {

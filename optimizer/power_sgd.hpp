@@ -18,9 +18,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/optimizer/arena.hpp"
+#include "communicator/communicator.hpp"
+#include "core/range.hpp"
+#include "optimizer/arena.hpp"
 
 namespace tasuki {
 

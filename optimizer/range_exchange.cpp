@@ -1,13 +1,13 @@
-#include "tasuki/optimizer/range_exchange.hpp"
+#include "optimizer/range_exchange.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/trace.hpp"
-#include "tasuki/optimizer/power_sgd.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/log.hpp"
+#include "core/trace.hpp"
+#include "optimizer/power_sgd.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -20,9 +20,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/optimizer/exchange_trials.hpp"
-#include "tasuki/optimizer/gradient_exchange.hpp"
+#include "core/stopwatch.hpp"
+#include "optimizer/exchange_trials.hpp"
+#include "optimizer/gradient_exchange.hpp"
 
 namespace tasuki {
 

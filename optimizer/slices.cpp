@@ -1,9 +1,9 @@
-#include "tasuki/optimizer/slices.hpp"
+#include "optimizer/slices.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "core/error.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "communicator/communicator.hpp"
+#include "core/range.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/optimizer/update_plan.hpp"
+#include "optimizer/update_plan.hpp"
 
 #include <algorithm>
 

@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/optimizer/built_in_rules.hpp"
-#include "tasuki/optimizer/hook.hpp"
-#include "tasuki/optimizer/parameter_group.hpp"
-#include "tasuki/optimizer/slices.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "optimizer/built_in_rules.hpp"
+#include "optimizer/hook.hpp"
+#include "optimizer/parameter_group.hpp"
+#include "optimizer/slices.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 

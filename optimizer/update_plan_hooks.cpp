@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tasuki/optimizer/kernel_hook.hpp"
-#include "tasuki/optimizer/update_plan.hpp"
+#include "optimizer/kernel_hook.hpp"
+#include "optimizer/update_plan.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tasuki/optimizer/update_plan.hpp"
+#include "optimizer/update_plan.hpp"
 
 namespace tasuki {
 namespace {

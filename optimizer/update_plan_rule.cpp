@@ -3,8 +3,8 @@
 #include <exception>
 #include <mutex>
 
-#include "tasuki/optimizer/update_plan.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "optimizer/update_plan.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

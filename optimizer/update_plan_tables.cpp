@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tasuki/optimizer/kernel_hook.hpp"
-#include "tasuki/optimizer/update_plan.hpp"
+#include "optimizer/kernel_hook.hpp"
+#include "optimizer/update_plan.hpp"
 
 namespace tasuki {
 

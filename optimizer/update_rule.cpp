@@ -1,12 +1,12 @@
-#include "tasuki/optimizer/update_rule.hpp"
+#include "optimizer/update_rule.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/optimizer/built_in_rules.hpp"
+#include "core/error.hpp"
+#include "optimizer/built_in_rules.hpp"
 
 namespace tasuki {
 

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/tensor/device.hpp"
-#include "tasuki/tensor/operations.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/device.hpp"
+#include "tensor/operations.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/parallel/chain_plan.hpp"
+#include "parallel/chain_plan.hpp"
 
 #include <fmt/format.h>
 

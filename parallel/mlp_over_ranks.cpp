@@ -1,6 +1,6 @@
-#include "tasuki/parallel/mlp_over_ranks.hpp"
+#include "parallel/mlp_over_ranks.hpp"
 
-#include "tasuki/nn/linear.hpp"
+#include "nn/linear.hpp"
 
 namespace tasuki {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/parallel/multi_node_chain_list.hpp"
+#include "communicator/communicator.hpp"
+#include "parallel/multi_node_chain_list.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/parallel/multi_node_batch_norm.hpp"
+#include "parallel/multi_node_batch_norm.hpp"
 
 #include <utility>
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/parallel/sum_over_ranks.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "parallel/sum_over_ranks.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

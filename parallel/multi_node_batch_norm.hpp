@@ -17,8 +17,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/batch_norm.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/batch_norm.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/parallel/multi_node_chain_list.hpp"
+#include "parallel/multi_node_chain_list.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <utility>
 
-#include "tasuki/communicator/number_bytes.hpp"
-#include "tasuki/parallel/functions/messages.hpp"
+#include "communicator/number_bytes.hpp"
+#include "parallel/functions/messages.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/parallel/chain_plan.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/layer.hpp"
+#include "parallel/chain_plan.hpp"
 
 namespace tasuki {
 

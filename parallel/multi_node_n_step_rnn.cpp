@@ -1,8 +1,8 @@
-#include "tasuki/parallel/multi_node_n_step_rnn.hpp"
+#include "parallel/multi_node_n_step_rnn.hpp"
 
 #include <utility>
 
-#include "tasuki/parallel/functions/messages.hpp"
+#include "parallel/functions/messages.hpp"
 
 namespace tasuki {
 

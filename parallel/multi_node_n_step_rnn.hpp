@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/n_step_rnn.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/n_step_rnn.hpp"
 
 namespace tasuki {
 

@@ -1,14 +1,14 @@
-#include "tasuki/parallel/split_layers.hpp"
+#include "parallel/split_layers.hpp"
 
 #include <utility>
 
-#include "tasuki/core/range.hpp"
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/conv2d.hpp"
-#include "tasuki/nn/functions/linear.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "core/range.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/conv2d.hpp"
+#include "nn/functions/linear.hpp"
+#include "nn/functions/reshape.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 namespace {

@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/parallel/sum_over_ranks.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/layer.hpp"
+#include "parallel/sum_over_ranks.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/parallel/sum_over_ranks.hpp"
+#include "parallel/sum_over_ranks.hpp"
 
-#include "tasuki/tensor/late.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "tasuki/communicator/communicator.hpp"
+#include "communicator/communicator.hpp"
 
 namespace tasuki {
 

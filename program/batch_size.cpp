@@ -1,4 +1,4 @@
-#include "tasuki/program/batch_size.hpp"
+#include "program/batch_size.hpp"
 
 #include <fmt/ranges.h>
 #include <sys/resource.h>
@@ -7,15 +7,15 @@
 #include <new>
 #include <utility>
 
-#include "tasuki/core/log.hpp"
-#include "tasuki/dataset/iterators/device_iterator.hpp"
-#include "tasuki/program/data.hpp"
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/host_memory.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/tensor/storage.hpp"
-#include "tasuki/training/batch_memory.hpp"
+#include "core/log.hpp"
+#include "dataset/iterators/device_iterator.hpp"
+#include "program/data.hpp"
+#include "program/training_flags.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/host_memory.hpp"
+#include "tensor/out_of_memory.hpp"
+#include "tensor/storage.hpp"
+#include "training/batch_memory.hpp"
 
 namespace tasuki::program {
 namespace {

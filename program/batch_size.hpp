@@ -4,9 +4,9 @@
 #include <functional>
 #include <string_view>
 
-#include "tasuki/program/data.hpp"
-#include "tasuki/program/engine.hpp"
-#include "tasuki/program/start/setup.hpp"
+#include "program/data.hpp"
+#include "program/engine.hpp"
+#include "program/start/setup.hpp"
 
 namespace tasuki::program {
 

@@ -1,4 +1,4 @@
-#include "tasuki/program/checkpoints.hpp"
+#include "program/checkpoints.hpp"
 
 #include <fmt/format.h>
 
@@ -9,8 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "tasuki/training/extensions/checkpoint.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
+#include "training/extensions/checkpoint.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki::program {
 namespace {

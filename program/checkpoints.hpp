@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/model_grid.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "program/flags/options.hpp"
+#include "program/model_grid.hpp"
+#include "program/training_settings.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki::program {
 

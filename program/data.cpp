@@ -1,23 +1,23 @@
-#include "tasuki/program/data.hpp"
+#include "program/data.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 
-#include "tasuki/communicator/number_bytes.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/dataset/images/augmentation.hpp"
-#include "tasuki/dataset/iterators/device_iterator.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
-#include "tasuki/dataset/views.hpp"
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/program/unreadable.hpp"
-#include "tasuki/training/batch_memory.hpp"
+#include "communicator/number_bytes.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "dataset/images/augmentation.hpp"
+#include "dataset/iterators/device_iterator.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/views.hpp"
+#include "program/training_flags.hpp"
+#include "program/unreadable.hpp"
+#include "training/batch_memory.hpp"
 
 namespace tasuki::program {
 namespace {

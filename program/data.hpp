@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/catalog.hpp"
-#include "tasuki/dataset/scatter.hpp"
-#include "tasuki/program/engine.hpp"
-#include "tasuki/program/start/setup.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "dataset/catalog.hpp"
+#include "dataset/scatter.hpp"
+#include "program/engine.hpp"
+#include "program/start/setup.hpp"
+#include "program/training_program.hpp"
 
 namespace tasuki::program {
 

@@ -1,14 +1,14 @@
-#include "tasuki/program/device_flags.hpp"
+#include "program/device_flags.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/program/start/computing.hpp"
-#include "tasuki/program/start/device.hpp"
-#include "tasuki/program/start/link.hpp"
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/program/workers.hpp"
+#include "communicator/registry.hpp"
+#include "program/start/computing.hpp"
+#include "program/start/device.hpp"
+#include "program/start/link.hpp"
+#include "program/training_flags.hpp"
+#include "program/workers.hpp"
 
 namespace tasuki::program {
 namespace {

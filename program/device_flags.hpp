@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/training_settings.hpp"
+#include "program/flags/options.hpp"
+#include "program/training_settings.hpp"
 
 namespace tasuki::program {
 

@@ -1,11 +1,11 @@
-#include "tasuki/program/engine.hpp"
+#include "program/engine.hpp"
 
 #include <utility>
 #include <vector>
 
-#include "tasuki/program/workers.hpp"
-#include "tasuki/training/batch_memory.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "program/workers.hpp"
+#include "training/batch_memory.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/program/start/computing.hpp"
-#include "tasuki/program/start/setup.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "program/start/computing.hpp"
+#include "program/start/setup.hpp"
+#include "program/training_program.hpp"
 
 namespace tasuki::program {
 

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "tasuki/program/data.hpp"
-#include "tasuki/program/start/setup.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "program/data.hpp"
+#include "program/start/setup.hpp"
+#include "program/training_program.hpp"
 
 namespace tasuki::program {
 

@@ -1,17 +1,17 @@
-#include "tasuki/program/initial_state.hpp"
+#include "program/initial_state.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/program/intact_snapshot.hpp"
-#include "tasuki/program/unreadable.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "nn/classifier.hpp"
+#include "program/intact_snapshot.hpp"
+#include "program/unreadable.hpp"
+#include "training/snapshots/model_file.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/module.hpp"
-#include "tasuki/program/data.hpp"
-#include "tasuki/program/model_grid.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/extension.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/module.hpp"
+#include "program/data.hpp"
+#include "program/model_grid.hpp"
+#include "program/training_settings.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki::program {
 

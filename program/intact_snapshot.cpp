@@ -1,4 +1,4 @@
-#include "tasuki/program/intact_snapshot.hpp"
+#include "program/intact_snapshot.hpp"
 
 #include <fmt/ranges.h>
 
@@ -10,16 +10,16 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generation.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/checkpoints/retention.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/named_file.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generation.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/checkpoints/retention.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::program {
 namespace {

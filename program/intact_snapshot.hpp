@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
-#include "tasuki/training/snapshots/array_source.hpp"
+#include "communicator/communicator.hpp"
+#include "training/extensions/snapshot.hpp"
+#include "training/snapshots/array_source.hpp"
 
 namespace tasuki::program {
 

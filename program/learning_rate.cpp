@@ -1,12 +1,12 @@
-#include "tasuki/program/learning_rate.hpp"
+#include "program/learning_rate.hpp"
 
 #include <fmt/ranges.h>
 
 #include <cmath>
 
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/training/extensions/observe.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "program/training_flags.hpp"
+#include "training/extensions/observe.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/extensions/shift.hpp"
+#include "program/flags/options.hpp"
+#include "program/training_settings.hpp"
+#include "training/extensions/shift.hpp"
 
 namespace tasuki::program {
 

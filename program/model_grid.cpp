@@ -1,8 +1,8 @@
-#include "tasuki/program/model_grid.hpp"
+#include "program/model_grid.hpp"
 
 #include <utility>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki::program {
 namespace {

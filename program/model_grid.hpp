@@ -8,9 +8,9 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/snapshots/replica_set.hpp"
+#include "communicator/communicator.hpp"
+#include "program/training_settings.hpp"
+#include "training/snapshots/replica_set.hpp"
 
 namespace tasuki::program {
 

@@ -1,11 +1,11 @@
-#include "tasuki/program/optimizer.hpp"
+#include "program/optimizer.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 
-#include "tasuki/program/learning_rate.hpp"
-#include "tasuki/program/training_flags.hpp"
+#include "program/learning_rate.hpp"
+#include "program/training_flags.hpp"
 
 namespace tasuki::program {
 namespace {

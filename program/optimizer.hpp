@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/training_settings.hpp"
+#include "optimizer/optimizer.hpp"
+#include "program/flags/options.hpp"
+#include "program/training_settings.hpp"
 
 namespace tasuki::program {
 

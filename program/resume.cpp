@@ -1,4 +1,4 @@
-#include "tasuki/program/resume.hpp"
+#include "program/resume.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,16 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/dataset/shard_plan.hpp"
-#include "tasuki/optimizer/update_rule.hpp"
-#include "tasuki/program/intact_snapshot.hpp"
-#include "tasuki/program/learning_rate.hpp"
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/training/snapshots/array_source.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/log.hpp"
+#include "dataset/shard_plan.hpp"
+#include "optimizer/update_rule.hpp"
+#include "program/intact_snapshot.hpp"
+#include "program/learning_rate.hpp"
+#include "program/training_flags.hpp"
+#include "training/snapshots/array_source.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -17,12 +17,12 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/model_grid.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/extensions/shift.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
+#include "communicator/communicator.hpp"
+#include "program/flags/options.hpp"
+#include "program/model_grid.hpp"
+#include "program/training_settings.hpp"
+#include "training/extensions/shift.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki::program {
 

@@ -1,11 +1,11 @@
 // Which flags fit each other, which belong together, and what batches they mean.
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/shard_plan.hpp"
-#include "tasuki/optimizer/exchange_settings.hpp"
-#include "tasuki/program/checkpoints.hpp"
-#include "tasuki/program/learning_rate.hpp"
-#include "tasuki/program/optimizer.hpp"
-#include "tasuki/program/training_flags.hpp"
+#include "core/error.hpp"
+#include "dataset/shard_plan.hpp"
+#include "optimizer/exchange_settings.hpp"
+#include "program/checkpoints.hpp"
+#include "program/learning_rate.hpp"
+#include "program/optimizer.hpp"
+#include "program/training_flags.hpp"
 
 namespace tasuki::program {
 

@@ -1,12 +1,12 @@
-#include "tasuki/program/training_flags.hpp"
+#include "program/training_flags.hpp"
 
 #include <limits>
 
-#include "tasuki/program/checkpoints.hpp"
-#include "tasuki/program/device_flags.hpp"
-#include "tasuki/program/learning_rate.hpp"
-#include "tasuki/program/optimizer.hpp"
-#include "tasuki/program/start/stalls.hpp"
+#include "program/checkpoints.hpp"
+#include "program/device_flags.hpp"
+#include "program/learning_rate.hpp"
+#include "program/optimizer.hpp"
+#include "program/start/stalls.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -20,18 +20,18 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/dataset.hpp"
-#include "tasuki/dataset/images/image_stream.hpp"
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/dataset/iterators/share_iterator.hpp"
-#include "tasuki/nn/layer.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/extensions/evaluator.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/communicator.hpp"
+#include "dataset/dataset.hpp"
+#include "dataset/images/image_stream.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "nn/layer.hpp"
+#include "optimizer/optimizer.hpp"
+#include "program/flags/options.hpp"
+#include "program/training_flags.hpp"
+#include "program/training_settings.hpp"
+#include "training/extensions/evaluator.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 

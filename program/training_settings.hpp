@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/images/exif.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
-#include "tasuki/tensor/device.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/training/updater.hpp"
+#include "dataset/images/exif.hpp"
+#include "tensor/cpu/convolution.hpp"
+#include "tensor/device.hpp"
+#include "tensor/dtype.hpp"
+#include "training/updater.hpp"
 
 namespace tasuki::program {
 

@@ -1,4 +1,4 @@
-#include "tasuki/program/unreadable.hpp"
+#include "program/unreadable.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,15 +7,15 @@
 #include <span>
 #include <utility>
 
-#include "tasuki/communicator/number_bytes.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/dataset/images/image_check.hpp"
-#include "tasuki/dataset/views.hpp"
+#include "communicator/number_bytes.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/hash.hpp"
+#include "core/log.hpp"
+#include "dataset/images/image_check.hpp"
+#include "dataset/views.hpp"
 
 namespace tasuki::program {
 namespace {

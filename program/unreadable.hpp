@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/data.hpp"
+#include "program/data.hpp"
 
 namespace tasuki::program {
 

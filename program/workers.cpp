@@ -1,4 +1,4 @@
-#include "tasuki/program/workers.hpp"
+#include "program/workers.hpp"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "tensor/cuda_loading/loader.hpp"
 
 namespace tasuki::program {
 namespace {

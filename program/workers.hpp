@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/start/processors.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/workers/batch_split.hpp"
+#include "program/flags/options.hpp"
+#include "program/start/processors.hpp"
+#include "program/training_settings.hpp"
+#include "training/workers/batch_split.hpp"
 
 namespace tasuki::program {
 

@@ -46,7 +46,7 @@ if ! configured TASUKI_BUILD_TESTS || ! configured TASUKI_BUILD_BENCH; then
     -DTASUKI_BUILD_BENCH=ON) >&2 ||
     fail "CMake failed; scripts/dependencies.sh test installs what tests need"
 fi
-cmake --build "$build" --target apps bench_gpu_step test_gpu test_gpu_communicators \
+cmake --build "$build" --target tasuki_programs bench_gpu_step test_gpu test_gpu_communicators \
   test_gpu_training >&2
 
 work=$(mktemp -d)

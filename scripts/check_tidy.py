@@ -44,7 +44,7 @@ def includer_of(header, compiled):
     twin = header.removesuffix(".hpp") + ".cpp"
     if twin in compiled:
         return twin
-    line = f'#include "tasuki/{header}"'
+    line = f'#include "{header}"'
     return next((file for file in compiled if line in (ROOT / file).read_text()), None)
 
 
@@ -83,7 +83,7 @@ def check(clang_tidy, build, entry):
 def new_findings(output, build, seen):
     """The findings that no other file showed already (through a header), by the files' own names."""
     output = output.replace(f"{ROOT}/", "")
-    output = re.sub(rf"{re.escape(str(build))}/layers/\w+/tasuki/", "", output)
+    output = re.sub(rf"{re.escape(str(build))}/layers/\w+/", "", output)
     blocks = re.split(r"^(?=\S+:\d+:\d+: (?:warning|error): )", output, flags=re.MULTILINE)
     fresh = [block for block in blocks if block and block not in seen]
     seen.update(fresh)

@@ -399,9 +399,9 @@ all_parts() {
   part refused_unless_shared 15 30 bash -c 'refuses "$@"' refuses $(ranks $((gpus + 1))) \
     "${train[@]}"
   share part auto
-  part allreduce_of_2 20 30 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" \
+  part allreduce_of_2 20 30 $(ranks 2) "$(program tasuki-bench-allreduce)" "${shared[@]}" \
     --communicator all --min 65536 --max 16777216 --factor 16 --iterations 5 --warmup 2
-  part allreduce_of_2_bf16 12 15 $(ranks 2) "$(program bench_allreduce)" "${shared[@]}" \
+  part allreduce_of_2_bf16 12 15 $(ranks 2) "$(program tasuki-bench-allreduce)" "${shared[@]}" \
     --communicator pure_nccl --wire-dtype bf16 --min 16777216 --factor 1 --iterations 5 --warmup 2
   sanitize racecheck
   for communicator in pure_nccl hierarchical flat naive single_node two_dimensional \

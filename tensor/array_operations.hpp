@@ -2,8 +2,8 @@
 // padding, products of matrices. The conventions of backend.hpp hold; results are plain.
 #pragma once
 
-#include "tasuki/tensor/strided_loop.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/strided_loop.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

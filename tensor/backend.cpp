@@ -1,10 +1,10 @@
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 #include <array>
 #include <atomic>
 #include <mutex>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
 
 namespace tasuki {
 namespace {

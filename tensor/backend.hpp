@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/tensor/image_draw.hpp"
-#include "tasuki/tensor/operations.hpp"
-#include "tasuki/tensor/step_clock.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/image_draw.hpp"
+#include "tensor/operations.hpp"
+#include "tensor/step_clock.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

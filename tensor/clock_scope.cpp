@@ -1,8 +1,8 @@
-#include "tasuki/tensor/clock_scope.hpp"
+#include "tensor/clock_scope.hpp"
 
 #include <utility>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,8 +2,8 @@
 // without knowing the clock.
 #pragma once
 
-#include "tasuki/tensor/step_clock.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/step_clock.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

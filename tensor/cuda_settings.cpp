@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cuda_settings.hpp"
+#include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
 

@@ -2,8 +2,8 @@
 // conventions of backend.hpp hold.
 #pragma once
 
-#include "tasuki/tensor/element_functions.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/element_functions.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

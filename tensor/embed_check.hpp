@@ -4,7 +4,7 @@
 #include <array>
 #include <span>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
 // Checks of the arguments of gather() and transform_images(), for every backend.
 #pragma once
 
-#include "tasuki/tensor/image_draw.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/image_draw.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/geometry.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

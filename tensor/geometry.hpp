@@ -6,8 +6,8 @@
 #include <span>
 #include <string>
 
-#include "tasuki/tensor/operations.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/operations.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

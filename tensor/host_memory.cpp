@@ -1,4 +1,4 @@
-#include "tasuki/tensor/host_memory.hpp"
+#include "tensor/host_memory.hpp"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -10,8 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/core/environment.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "core/environment.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 
-#include "tasuki/tensor/out_of_memory.hpp"
+#include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
 

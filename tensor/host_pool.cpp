@@ -10,8 +10,8 @@
 #include <new>
 #include <vector>
 
-#include "tasuki/tensor/host_memory.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "tensor/host_memory.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 namespace {

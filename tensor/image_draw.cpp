@@ -1,6 +1,6 @@
-#include "tasuki/tensor/image_draw.hpp"
+#include "tensor/image_draw.hpp"
 
-#include "tasuki/core/hash.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki {
 

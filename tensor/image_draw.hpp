@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/resize.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/resize.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

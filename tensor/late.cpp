@@ -1,4 +1,4 @@
-#include "tasuki/tensor/late.hpp"
+#include "tensor/late.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -8,9 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "tasuki/core/environment.hpp"
-#include "tasuki/core/type_name.hpp"
-#include "tasuki/tensor/recorder.hpp"
+#include "core/environment.hpp"
+#include "core/type_name.hpp"
+#include "tensor/recorder.hpp"
 
 namespace tasuki {
 namespace {

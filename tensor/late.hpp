@@ -26,7 +26,7 @@
 #include <string_view>
 #include <typeinfo>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

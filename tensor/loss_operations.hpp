@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

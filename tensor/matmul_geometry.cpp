@@ -1,8 +1,8 @@
-#include "tasuki/tensor/matmul_geometry.hpp"
+#include "tensor/matmul_geometry.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
-#include "tasuki/tensor/device.hpp"
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/device.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/out_of_memory.hpp"
+#include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
 namespace {

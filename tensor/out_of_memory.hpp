@@ -3,8 +3,8 @@
 
 #include <cstddef>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/device.hpp"
+#include "core/error.hpp"
+#include "tensor/device.hpp"
 
 namespace tasuki {
 

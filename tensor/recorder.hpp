@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/tensor/late.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki {
 

@@ -1,7 +1,7 @@
 // Checks of the arguments of recurrent(), for every backend, and the sizes that follow from them.
 #pragma once
 
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "tensor/sequence_operations.hpp"
 
 namespace tasuki {
 

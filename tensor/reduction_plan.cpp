@@ -1,6 +1,6 @@
-#include "tasuki/tensor/reduction_plan.hpp"
+#include "tensor/reduction_plan.hpp"
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

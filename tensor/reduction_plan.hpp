@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasuki/tensor/array_operations.hpp"
+#include "tensor/array_operations.hpp"
 
 namespace tasuki {
 

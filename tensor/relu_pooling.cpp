@@ -1,5 +1,5 @@
 // ReLU and pooling in two passes, the default of every backend.
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

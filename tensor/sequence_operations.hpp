@@ -6,7 +6,7 @@
 #include <memory>
 #include <optional>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/shape.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

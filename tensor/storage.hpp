@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "tasuki/tensor/device.hpp"
+#include "tensor/device.hpp"
 
 namespace tasuki {
 

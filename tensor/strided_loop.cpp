@@ -1,9 +1,9 @@
-#include "tasuki/tensor/strided_loop.hpp"
+#include "tensor/strided_loop.hpp"
 
 #include <algorithm>
 #include <string>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

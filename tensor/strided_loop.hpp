@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

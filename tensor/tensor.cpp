@@ -1,8 +1,8 @@
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 #include <cstring>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

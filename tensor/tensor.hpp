@@ -6,11 +6,11 @@
 #include <memory>
 #include <span>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/device.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/shape.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "core/error.hpp"
+#include "tensor/device.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/shape.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/accumulated_batches.hpp"
+#include "training/accumulated_batches.hpp"
 
 namespace tasuki {
 

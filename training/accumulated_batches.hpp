@@ -7,10 +7,10 @@
 #include <optional>
 #include <vector>
 
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/tensor/late.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "nn/random.hpp"
+#include "tensor/late.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki {
 

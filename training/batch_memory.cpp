@@ -1,13 +1,13 @@
-#include "tasuki/training/batch_memory.hpp"
+#include "training/batch_memory.hpp"
 
 #include <algorithm>
 #include <new>
 #include <optional>
 #include <vector>
 
-#include "tasuki/nn/random.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
+#include "nn/random.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
 namespace {

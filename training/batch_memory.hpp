@@ -6,8 +6,8 @@
 #include <functional>
 #include <vector>
 
-#include "tasuki/dataset/source.hpp"
-#include "tasuki/training/updater.hpp"
+#include "dataset/source.hpp"
+#include "training/updater.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/bleu.hpp"
+#include "training/bleu.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
-#include "tasuki/training/device_clock.hpp"
+#include "training/device_clock.hpp"
 
 #include <cstring>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/activity.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

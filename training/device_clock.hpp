@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <span>
 
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/tensor/step_clock.hpp"
-#include "tasuki/training/step_times.hpp"
+#include "core/stopwatch.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "tensor/step_clock.hpp"
+#include "training/step_times.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/extension.hpp"
+#include "training/extension.hpp"
 
 #include <utility>
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/training/snapshots/serializer.hpp"
-#include "tasuki/training/trigger.hpp"
+#include "training/snapshots/serializer.hpp"
+#include "training/trigger.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/training/gpu_sensors.hpp"
+#include "training/gpu_sensors.hpp"
 
 #include <dlfcn.h>
 
 #include <array>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

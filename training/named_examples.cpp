@@ -1,4 +1,4 @@
-#include "tasuki/training/named_examples.hpp"
+#include "training/named_examples.hpp"
 
 #include <algorithm>
 #include <cstdint>

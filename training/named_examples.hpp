@@ -1,8 +1,8 @@
 // Errors about an example say its number in the data set.
 #pragma once
 
-#include "tasuki/dataset/batch.hpp"
-#include "tasuki/tensor/bad_index.hpp"
+#include "dataset/batch.hpp"
+#include "tensor/bad_index.hpp"
 
 namespace tasuki {
 

@@ -1,13 +1,13 @@
-#include "tasuki/training/observation.hpp"
+#include "training/observation.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/cast.hpp"
+#include "core/error.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

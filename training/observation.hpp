@@ -13,10 +13,10 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/tensor/tensor.hpp"
-#include "tasuki/training/recording/journal.hpp"
-#include "tasuki/training/snapshots/serializer.hpp"
+#include "communicator/communicator.hpp"
+#include "tensor/tensor.hpp"
+#include "training/recording/journal.hpp"
+#include "training/snapshots/serializer.hpp"
 
 namespace tasuki {
 

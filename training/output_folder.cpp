@@ -1,4 +1,4 @@
-#include "tasuki/training/output_folder.hpp"
+#include "training/output_folder.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,17 +10,17 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/file_lock.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/present_folder.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/checkpoints/retention.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/file_lock.hpp"
+#include "core/host_name.hpp"
+#include "core/log.hpp"
+#include "core/present_folder.hpp"
+#include "core/system_error.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/checkpoints/retention.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -1,4 +1,4 @@
-#include "tasuki/training/process_load.hpp"
+#include "training/process_load.hpp"
 
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include <limits>
 #include <string>
 
-#include "tasuki/tensor/host_memory.hpp"
+#include "tensor/host_memory.hpp"
 
 namespace tasuki {
 

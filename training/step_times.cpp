@@ -1,4 +1,4 @@
-#include "tasuki/training/step_times.hpp"
+#include "training/step_times.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/step_clock.hpp"
+#include "core/error.hpp"
+#include "tensor/step_clock.hpp"
 
 namespace tasuki {
 namespace {

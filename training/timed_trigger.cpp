@@ -4,10 +4,10 @@
 #include <cmath>
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
-#include "tasuki/training/trainer.hpp"
-#include "tasuki/training/trigger.hpp"
+#include "core/error.hpp"
+#include "training/snapshots/checked_numbers.hpp"
+#include "training/trainer.hpp"
+#include "training/trigger.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,24 +1,24 @@
-#include "tasuki/training/trainer.hpp"
+#include "training/trainer.hpp"
 
 #include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
 
-#include "tasuki/communicator/agreement.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/job_process.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/extensions/checkpoint.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
+#include "communicator/agreement.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/job_process.hpp"
+#include "core/log.hpp"
+#include "core/stop_request.hpp"
+#include "core/system_error.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/extensions/checkpoint.hpp"
+#include "training/extensions/snapshot.hpp"
+#include "training/snapshots/checked_numbers.hpp"
 
 namespace tasuki {
 namespace {

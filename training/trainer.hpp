@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/observation.hpp"
-#include "tasuki/training/output_folder.hpp"
-#include "tasuki/training/trigger.hpp"
-#include "tasuki/training/updater.hpp"
+#include "core/error.hpp"
+#include "training/extension.hpp"
+#include "training/observation.hpp"
+#include "training/output_folder.hpp"
+#include "training/trigger.hpp"
+#include "training/updater.hpp"
 
 namespace tasuki {
 

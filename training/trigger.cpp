@@ -1,10 +1,10 @@
-#include "tasuki/training/trigger.hpp"
+#include "training/trigger.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/snapshots/serializer.hpp"
+#include "training/snapshots/serializer.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/training/updater.hpp"
+#include "training/updater.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/named_examples.hpp"
+#include "core/error.hpp"
+#include "training/named_examples.hpp"
 
 namespace tasuki {
 

@@ -8,15 +8,15 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/accumulated_batches.hpp"
-#include "tasuki/training/observation.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
-#include "tasuki/training/snapshots/state.hpp"
-#include "tasuki/training/step_times.hpp"
+#include "communicator/communicator.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "nn/classifier.hpp"
+#include "optimizer/optimizer.hpp"
+#include "training/accumulated_batches.hpp"
+#include "training/observation.hpp"
+#include "training/recording/step_runner.hpp"
+#include "training/snapshots/state.hpp"
+#include "training/step_times.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
 // Triggers that watch an observed value: best so far, and early stopping.
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
-#include "tasuki/training/trainer.hpp"
-#include "tasuki/training/trigger.hpp"
-#include "tasuki/training/watched_value.hpp"
+#include "core/log.hpp"
+#include "training/snapshots/checked_numbers.hpp"
+#include "training/trainer.hpp"
+#include "training/trigger.hpp"
+#include "training/watched_value.hpp"
 
 namespace tasuki {
 namespace {

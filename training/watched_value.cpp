@@ -1,4 +1,4 @@
-#include "tasuki/training/watched_value.hpp"
+#include "training/watched_value.hpp"
 
 #include <fmt/ranges.h>
 
@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "training/snapshots/checked_numbers.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 

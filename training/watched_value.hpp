@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/training/observation.hpp"
-#include "tasuki/training/trigger.hpp"
+#include "training/observation.hpp"
+#include "training/trigger.hpp"
 
 namespace tasuki {
 

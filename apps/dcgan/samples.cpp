@@ -1,17 +1,17 @@
-#include "dcgan/samples.hpp"
+#include "apps/dcgan/samples.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/dataset/files/idx.hpp"
-#include "tasuki/dataset/images/png_file.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/own_file.hpp"
+#include "core/philox.hpp"
+#include "dataset/files/idx.hpp"
+#include "dataset/images/png_file.hpp"
+#include "training/snapshots/model_file.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki::dcgan {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <memory>
 
-#include "tasuki/models/dcgan.hpp"
-#include "tasuki/training/extension.hpp"
+#include "models/dcgan.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki::dcgan {
 

@@ -1,11 +1,11 @@
-#include "imagenet/mean_image.hpp"
+#include "apps/imagenet/mean_image.hpp"
 
 #include <cstring>
 #include <span>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/snapshots/npy.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "training/snapshots/npy.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "lm/sample.hpp"
+#include "apps/lm/sample.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/core/activity.hpp"
+#include "core/activity.hpp"
 
 namespace tasuki::lm {
 namespace {

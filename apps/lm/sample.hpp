@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "tasuki/models/gpt.hpp"
+#include "models/gpt.hpp"
 
 namespace tasuki::lm {
 

@@ -1,4 +1,4 @@
-#include "lm/text.hpp"
+#include "apps/lm/text.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/dataset/files/text_windows.hpp"
-#include "tasuki/dataset/views.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/named_file.hpp"
+#include "dataset/files/text_windows.hpp"
+#include "dataset/views.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 
 namespace tasuki::lm {
 

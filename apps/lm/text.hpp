@@ -7,9 +7,9 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/dataset/dataset.hpp"
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/models/gpt.hpp"
+#include "dataset/dataset.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "models/gpt.hpp"
 
 namespace tasuki::lm {
 

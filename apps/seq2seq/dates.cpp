@@ -1,12 +1,12 @@
-#include "seq2seq/dates.hpp"
+#include "apps/seq2seq/dates.hpp"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <chrono>
 
-#include "seq2seq/pairs.hpp"
-#include "tasuki/core/philox.hpp"
+#include "apps/seq2seq/pairs.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki::seq2seq {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "seq2seq/vocabulary.hpp"
-#include "tasuki/dataset/dataset.hpp"
+#include "apps/seq2seq/vocabulary.hpp"
+#include "dataset/dataset.hpp"
 
 namespace tasuki::seq2seq {
 

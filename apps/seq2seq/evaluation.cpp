@@ -1,10 +1,10 @@
-#include "seq2seq/evaluation.hpp"
+#include "apps/seq2seq/evaluation.hpp"
 
 #include <cstring>
 #include <span>
 #include <utility>
 
-#include "seq2seq/vocabulary.hpp"
+#include "apps/seq2seq/vocabulary.hpp"
 
 namespace tasuki::seq2seq {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/training/bleu.hpp"
-#include "tasuki/training/extensions/generic_evaluator.hpp"
+#include "training/bleu.hpp"
+#include "training/extensions/generic_evaluator.hpp"
 
 namespace tasuki::seq2seq {
 

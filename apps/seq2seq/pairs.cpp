@@ -1,10 +1,10 @@
-#include "seq2seq/pairs.hpp"
+#include "apps/seq2seq/pairs.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "seq2seq/vocabulary.hpp"
-#include "tasuki/core/error.hpp"
+#include "apps/seq2seq/vocabulary.hpp"
+#include "core/error.hpp"
 
 namespace tasuki::seq2seq {
 namespace {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/dataset/dataset.hpp"
+#include "dataset/dataset.hpp"
 
 namespace tasuki::seq2seq {
 

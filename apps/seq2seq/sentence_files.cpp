@@ -1,11 +1,11 @@
-#include "seq2seq/sentence_files.hpp"
+#include "apps/seq2seq/sentence_files.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <deque>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki::seq2seq {
 namespace {

@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "seq2seq/pairs.hpp"
-#include "seq2seq/text_pairs.hpp"
-#include "seq2seq/vocabulary.hpp"
+#include "apps/seq2seq/pairs.hpp"
+#include "apps/seq2seq/text_pairs.hpp"
+#include "apps/seq2seq/vocabulary.hpp"
 
 namespace tasuki::seq2seq {
 

@@ -1,8 +1,8 @@
-#include "seq2seq/text_pairs.hpp"
+#include "apps/seq2seq/text_pairs.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki::seq2seq {
 namespace {

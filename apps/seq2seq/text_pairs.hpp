@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/dataset/files/text_file.hpp"
+#include "dataset/files/text_file.hpp"
 
 namespace tasuki::seq2seq {
 

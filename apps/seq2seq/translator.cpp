@@ -1,12 +1,12 @@
-#include "seq2seq/translator.hpp"
+#include "apps/seq2seq/translator.hpp"
 
 #include <utility>
 #include <vector>
 
-#include "tasuki/nn/functions/accuracy.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/parallel/functions/messages.hpp"
+#include "nn/functions/accuracy.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/random.hpp"
+#include "parallel/functions/messages.hpp"
 
 namespace tasuki::seq2seq {
 namespace {

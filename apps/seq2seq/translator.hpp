@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "seq2seq/evaluation.hpp"
-#include "tasuki/models/seq2seq.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "apps/seq2seq/evaluation.hpp"
+#include "models/seq2seq.hpp"
+#include "program/training_program.hpp"
 
 namespace tasuki::seq2seq {
 

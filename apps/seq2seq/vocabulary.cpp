@@ -1,4 +1,4 @@
-#include "seq2seq/vocabulary.hpp"
+#include "apps/seq2seq/vocabulary.hpp"
 
 #include <fmt/ranges.h>
 
@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "tasuki/core/hash.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki::seq2seq {
 

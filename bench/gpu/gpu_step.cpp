@@ -13,15 +13,15 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/models/catalog.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/nn/initializer.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
-#include "tasuki/tensor/cuda_settings.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
+#include "models/catalog.hpp"
+#include "models/mlp.hpp"
+#include "nn/classifier.hpp"
+#include "nn/initializer.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cuda_loading/loader.hpp"
+#include "tensor/cuda_settings.hpp"
+#include "training/recording/step_runner.hpp"
 
 using namespace tasuki;
 

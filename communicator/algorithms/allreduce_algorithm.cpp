@@ -1,4 +1,4 @@
-#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+#include "communicator/algorithms/allreduce_algorithm.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/communicator/algorithms/allreduce_outcomes.hpp"
+#include "communicator/algorithms/allreduce_outcomes.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/log.hpp"
+#include "core/log.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include <map>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
+#include "communicator/algorithms/allreduce_algorithm.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/cost.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -5,8 +5,8 @@
 #include <optional>
 #include <span>
 
-#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
-#include "tasuki/communicator/topology.hpp"
+#include "communicator/algorithms/allreduce_algorithm.hpp"
+#include "communicator/topology.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/algorithms/division.hpp"
+#include "communicator/algorithms/division.hpp"
 
 #include <algorithm>
 

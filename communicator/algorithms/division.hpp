@@ -5,8 +5,8 @@
 #include <functional>
 #include <vector>
 
-#include "tasuki/communicator/gradient_view.hpp"
-#include "tasuki/core/range.hpp"
+#include "communicator/gradient_view.hpp"
+#include "core/range.hpp"
 
 namespace tasuki {
 

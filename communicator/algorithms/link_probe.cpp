@@ -1,4 +1,4 @@
-#include "tasuki/communicator/algorithms/link_probe.hpp"
+#include "communicator/algorithms/link_probe.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/core/activity.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "core/activity.hpp"
 
 namespace tasuki {
 namespace {

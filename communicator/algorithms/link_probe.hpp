@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "tasuki/communicator/algorithms/cost.hpp"
-#include "tasuki/communicator/communicator.hpp"
+#include "communicator/algorithms/cost.hpp"
+#include "communicator/communicator.hpp"
 
 namespace tasuki {
 

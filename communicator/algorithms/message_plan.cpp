@@ -1,9 +1,9 @@
-#include "tasuki/communicator/algorithms/message_plan.hpp"
+#include "communicator/algorithms/message_plan.hpp"
 
 #include <algorithm>
 #include <iterator>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

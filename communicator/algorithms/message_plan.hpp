@@ -9,7 +9,7 @@
 #include <map>
 #include <vector>
 
-#include "tasuki/core/range.hpp"
+#include "core/range.hpp"
 
 namespace tasuki {
 

@@ -1,14 +1,14 @@
-#include "tasuki/communicator/algorithms/plan_run.hpp"
+#include "communicator/algorithms/plan_run.hpp"
 
 #include <algorithm>
 #include <array>
 #include <span>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/polite_wait.hpp"
-#include "tasuki/tensor/cpu/reduce.hpp"
+#include "core/activity.hpp"
+#include "core/cast.hpp"
+#include "core/polite_wait.hpp"
+#include "tensor/cpu/reduce.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,12 +8,12 @@
 #include <optional>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/message_plan.hpp"
-#include "tasuki/communicator/algorithms/rounded_vector.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/sliced_work.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/reduce_op.hpp"
+#include "communicator/algorithms/message_plan.hpp"
+#include "communicator/algorithms/rounded_vector.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/sliced_work.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/reduce_op.hpp"
 
 namespace tasuki {
 

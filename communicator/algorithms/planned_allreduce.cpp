@@ -1,12 +1,12 @@
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/algorithms/planned_allreduce.hpp"
 
 #include <numeric>
 #include <utility>
 
-#include "tasuki/communicator/algorithms/plans.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/core/polite_wait.hpp"
-#include "tasuki/core/stopwatch.hpp"
+#include "communicator/algorithms/plans.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "core/polite_wait.hpp"
+#include "core/stopwatch.hpp"
 
 namespace tasuki {
 namespace {

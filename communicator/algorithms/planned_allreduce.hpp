@@ -9,13 +9,13 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
-#include "tasuki/communicator/algorithms/allreduce_outcomes.hpp"
-#include "tasuki/communicator/algorithms/cost.hpp"
-#include "tasuki/communicator/algorithms/division.hpp"
-#include "tasuki/communicator/algorithms/message_plan.hpp"
-#include "tasuki/communicator/algorithms/plan_run.hpp"
-#include "tasuki/communicator/mpi/transfer_sizes.hpp"
+#include "communicator/algorithms/allreduce_algorithm.hpp"
+#include "communicator/algorithms/allreduce_outcomes.hpp"
+#include "communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/division.hpp"
+#include "communicator/algorithms/message_plan.hpp"
+#include "communicator/algorithms/plan_run.hpp"
+#include "communicator/mpi/transfer_sizes.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
-#include "tasuki/communicator/algorithms/plans.hpp"
+#include "communicator/algorithms/plans.hpp"
 
 #include <algorithm>
 #include <iterator>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

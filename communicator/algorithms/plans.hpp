@@ -1,9 +1,9 @@
 // The algorithms of allreduce and reduce-scatter, each as the list of messages of one rank.
 #pragma once
 
-#include "tasuki/communicator/algorithms/allreduce_algorithm.hpp"
-#include "tasuki/communicator/algorithms/message_plan.hpp"
-#include "tasuki/communicator/algorithms/vector_pieces.hpp"
+#include "communicator/algorithms/allreduce_algorithm.hpp"
+#include "communicator/algorithms/message_plan.hpp"
+#include "communicator/algorithms/vector_pieces.hpp"
 
 namespace tasuki {
 

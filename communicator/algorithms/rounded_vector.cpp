@@ -1,11 +1,11 @@
-#include "tasuki/communicator/algorithms/rounded_vector.hpp"
+#include "communicator/algorithms/rounded_vector.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "tasuki/tensor/cpu/half_arrays.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/half_arrays.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tasuki/communicator/algorithms/wire_format.hpp"
-#include "tasuki/core/range.hpp"
+#include "communicator/algorithms/wire_format.hpp"
+#include "core/range.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasuki/core/range.hpp"
+#include "core/range.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/algorithms/wire_format.hpp"
+#include "communicator/algorithms/wire_format.hpp"
 
 #include <algorithm>
 #include <cmath>

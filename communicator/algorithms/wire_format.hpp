@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/communicator/cuda/cuda_channel.hpp"
+#include "communicator/cuda/cuda_channel.hpp"
 
 #include <utility>
 
-#include "tasuki/communicator/cuda/nccl_group.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/polite_wait.hpp"
-#include "tasuki/tensor/cuda/release.hpp"
+#include "communicator/cuda/nccl_group.hpp"
+#include "core/activity.hpp"
+#include "core/polite_wait.hpp"
+#include "tensor/cuda/release.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,9 +5,9 @@
 #include <mutex>
 #include <vector>
 
-#include "tasuki/communicator/cuda/nccl_memory.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
+#include "communicator/cuda/nccl_memory.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "tensor/cuda/context.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/cuda/nccl_comm.hpp"
+#include "communicator/cuda/nccl_comm.hpp"
 
 #include <chrono>
 #include <cstring>
@@ -7,10 +7,10 @@
 #include <thread>
 #include <utility>
 
-#include "tasuki/communicator/cuda/nccl_monitor.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/polite_wait.hpp"
+#include "communicator/cuda/nccl_monitor.hpp"
+#include "core/host_name.hpp"
+#include "core/log.hpp"
+#include "core/polite_wait.hpp"
 
 namespace tasuki {
 namespace {

@@ -10,9 +10,9 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/gpu/nccl_failure.hpp"
-#include "tasuki/core/error.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/gpu/nccl_failure.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/communicator/cuda/nccl_group.hpp"
+#include "communicator/cuda/nccl_group.hpp"
 
-#include "tasuki/communicator/cuda/wire_kernels.hpp"
-#include "tasuki/tensor/cuda/check.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
+#include "communicator/cuda/wire_kernels.hpp"
+#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/context.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <memory>
 
-#include "tasuki/communicator/cuda/nccl_comm.hpp"
-#include "tasuki/communicator/cuda/nccl_memory.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/tensor/cuda/launch.hpp"
+#include "communicator/cuda/nccl_comm.hpp"
+#include "communicator/cuda/nccl_memory.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "tensor/cuda/launch.hpp"
 
 namespace tasuki {
 

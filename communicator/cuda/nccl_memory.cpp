@@ -1,9 +1,9 @@
-#include "tasuki/communicator/cuda/nccl_memory.hpp"
+#include "communicator/cuda/nccl_memory.hpp"
 
-#include "tasuki/core/log.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/release.hpp"
+#include "core/log.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/release.hpp"
 
 namespace tasuki {
 

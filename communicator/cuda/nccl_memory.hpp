@@ -7,8 +7,8 @@
 #include <mutex>
 #include <vector>
 
-#include "tasuki/communicator/cuda/nccl_comm.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "communicator/cuda/nccl_comm.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 

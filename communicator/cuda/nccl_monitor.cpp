@@ -1,9 +1,9 @@
-#include "tasuki/communicator/cuda/nccl_monitor.hpp"
+#include "communicator/cuda/nccl_monitor.hpp"
 
 #include <chrono>
 #include <thread>
 
-#include "tasuki/communicator/cuda/nccl_comm.hpp"
+#include "communicator/cuda/nccl_comm.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,9 +2,9 @@
 #include <array>
 #include <cstring>
 
-#include "tasuki/communicator/cuda/cuda_channel.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/tensor/cuda_loading/entry.hpp"
+#include "communicator/cuda/cuda_channel.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "tensor/cuda_loading/entry.hpp"
 
 namespace tasuki {
 namespace {

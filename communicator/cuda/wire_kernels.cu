@@ -1,5 +1,5 @@
-#include "tasuki/communicator/cuda/wire_kernels.hpp"
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "communicator/cuda/wire_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // Operations of a communicator on values in the memory of its GPU.
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/mpi/transfer.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
-#include "tasuki/communicator/gpu/gpu_binding.hpp"
+#include "communicator/gpu/gpu_binding.hpp"
 
 #include <algorithm>
 #include <map>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/topology.hpp"
+#include "communicator/topology.hpp"
 
 namespace tasuki {
 

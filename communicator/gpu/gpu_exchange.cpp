@@ -1,4 +1,4 @@
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
 
 #include <cstdint>
 #include <span>
@@ -6,9 +6,9 @@
 #include <tuple>
 #include <utility>
 
-#include "tasuki/communicator/gpu/mpi_on_gpus.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
+#include "communicator/gpu/mpi_on_gpus.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "communicator/text_bytes.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <memory>
 
-#include "tasuki/communicator/gpu/gpu_staging.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
+#include "communicator/gpu/gpu_staging.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
 
 namespace tasuki {
 

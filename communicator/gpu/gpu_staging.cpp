@@ -1,8 +1,8 @@
-#include "tasuki/communicator/gpu/gpu_staging.hpp"
+#include "communicator/gpu/gpu_staging.hpp"
 
 #include <algorithm>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
+#include "communicator/mpi/mpi.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <utility>
 
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
+#include "communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
 
 #include <atomic>
 

@@ -15,9 +15,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/wire_format.hpp"
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/range.hpp"
+#include "communicator/algorithms/wire_format.hpp"
+#include "communicator/communicator.hpp"
+#include "core/range.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/communicator/gpu/mpi_on_gpus.hpp"
+#include "communicator/gpu/mpi_on_gpus.hpp"
 
 #include <mpi.h>
 
-#include "tasuki/core/environment.hpp"
+#include "core/environment.hpp"
 #if __has_include(<mpi-ext.h>)
 #include <mpi-ext.h>
 #endif

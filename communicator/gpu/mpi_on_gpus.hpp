@@ -1,7 +1,7 @@
 // Whether MPI can work on GPU memory.
 #pragma once
 
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 

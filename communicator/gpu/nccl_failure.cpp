@@ -1,4 +1,4 @@
-#include "tasuki/communicator/gpu/nccl_failure.hpp"
+#include "communicator/gpu/nccl_failure.hpp"
 
 #include <fmt/format.h>
 

@@ -1,10 +1,10 @@
-#include "tasuki/communicator/gpu/shared_gpu.hpp"
+#include "communicator/gpu/shared_gpu.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 
-#include "tasuki/core/host_name.hpp"
+#include "core/host_name.hpp"
 
 namespace tasuki {
 

@@ -1,7 +1,7 @@
 // dummy: leaves gradients as they are, to show what a step costs without communication. Every other
 // operation is real. Because nothing is exchanged, ranks do not learn that the model changed on
 // some of them (Optimizer::update), and those would wait for the others.
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
 // flat: one allreduce of the whole arena over all ranks, MPI's own unless another algorithm is
 // wanted; directly from a GPU's memory if MPI supports that.
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/node/node_communicator.hpp"
-#include "tasuki/communicator/node/sliced_node_exchange.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/node/node_communicator.hpp"
+#include "communicator/node/sliced_node_exchange.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // naive: one MPI_Allreduce per parameter. The simplest correct way, a baseline for the others.
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
 // non_cuda_aware: NCCL inside the node; between the nodes' first ranks an allreduce through pinned
 // host memory, for any MPI.
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/node/node_communicator.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/node/node_communicator.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // pure_nccl: one ncclAllReduce over the GPUs of all ranks.
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // single_node: every rank adds its share of all its neighbours' values and writes the result to all
 // of them, in place. On GPUs that is one NCCL allreduce.
-#include "tasuki/communicator/node/node_communicator.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/node/node_communicator.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,12 +4,12 @@
 //
 // Where each rank needs a part of the sums, a rank combines, inside its node, the parts of all
 // ranks that have its number in their nodes, and these ranks reduce-scatter them.
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/node/node_communicator.hpp"
-#include "tasuki/communicator/node/sliced_node_exchange.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "communicator/node/node_communicator.hpp"
+#include "communicator/node/sliced_node_exchange.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
 // Arrays between ranks: headers first, then the elements, straight from and into tensors' memory.
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/host_values.hpp"
-#include "tasuki/communicator/mpi/array_header.hpp"
-#include "tasuki/communicator/mpi/message.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/host_values.hpp"
+#include "communicator/mpi/array_header.hpp"
+#include "communicator/mpi/message.hpp"
+#include "communicator/mpi/transfer.hpp"
 
 namespace tasuki {
 namespace {

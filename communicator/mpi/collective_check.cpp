@@ -1,4 +1,4 @@
-#include "tasuki/communicator/mpi/collective_check.hpp"
+#include "communicator/mpi/collective_check.hpp"
 
 #include <fmt/ranges.h>
 
@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
-#include "tasuki/core/environment.hpp"
-#include "tasuki/core/hash.hpp"
+#include "core/environment.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki {
 namespace {

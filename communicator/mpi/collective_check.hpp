@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/topology.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/topology.hpp"
 
 namespace tasuki {
 

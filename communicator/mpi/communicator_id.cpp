@@ -1,10 +1,10 @@
-#include "tasuki/communicator/mpi/communicator_id.hpp"
+#include "communicator/mpi/communicator_id.hpp"
 
 #include <algorithm>
 #include <atomic>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,11 +1,11 @@
-#include "tasuki/communicator/mpi/message.hpp"
+#include "communicator/mpi/message.hpp"
 
 #include <cstring>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/polite_wait.hpp"
+#include "communicator/communicator.hpp"
+#include "core/cast.hpp"
+#include "core/error.hpp"
+#include "core/polite_wait.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
+#include "communicator/mpi/mpi.hpp"
 
 namespace tasuki {
 

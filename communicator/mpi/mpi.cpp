@@ -1,14 +1,14 @@
-#include "tasuki/communicator/mpi/mpi.hpp"
+#include "communicator/mpi/mpi.hpp"
 
 #include <array>
 #include <string>
 #include <utility>
 
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/polite_wait.hpp"
-#include "tasuki/tensor/cpu/reduce.hpp"
+#include "core/cast.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/polite_wait.hpp"
+#include "tensor/cpu/reduce.hpp"
 
 namespace tasuki {
 namespace {

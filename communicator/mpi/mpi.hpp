@@ -5,9 +5,9 @@
 
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/reduce_op.hpp"
+#include "core/error.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/reduce_op.hpp"
 
 // Calls an MPI function and throws tasuki::Error (kind io) with the function's name and MPI's own
 // text if it fails. Relies on MPI_ERRORS_RETURN, which run_job and MpiComm set: by default MPI ends

@@ -4,11 +4,11 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/mpi/message.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/polite_wait.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/mpi/message.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/polite_wait.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
-#include "tasuki/communicator/mpi/ranks.hpp"
+#include "communicator/mpi/ranks.hpp"
 
 #include <numeric>
 
-#include "tasuki/core/host_name.hpp"
+#include "core/host_name.hpp"
 
 namespace tasuki {
 

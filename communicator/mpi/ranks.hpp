@@ -1,9 +1,9 @@
 // The ranks of a communicator: which they are, where they are, and MPI's handles for them.
 #pragma once
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/topology.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/topology.hpp"
 
 namespace tasuki {
 

@@ -1,13 +1,13 @@
-#include "tasuki/communicator/mpi/transfer.hpp"
+#include "communicator/mpi/transfer.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <limits>
 #include <vector>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/activity.hpp"
+#include "core/cast.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <span>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/mpi/transfer_sizes.hpp"
-#include "tasuki/core/range.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/mpi/transfer_sizes.hpp"
+#include "core/range.hpp"
 
 namespace tasuki {
 

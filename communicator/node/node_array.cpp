@@ -1,4 +1,4 @@
-#include "tasuki/communicator/node/node_array.hpp"
+#include "communicator/node/node_array.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,11 +12,11 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/communicator/node/shared_counter.hpp"
-#include "tasuki/communicator/node/shared_memory.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/host_memory.hpp"
+#include "communicator/node/shared_counter.hpp"
+#include "communicator/node/shared_memory.hpp"
+#include "core/error.hpp"
+#include "core/range.hpp"
+#include "tensor/host_memory.hpp"
 
 namespace tasuki {
 namespace {

@@ -11,9 +11,9 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/range.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 

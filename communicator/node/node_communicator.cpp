@@ -1,12 +1,12 @@
-#include "tasuki/communicator/node/node_communicator.hpp"
+#include "communicator/node/node_communicator.hpp"
 
 #include <algorithm>
 #include <array>
 #include <limits>
 
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/communicator/node/node_array.hpp"
+#include "communicator/gpu/gpu_exchange.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "communicator/node/node_array.hpp"
 
 namespace tasuki {
 

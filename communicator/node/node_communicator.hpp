@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/communicator/node/node_group.hpp"
-#include "tasuki/communicator/sum_search.hpp"
+#include "communicator/communicator.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "communicator/node/node_group.hpp"
+#include "communicator/sum_search.hpp"
 
 namespace tasuki {
 

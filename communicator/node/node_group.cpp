@@ -1,14 +1,14 @@
-#include "tasuki/communicator/node/node_group.hpp"
+#include "communicator/node/node_group.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "tasuki/communicator/mpi/transfer.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cpu/reduce.hpp"
+#include "communicator/mpi/transfer.hpp"
+#include "core/activity.hpp"
+#include "core/cast.hpp"
+#include "core/error.hpp"
+#include "tensor/cpu/reduce.hpp"
 
 namespace tasuki {
 

@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/node/shared_arenas.hpp"
-#include "tasuki/communicator/node/shared_counter.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/node/shared_arenas.hpp"
+#include "communicator/node/shared_counter.hpp"
+#include "core/range.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

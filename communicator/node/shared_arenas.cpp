@@ -1,10 +1,10 @@
-#include "tasuki/communicator/node/shared_arenas.hpp"
+#include "communicator/node/shared_arenas.hpp"
 
 #include <algorithm>
 #include <map>
 #include <mutex>
 
-#include "tasuki/tensor/host_memory.hpp"
+#include "tensor/host_memory.hpp"
 
 namespace tasuki {
 

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <memory>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/node/shared_memory.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/node/shared_memory.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/node/shared_counter.hpp"
+#include "communicator/node/shared_counter.hpp"
 
 #include <linux/futex.h>
 #include <sched.h>

@@ -1,4 +1,4 @@
-#include "tasuki/communicator/node/shared_memory.hpp"
+#include "communicator/node/shared_memory.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -15,10 +15,10 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/host_name.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/cast.hpp"
+#include "core/error.hpp"
+#include "core/host_name.hpp"
 
 namespace tasuki {
 namespace {

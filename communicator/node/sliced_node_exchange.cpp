@@ -1,8 +1,8 @@
-#include "tasuki/communicator/node/sliced_node_exchange.hpp"
+#include "communicator/node/sliced_node_exchange.hpp"
 
 #include <utility>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

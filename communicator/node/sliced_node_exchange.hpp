@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "tasuki/communicator/node/node_group.hpp"
-#include "tasuki/communicator/sliced_work.hpp"
+#include "communicator/node/node_group.hpp"
+#include "communicator/sliced_work.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/dataset/files/cifar.hpp"
+#include "dataset/files/cifar.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <system_error>
 #include <utility>
 
-#include "tasuki/dataset/files/input_file.hpp"
+#include "dataset/files/input_file.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/dataset/source.hpp"
+#include "dataset/source.hpp"
 
 namespace tasuki {
 

@@ -1,13 +1,13 @@
-#include "tasuki/dataset/files/csv.hpp"
+#include "dataset/files/csv.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/dataset/files/text_file.hpp"
+#include "core/error.hpp"
+#include "core/printable.hpp"
+#include "dataset/files/text_file.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/in_memory.hpp"
+#include "dataset/in_memory.hpp"
 
 namespace tasuki {
 

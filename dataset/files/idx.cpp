@@ -1,10 +1,10 @@
-#include "tasuki/dataset/files/idx.hpp"
+#include "dataset/files/idx.hpp"
 
 #include <array>
 #include <optional>
 #include <utility>
 
-#include "tasuki/dataset/files/input_file.hpp"
+#include "dataset/files/input_file.hpp"
 
 namespace tasuki {
 namespace {

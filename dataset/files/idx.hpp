@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/source.hpp"
+#include "dataset/source.hpp"
 
 namespace tasuki {
 

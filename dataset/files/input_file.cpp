@@ -1,4 +1,4 @@
-#include "tasuki/dataset/files/input_file.hpp"
+#include "dataset/files/input_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,10 +8,10 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/core/system_error.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/named_file.hpp"
+#include "core/system_error.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -1,12 +1,12 @@
-#include "tasuki/dataset/files/sequences.hpp"
+#include "dataset/files/sequences.hpp"
 
 #include <algorithm>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/files/text_file.hpp"
+#include "core/error.hpp"
+#include "dataset/files/text_file.hpp"
 
 namespace tasuki {
 namespace {

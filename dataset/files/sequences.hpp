@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "tasuki/dataset/source.hpp"
+#include "dataset/source.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/files/text_file.hpp"
+#include "dataset/files/text_file.hpp"
 
 #include <charconv>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <sstream>
 #include <vector>
 
-#include "tasuki/core/byte_order_mark.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/printable.hpp"
+#include "core/byte_order_mark.hpp"
+#include "core/error.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/dataset/files/input_file.hpp"
+#include "dataset/files/input_file.hpp"
 
 namespace tasuki {
 

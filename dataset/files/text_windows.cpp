@@ -1,15 +1,15 @@
-#include "tasuki/dataset/files/text_windows.hpp"
+#include "dataset/files/text_windows.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/dataset/files/input_file.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/named_file.hpp"
+#include "dataset/files/input_file.hpp"
 
 namespace tasuki {
 namespace {

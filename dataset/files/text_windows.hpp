@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/dataset/dataset.hpp"
+#include "dataset/dataset.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/dataset/images/augmentation.hpp"
+#include "dataset/images/augmentation.hpp"
 
 #include <algorithm>
 
-#include "tasuki/tensor/cpu/image_transform.hpp"
+#include "tensor/cpu/image_transform.hpp"
 
 namespace tasuki {
 

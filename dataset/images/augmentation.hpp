@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "tasuki/dataset/transform.hpp"
-#include "tasuki/tensor/image_draw.hpp"
+#include "dataset/transform.hpp"
+#include "tensor/image_draw.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/images/exif.hpp"
+#include "dataset/images/exif.hpp"
 
 #include <zlib.h>
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tasuki/dataset/images/image_view.hpp"
+#include "dataset/images/image_view.hpp"
 
 namespace tasuki {
 

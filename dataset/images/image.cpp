@@ -1,4 +1,4 @@
-#include "tasuki/dataset/images/image.hpp"
+#include "dataset/images/image.hpp"
 
 #include <algorithm>
 #include <array>
@@ -8,8 +8,8 @@
 #include <mutex>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/images/image_formats.hpp"
+#include "core/error.hpp"
+#include "dataset/images/image_formats.hpp"
 
 namespace tasuki {
 namespace {

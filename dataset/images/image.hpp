@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/images/exif.hpp"
-#include "tasuki/dataset/images/image_view.hpp"
+#include "core/error.hpp"
+#include "dataset/images/exif.hpp"
+#include "dataset/images/image_view.hpp"
 
 namespace tasuki {
 

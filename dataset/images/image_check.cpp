@@ -1,4 +1,4 @@
-#include "tasuki/dataset/images/image_check.hpp"
+#include "dataset/images/image_check.hpp"
 
 #include <algorithm>
 #include <array>
@@ -12,12 +12,12 @@
 #include <new>
 #include <thread>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/dataset/images/image.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/host_name.hpp"
+#include "core/printable.hpp"
+#include "dataset/images/image.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

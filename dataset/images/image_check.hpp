@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/images/image_file.hpp"
+#include "dataset/images/image_file.hpp"
 
 namespace tasuki {
 

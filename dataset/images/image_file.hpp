@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "tasuki/dataset/images/exif.hpp"
+#include "dataset/images/exif.hpp"
 
 namespace tasuki {
 

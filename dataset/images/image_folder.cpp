@@ -1,15 +1,15 @@
-#include "tasuki/dataset/images/image_folder.hpp"
+#include "dataset/images/image_folder.hpp"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/dataset/images/image_check.hpp"
-#include "tasuki/dataset/images/image_record.hpp"
-#include "tasuki/dataset/images/image_search.hpp"
+#include "core/activity.hpp"
+#include "core/file.hpp"
+#include "core/log.hpp"
+#include "dataset/images/image_check.hpp"
+#include "dataset/images/image_record.hpp"
+#include "dataset/images/image_search.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

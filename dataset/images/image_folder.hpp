@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/catalog.hpp"
-#include "tasuki/dataset/images/image_file.hpp"
-#include "tasuki/dataset/source.hpp"
+#include "dataset/catalog.hpp"
+#include "dataset/images/image_file.hpp"
+#include "dataset/source.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
 // The formats behind decode_image (image.hpp), one file each.
 #pragma once
 
-#include "tasuki/dataset/images/image.hpp"
-#include "tasuki/dataset/images/image_view.hpp"
-#include "tasuki/dataset/images/resample.hpp"
+#include "dataset/images/image.hpp"
+#include "dataset/images/image_view.hpp"
+#include "dataset/images/resample.hpp"
 
 namespace tasuki {
 

@@ -11,8 +11,8 @@
 #include <csetjmp>
 #include <optional>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/images/image_formats.hpp"
+#include "core/error.hpp"
+#include "dataset/images/image_formats.hpp"
 
 namespace tasuki {
 namespace {

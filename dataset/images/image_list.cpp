@@ -1,16 +1,16 @@
-#include "tasuki/dataset/images/image_list.hpp"
+#include "dataset/images/image_list.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
-#include "tasuki/communicator/number_bytes.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/dataset/files/text_file.hpp"
+#include "communicator/number_bytes.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/activity.hpp"
+#include "core/log.hpp"
+#include "core/printable.hpp"
+#include "dataset/files/text_file.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

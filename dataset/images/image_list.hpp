@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/dataset/images/image_folder.hpp"
+#include "communicator/communicator.hpp"
+#include "core/range.hpp"
+#include "dataset/images/image_folder.hpp"
 
 namespace tasuki {
 

@@ -5,8 +5,8 @@
 #include <csetjmp>
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/images/image_formats.hpp"
+#include "core/error.hpp"
+#include "dataset/images/image_formats.hpp"
 
 namespace tasuki {
 namespace {

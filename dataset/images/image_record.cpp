@@ -1,12 +1,12 @@
-#include "tasuki/dataset/images/image_record.hpp"
+#include "dataset/images/image_record.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <string>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/dataset/images/image.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "dataset/images/image.hpp"
 
 namespace tasuki {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "tasuki/dataset/field.hpp"
+#include "dataset/field.hpp"
 
 namespace tasuki {
 

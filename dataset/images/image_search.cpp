@@ -1,4 +1,4 @@
-#include "tasuki/dataset/images/image_search.hpp"
+#include "dataset/images/image_search.hpp"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -11,10 +11,10 @@
 #include <span>
 #include <string_view>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/dataset/images/image.hpp"
+#include "core/activity.hpp"
+#include "core/file.hpp"
+#include "core/printable.hpp"
+#include "dataset/images/image.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

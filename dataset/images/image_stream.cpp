@@ -1,13 +1,13 @@
-#include "tasuki/dataset/images/image_stream.hpp"
+#include "dataset/images/image_stream.hpp"
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/core/present_folder.hpp"
-#include "tasuki/dataset/images/image.hpp"
-#include "tasuki/dataset/images/image_check.hpp"
-#include "tasuki/dataset/images/image_record.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/activity.hpp"
+#include "core/file.hpp"
+#include "core/philox.hpp"
+#include "core/present_folder.hpp"
+#include "dataset/images/image.hpp"
+#include "dataset/images/image_check.hpp"
+#include "dataset/images/image_record.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

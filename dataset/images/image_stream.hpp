@@ -7,12 +7,12 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/core/range.hpp"
-#include "tasuki/dataset/dataset.hpp"
-#include "tasuki/dataset/images/exif.hpp"
-#include "tasuki/dataset/images/image_list.hpp"
-#include "tasuki/dataset/images/image_view.hpp"
-#include "tasuki/dataset/transform.hpp"
+#include "core/range.hpp"
+#include "dataset/dataset.hpp"
+#include "dataset/images/exif.hpp"
+#include "dataset/images/image_list.hpp"
+#include "dataset/images/image_view.hpp"
+#include "dataset/transform.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/images/image_view.hpp"
+#include "dataset/images/image_view.hpp"
 
 #include <algorithm>
 #include <cmath>

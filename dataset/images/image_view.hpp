@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki {
 

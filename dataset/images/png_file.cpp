@@ -1,11 +1,11 @@
-#include "tasuki/dataset/images/png_file.hpp"
+#include "dataset/images/png_file.hpp"
 
 #include <png.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

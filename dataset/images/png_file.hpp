@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "tasuki/dataset/images/image.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "dataset/images/image.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

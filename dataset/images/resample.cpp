@@ -1,11 +1,11 @@
-#include "tasuki/dataset/images/resample.hpp"
+#include "dataset/images/resample.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

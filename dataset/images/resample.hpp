@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasuki/core/range.hpp"
-#include "tasuki/dataset/images/image.hpp"
-#include "tasuki/dataset/images/image_view.hpp"
+#include "core/range.hpp"
+#include "dataset/images/image.hpp"
+#include "dataset/images/image_view.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/iterators/device_iterator.hpp"
+#include "dataset/iterators/device_iterator.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
-#include "tasuki/dataset/transform.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "dataset/iterators/forwarding_iterator.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/transform.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

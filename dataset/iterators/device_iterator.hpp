@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "tasuki/dataset/iterators/share_iterator.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 
 namespace tasuki {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <utility>
 
-#include "tasuki/dataset/iterators/iterator.hpp"
+#include "dataset/iterators/iterator.hpp"
 
 namespace tasuki {
 

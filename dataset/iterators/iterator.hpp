@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "tasuki/dataset/batch.hpp"
+#include "dataset/batch.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/dataset/iterators/multi_node_iterator.hpp"
+#include "dataset/iterators/multi_node_iterator.hpp"
 
 #include <optional>
 #include <span>
@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/number_bytes.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
+#include "communicator/number_bytes.hpp"
+#include "communicator/run_on_root.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/dataset/iterators/share_iterator.hpp"
+#include "communicator/communicator.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 
 namespace tasuki {
 

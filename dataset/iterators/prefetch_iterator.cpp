@@ -1,4 +1,4 @@
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
 
 #include <condition_variable>
 #include <cstdint>

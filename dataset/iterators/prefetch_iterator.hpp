@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "tasuki/core/own_process.hpp"
-#include "tasuki/dataset/iterators/share_iterator.hpp"
+#include "core/own_process.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 
 namespace tasuki {
 

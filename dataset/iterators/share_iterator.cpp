@@ -1,11 +1,11 @@
-#include "tasuki/dataset/iterators/share_iterator.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/philox.hpp"
+#include "core/hash.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/dataset/scatter.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "dataset/scatter.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/nn/functions/accuracy.hpp"
+#include "nn/functions/accuracy.hpp"
 
 namespace tasuki {
 

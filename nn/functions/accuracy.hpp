@@ -1,8 +1,8 @@
 // The share of correct answers, a metric without a gradient.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/variable.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

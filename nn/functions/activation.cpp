@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/activation.hpp"
+#include "nn/functions/activation.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/mapped.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/mapped.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

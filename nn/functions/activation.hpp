@@ -2,7 +2,7 @@
 // gelu and silu of -infinity are 0.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

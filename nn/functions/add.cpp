@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/add.hpp"
+#include "nn/functions/add.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/broadcast_pair.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/broadcast_pair.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

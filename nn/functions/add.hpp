@@ -1,7 +1,7 @@
 // Sum of two values (residual connections).
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/nn/functions/arithmetic.hpp"
+#include "nn/functions/arithmetic.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/broadcast_pair.hpp"
-#include "tasuki/nn/functions/mapped.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/elementwise_operations.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/broadcast_pair.hpp"
+#include "nn/functions/mapped.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/elementwise_operations.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,8 +6,8 @@
 //   Variable y = gamma * (x - mean) / sqrt(variance + 1e-5f) + beta;
 #pragma once
 
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/variable.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

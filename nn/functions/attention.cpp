@@ -1,10 +1,10 @@
-#include "tasuki/nn/functions/attention.hpp"
+#include "nn/functions/attention.hpp"
 
 #include <cmath>
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/tensor/attention_operations.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "tensor/attention_operations.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

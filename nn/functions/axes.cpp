@@ -1,6 +1,6 @@
-#include "tasuki/nn/functions/axes.hpp"
+#include "nn/functions/axes.hpp"
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

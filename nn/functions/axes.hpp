@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tasuki/tensor/array_operations.hpp"
+#include "tensor/array_operations.hpp"
 
 namespace tasuki {
 

@@ -1,7 +1,7 @@
-#include "tasuki/nn/functions/batch_norm.hpp"
+#include "nn/functions/batch_norm.hpp"
 
-#include "tasuki/nn/functions/gamma_beta.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/functions/gamma_beta.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167).
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

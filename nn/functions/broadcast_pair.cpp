@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/broadcast_pair.hpp"
+#include "nn/functions/broadcast_pair.hpp"
 
-#include "tasuki/nn/functions/operand_type.hpp"
-#include "tasuki/tensor/array_operations.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/functions/operand_type.hpp"
+#include "tensor/array_operations.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

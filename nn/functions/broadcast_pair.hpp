@@ -1,7 +1,7 @@
 // What functions of arrays that are broadcast share.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

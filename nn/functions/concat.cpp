@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/concat.hpp"
+#include "nn/functions/concat.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/axes.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/axes.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

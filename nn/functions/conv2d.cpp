@@ -1,6 +1,6 @@
-#include "tasuki/nn/functions/conv2d.hpp"
+#include "nn/functions/conv2d.hpp"
 
-#include "tasuki/nn/functions/weighted.hpp"
+#include "nn/functions/weighted.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
 // Convolution of images (cross-correlation, as everywhere in the field).
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/variable.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/deconv2d.hpp"
+#include "nn/functions/deconv2d.hpp"
 
-#include "tasuki/nn/functions/weighted.hpp"
-#include "tasuki/tensor/geometry.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "nn/functions/weighted.hpp"
+#include "tensor/geometry.hpp"
+#include "tensor/image_operations.hpp"
 
 namespace tasuki {
 namespace {

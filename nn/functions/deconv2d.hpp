@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/variable.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/nn/functions/dropout.hpp"
+#include "nn/functions/dropout.hpp"
 
 #include <utility>
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/random.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

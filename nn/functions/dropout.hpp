@@ -1,7 +1,7 @@
 // Dropout (Srivastava et al., JMLR 15, 2014), scaled in training.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/embed_id.hpp"
+#include "nn/functions/embed_id.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "nn/function.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/sequence_operations.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -2,7 +2,7 @@
 // of both: batch_norm, layer_norm, group_norm.
 #pragma once
 
-#include "tasuki/nn/function.hpp"
+#include "nn/function.hpp"
 
 namespace tasuki {
 

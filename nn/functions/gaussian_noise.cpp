@@ -1,9 +1,9 @@
-#include "tasuki/nn/functions/gaussian_noise.hpp"
+#include "nn/functions/gaussian_noise.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "nn/function.hpp"
+#include "nn/random.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/image_operations.hpp"
 
 namespace tasuki {
 namespace {

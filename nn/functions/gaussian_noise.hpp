@@ -1,7 +1,7 @@
 // Random noise, as in GANs.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

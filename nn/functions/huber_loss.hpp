@@ -1,7 +1,7 @@
 // The loss of regression that outliers move less.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

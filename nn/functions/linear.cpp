@@ -1,7 +1,7 @@
-#include "tasuki/nn/functions/linear.hpp"
+#include "nn/functions/linear.hpp"
 
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/functions/weighted.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/functions/weighted.hpp"
 
 namespace tasuki {
 namespace {

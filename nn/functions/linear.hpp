@@ -1,7 +1,7 @@
 // Fully connected layer.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

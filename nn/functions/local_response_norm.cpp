@@ -1,7 +1,7 @@
-#include "tasuki/nn/functions/local_response_norm.hpp"
+#include "nn/functions/local_response_norm.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

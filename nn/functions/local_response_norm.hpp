@@ -1,8 +1,8 @@
 // Local response normalisation, Chainer's local_response_normalization.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "nn/variable.hpp"
+#include "tensor/image_operations.hpp"
 
 namespace tasuki {
 

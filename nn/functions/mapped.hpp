@@ -1,8 +1,8 @@
 // Makes functions of single elements differentiable.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/elementwise_operations.hpp"
+#include "nn/variable.hpp"
+#include "tensor/elementwise_operations.hpp"
 
 namespace tasuki {
 

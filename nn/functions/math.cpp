@@ -1,6 +1,6 @@
-#include "tasuki/nn/functions/math.hpp"
+#include "nn/functions/math.hpp"
 
-#include "tasuki/nn/functions/mapped.hpp"
+#include "nn/functions/mapped.hpp"
 
 namespace tasuki {
 

@@ -1,7 +1,7 @@
 // Functions of each element, which keep the shape.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
-#include "tasuki/nn/functions/matmul.hpp"
+#include "nn/functions/matmul.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/broadcast_pair.hpp"
-#include "tasuki/tensor/array_operations.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/broadcast_pair.hpp"
+#include "tensor/array_operations.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

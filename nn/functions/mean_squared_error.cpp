@@ -1,7 +1,7 @@
-#include "tasuki/nn/functions/mean_squared_error.hpp"
+#include "nn/functions/mean_squared_error.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/normalization.hpp"
+#include "nn/functions/normalization.hpp"
 
-#include "tasuki/nn/functions/gamma_beta.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/normalization_operations.hpp"
+#include "nn/functions/gamma_beta.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/normalization_operations.hpp"
 
 namespace tasuki {
 namespace {

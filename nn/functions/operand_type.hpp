@@ -1,8 +1,8 @@
 // The element types that functions compute with.
 #pragma once
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/nn/variable.hpp"
+#include "core/error.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/pooling.hpp"
+#include "nn/functions/pooling.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/reshape.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // Pooling of images, N x C x H x W to N x C x H' x W'.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -1,13 +1,13 @@
-#include "tasuki/nn/functions/rearrange.hpp"
+#include "nn/functions/rearrange.hpp"
 
 #include <algorithm>
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/axes.hpp"
-#include "tasuki/nn/functions/broadcast_pair.hpp"
-#include "tasuki/nn/functions/concat.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/axes.hpp"
+#include "nn/functions/broadcast_pair.hpp"
+#include "nn/functions/concat.hpp"
+#include "nn/functions/reshape.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,11 +1,11 @@
-#include "tasuki/nn/functions/recurrent.hpp"
+#include "nn/functions/recurrent.hpp"
 
 #include <algorithm>
 #include <span>
 #include <utility>
 
-#include "tasuki/nn/several_results.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/several_results.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "nn/variable.hpp"
+#include "tensor/sequence_operations.hpp"
 
 namespace tasuki {
 

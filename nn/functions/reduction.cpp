@@ -1,11 +1,11 @@
-#include "tasuki/nn/functions/reduction.hpp"
+#include "nn/functions/reduction.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/axes.hpp"
-#include "tasuki/nn/functions/math.hpp"
-#include "tasuki/nn/functions/operand_type.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/elementwise_operations.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/axes.hpp"
+#include "nn/functions/math.hpp"
+#include "nn/functions/operand_type.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/elementwise_operations.hpp"
 
 namespace tasuki {
 namespace {

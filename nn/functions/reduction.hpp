@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

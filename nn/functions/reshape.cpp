@@ -1,6 +1,6 @@
-#include "tasuki/nn/functions/reshape.hpp"
+#include "nn/functions/reshape.hpp"
 
-#include "tasuki/nn/function.hpp"
+#include "nn/function.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // The same elements under another shape.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

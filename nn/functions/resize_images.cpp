@@ -1,8 +1,8 @@
-#include "tasuki/nn/functions/resize_images.hpp"
+#include "nn/functions/resize_images.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "nn/function.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/image_operations.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tasuki/nn/variable.hpp"
-#include "tasuki/tensor/resize.hpp"
+#include "nn/variable.hpp"
+#include "tensor/resize.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
+#include "nn/functions/sigmoid_cross_entropy.hpp"
 
 #include <utility>
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/loss_operations.hpp"
+#include "nn/function.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/loss_operations.hpp"
 
 namespace tasuki {
 namespace {

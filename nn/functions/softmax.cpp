@@ -1,9 +1,9 @@
-#include "tasuki/nn/functions/softmax.hpp"
+#include "nn/functions/softmax.hpp"
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/axes.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/normalization_operations.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/axes.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/normalization_operations.hpp"
 
 namespace tasuki {
 namespace {

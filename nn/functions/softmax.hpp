@@ -1,7 +1,7 @@
 // Softmax over an axis.
 #pragma once
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki {
 

@@ -2,8 +2,8 @@
 // deconv2d).
 #pragma once
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/function.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

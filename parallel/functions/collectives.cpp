@@ -1,11 +1,11 @@
-#include "tasuki/parallel/functions/collectives.hpp"
+#include "parallel/functions/collectives.hpp"
 
 #include <span>
 
-#include "tasuki/core/range.hpp"
-#include "tasuki/parallel/functions/exchange.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/reduce.hpp"
+#include "core/range.hpp"
+#include "parallel/functions/exchange.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/reduce.hpp"
 
 namespace tasuki::functions {
 namespace {

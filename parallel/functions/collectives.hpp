@@ -8,8 +8,8 @@
 
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/nn/variable.hpp"
+#include "communicator/communicator.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki::functions {
 

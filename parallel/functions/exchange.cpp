@@ -1,11 +1,11 @@
-#include "tasuki/parallel/functions/exchange.hpp"
+#include "parallel/functions/exchange.hpp"
 
 #include <memory>
 #include <optional>
 #include <utility>
 
-#include "tasuki/nn/several_results.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "nn/several_results.hpp"
+#include "tensor/late.hpp"
 
 namespace tasuki::functions {
 namespace {

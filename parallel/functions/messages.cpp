@@ -1,9 +1,9 @@
-#include "tasuki/parallel/functions/messages.hpp"
+#include "parallel/functions/messages.hpp"
 
 #include <utility>
 
-#include "tasuki/nn/function.hpp"
-#include "tasuki/parallel/functions/exchange.hpp"
+#include "nn/function.hpp"
+#include "parallel/functions/exchange.hpp"
 
 namespace tasuki::functions {
 namespace {

@@ -5,10 +5,10 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 
-#include "tasuki/core/printable.hpp"
-#include "tasuki/program/flags/nearest.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/flags/options_builtin.hpp"
+#include "core/printable.hpp"
+#include "program/flags/nearest.hpp"
+#include "program/flags/options.hpp"
+#include "program/flags/options_builtin.hpp"
 
 namespace tasuki::program {
 namespace {

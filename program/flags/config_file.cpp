@@ -1,14 +1,14 @@
-#include "tasuki/program/flags/config_file.hpp"
+#include "program/flags/config_file.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <system_error>
 
-#include "tasuki/core/byte_order_mark.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/utf8.hpp"
+#include "core/byte_order_mark.hpp"
+#include "core/error.hpp"
+#include "core/printable.hpp"
+#include "core/utf8.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/program/flags/nearest.hpp"
+#include "program/flags/nearest.hpp"
 
 #include <algorithm>
 #include <vector>

@@ -1,4 +1,4 @@
-#include "tasuki/program/flags/option_value.hpp"
+#include "program/flags/option_value.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,7 +10,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "tasuki/program/flags/nearest.hpp"
+#include "program/flags/nearest.hpp"
 
 namespace tasuki::program {
 namespace {

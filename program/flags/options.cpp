@@ -1,4 +1,4 @@
-#include "tasuki/program/flags/options.hpp"
+#include "program/flags/options.hpp"
 
 #include <fmt/ranges.h>
 
@@ -6,10 +6,10 @@
 #include <map>
 #include <stdexcept>
 
-#include "tasuki/core/printable.hpp"
-#include "tasuki/program/flags/config_file.hpp"
-#include "tasuki/program/flags/nearest.hpp"
-#include "tasuki/program/flags/options_builtin.hpp"
+#include "core/printable.hpp"
+#include "program/flags/config_file.hpp"
+#include "program/flags/nearest.hpp"
+#include "program/flags/options_builtin.hpp"
 
 namespace tasuki::program {
 namespace {

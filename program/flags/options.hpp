@@ -18,9 +18,9 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/program/flags/option_value.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "program/flags/option_value.hpp"
 
 namespace tasuki::program {
 

@@ -6,10 +6,10 @@
 #include <cctype>
 #include <sstream>
 
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/flags/options_builtin.hpp"
+#include "core/printable.hpp"
+#include "core/terminal.hpp"
+#include "program/flags/options.hpp"
+#include "program/flags/options_builtin.hpp"
 
 namespace tasuki::program {
 namespace {

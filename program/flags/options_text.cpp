@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/version.hpp"
-#include "tasuki/program/flags/config_file.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/start/version.hpp"
+#include "core/printable.hpp"
+#include "core/version.hpp"
+#include "program/flags/config_file.hpp"
+#include "program/flags/options.hpp"
+#include "program/start/version.hpp"
 
 namespace tasuki::program {
 namespace {

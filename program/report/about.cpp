@@ -1,4 +1,4 @@
-#include "tasuki/program/report/about.hpp"
+#include "program/report/about.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -6,12 +6,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/program/start/processors.hpp"
-#include "tasuki/program/start/version.hpp"
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/program/workers.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/json.hpp"
+#include "program/start/processors.hpp"
+#include "program/start/version.hpp"
+#include "program/training_flags.hpp"
+#include "program/workers.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -1,8 +1,8 @@
 // about.json, beside the log: what a run was made with, so that runs can be compared.
 #pragma once
 
-#include "tasuki/program/data.hpp"
-#include "tasuki/program/start/setup.hpp"
+#include "program/data.hpp"
+#include "program/start/setup.hpp"
 
 namespace tasuki::program {
 
@@ -11,10 +11,11 @@ inline constexpr const char* about_file = "about.json";
 // Writes about.json into `output`, an object: "version" (of Tasuki and its libraries), rank 0's
 // "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch", and
 // "oversubscribed" (of CPUs: whether a machine has fewer cores than the job has computing threads
-// on it). For those who use the model (apps/predict): "program", "flags" (the text of each; files
-// and folders that are there by their absolute paths, like "data"), "dataset" (its name, empty if
-// the program makes its data), "example" (the shape of field "x" and the number of "classes", where
-// there are such fields), "class_names" (empty if they are not known), "left_out" (images that
+// on it). For those who use the model (apps/tasuki-predict): "program", "flags" (the text of each;
+// files and folders that are there by their absolute paths, like "data"), "dataset" (its name,
+// empty if the program makes its data), "example" (the shape of field "x" and the number of
+// "classes", where there are such fields), "class_names" (empty if they are not known), "left_out"
+// (images that
 // --skip-damaged left out of "train" and of "test") and "vocabularies" (of each DataVocabulary by
 // its flag: 16 hexadecimal digits of its hash). "supervisor" is the text of that variable or empty,
 // by which tasuki-run recognises the folder. An error is one on all ranks. Collective.

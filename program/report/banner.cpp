@@ -1,4 +1,4 @@
-#include "tasuki/program/report/banner.hpp"
+#include "program/report/banner.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/start/setup.hpp"
-#include "tasuki/program/training_program.hpp"
+#include "program/start/setup.hpp"
+#include "program/training_program.hpp"
 
 namespace tasuki::program {
 

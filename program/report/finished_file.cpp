@@ -1,16 +1,16 @@
-#include "tasuki/program/report/finished_file.hpp"
+#include "program/report/finished_file.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/system_error.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/system_error.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/training/output_folder.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/communicator.hpp"
+#include "training/output_folder.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki::program {
 

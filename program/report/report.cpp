@@ -1,4 +1,4 @@
-#include "tasuki/program/report/report.hpp"
+#include "program/report/report.hpp"
 
 #include <sys/resource.h>
 
@@ -9,21 +9,21 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tasuki/communicator/number_bytes.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/optimizer/power_sgd.hpp"
-#include "tasuki/program/checkpoints.hpp"
-#include "tasuki/program/learning_rate.hpp"
-#include "tasuki/program/optimizer.hpp"
-#include "tasuki/program/resume.hpp"
-#include "tasuki/program/training_flags.hpp"
-#include "tasuki/program/workers.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/training/batch_memory.hpp"
-#include "tasuki/training/step_times.hpp"
+#include "communicator/number_bytes.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/json.hpp"
+#include "core/printable.hpp"
+#include "optimizer/power_sgd.hpp"
+#include "program/checkpoints.hpp"
+#include "program/learning_rate.hpp"
+#include "program/optimizer.hpp"
+#include "program/resume.hpp"
+#include "program/training_flags.hpp"
+#include "program/workers.hpp"
+#include "tensor/backend.hpp"
+#include "training/batch_memory.hpp"
+#include "training/step_times.hpp"
 
 namespace tasuki::program {
 namespace {

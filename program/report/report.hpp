@@ -8,12 +8,12 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/data.hpp"
-#include "tasuki/program/report/banner.hpp"
-#include "tasuki/program/start/computing.hpp"
-#include "tasuki/program/training_program.hpp"
-#include "tasuki/training/step_times.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "program/data.hpp"
+#include "program/report/banner.hpp"
+#include "program/start/computing.hpp"
+#include "program/training_program.hpp"
+#include "training/step_times.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki::program {
 

@@ -1,9 +1,9 @@
-#include "tasuki/program/report/step_times_file.hpp"
+#include "program/report/step_times_file.hpp"
 
 #include <nlohmann/json.hpp>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/json.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/json.hpp"
 
 namespace tasuki::program {
 

@@ -1,8 +1,8 @@
 // step_times.json, beside the log: where each rank's time went, so that runs can be compared.
 #pragma once
 
-#include "tasuki/training/output_folder.hpp"
-#include "tasuki/training/step_times.hpp"
+#include "training/output_folder.hpp"
+#include "training/step_times.hpp"
 
 namespace tasuki::program {
 

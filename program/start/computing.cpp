@@ -1,10 +1,10 @@
-#include "tasuki/program/start/computing.hpp"
+#include "program/start/computing.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cuda_settings.hpp"
+#include "core/error.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cuda_settings.hpp"
 
 namespace tasuki::program {
 

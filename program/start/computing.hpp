@@ -5,10 +5,10 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/program/flags/option_value.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/tensor/device.hpp"
-#include "tasuki/tensor/dtype.hpp"
+#include "program/flags/option_value.hpp"
+#include "program/training_settings.hpp"
+#include "tensor/device.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki::program {
 

@@ -1,14 +1,14 @@
-#include "tasuki/program/start/device.hpp"
+#include "program/start/device.hpp"
 
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "tasuki/communicator/gpu/gpu_binding.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/communicator/gpu/shared_gpu.hpp"
-#include "tasuki/core/table_error.hpp"
-#include "tasuki/program/start/processors.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "communicator/gpu/gpu_binding.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "communicator/gpu/shared_gpu.hpp"
+#include "core/table_error.hpp"
+#include "program/start/processors.hpp"
+#include "tensor/cuda_loading/loader.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/tensor/device.hpp"
+#include "communicator/communicator.hpp"
+#include "program/flags/options.hpp"
+#include "program/training_settings.hpp"
+#include "tensor/device.hpp"
 
 namespace tasuki::program {
 

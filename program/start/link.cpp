@@ -1,15 +1,15 @@
-#include "tasuki/program/start/link.hpp"
+#include "program/start/link.hpp"
 
 #include <array>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/own_file.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/log.hpp"
+#include "core/own_file.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -3,10 +3,10 @@
 
 #include <filesystem>
 
-#include "tasuki/communicator/algorithms/link_probe.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/output_folder.hpp"
+#include "communicator/algorithms/link_probe.hpp"
+#include "program/flags/options.hpp"
+#include "program/training_settings.hpp"
+#include "training/output_folder.hpp"
 
 namespace tasuki::program {
 

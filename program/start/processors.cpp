@@ -1,4 +1,4 @@
-#include "tasuki/program/start/processors.hpp"
+#include "program/start/processors.hpp"
 
 #include <fmt/format.h>
 #include <hwloc.h>

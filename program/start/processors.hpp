@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/program/flags/option_value.hpp"
+#include "program/flags/option_value.hpp"
 
 namespace tasuki::program {
 

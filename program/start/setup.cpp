@@ -1,27 +1,27 @@
-#include "tasuki/program/start/setup.hpp"
+#include "program/start/setup.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
-#include "tasuki/communicator/agreement.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/build_id.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/core/version.hpp"
-#include "tasuki/program/start/device.hpp"
-#include "tasuki/program/start/link.hpp"
-#include "tasuki/program/start/stalls.hpp"
-#include "tasuki/program/workers.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "communicator/agreement.hpp"
+#include "communicator/registry.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/build_id.hpp"
+#include "core/file.hpp"
+#include "core/log.hpp"
+#include "core/named_file.hpp"
+#include "core/printable.hpp"
+#include "core/stop_request.hpp"
+#include "core/terminal.hpp"
+#include "core/version.hpp"
+#include "program/start/device.hpp"
+#include "program/start/link.hpp"
+#include "program/start/stalls.hpp"
+#include "program/workers.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/link_probe.hpp"
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/model_grid.hpp"
-#include "tasuki/program/resume.hpp"
-#include "tasuki/program/start/processors.hpp"
-#include "tasuki/program/training_settings.hpp"
-#include "tasuki/training/output_folder.hpp"
+#include "communicator/algorithms/link_probe.hpp"
+#include "communicator/communicator.hpp"
+#include "program/flags/options.hpp"
+#include "program/model_grid.hpp"
+#include "program/resume.hpp"
+#include "program/start/processors.hpp"
+#include "program/training_settings.hpp"
+#include "training/output_folder.hpp"
 
 namespace tasuki::program {
 

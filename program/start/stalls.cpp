@@ -1,6 +1,6 @@
-#include "tasuki/program/start/stalls.hpp"
+#include "program/start/stalls.hpp"
 
-#include "tasuki/job/stall_limits.hpp"
+#include "job/stall_limits.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -1,8 +1,8 @@
 // The flags of all programs that say when a stalled job is warned about and ended.
 #pragma once
 
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/training_settings.hpp"
+#include "program/flags/options.hpp"
+#include "program/training_settings.hpp"
 
 namespace tasuki::program {
 

@@ -1,11 +1,11 @@
-#include "tasuki/program/start/version.hpp"
+#include "program/start/version.hpp"
 
 #include <fmt/format.h>
 #include <mpi.h>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/version.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/error.hpp"
+#include "core/version.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki::program {
 

@@ -6,8 +6,8 @@ from tables import ROOT
 
 
 def uses():
-    """{folder: folders that it may include}, by CMakeLists.txt. program/ and apps/ see all that the
-    library has."""
+    """{folder: folders that it may include}, by CMakeLists.txt. program/, apps/ and tools/ see all
+    that the library has."""
     found = {}
     text = re.sub(r"#.*", "", (ROOT / "CMakeLists.txt").read_text())
     for name, arguments in re.findall(r"tasuki_layer\(\s*(\w+)([^)]*)\)", text):
@@ -15,6 +15,7 @@ def uses():
         found[name] = named[1].split() if named else []
     found["program"] = list(found)
     found["apps"] = ["program"]
+    found["tools"] = ["program", "apps"]
     return found
 
 

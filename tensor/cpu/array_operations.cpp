@@ -1,12 +1,12 @@
-#include "tasuki/tensor/array_operations.hpp"
+#include "tensor/array_operations.hpp"
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
-#include "tasuki/tensor/cpu/eltwise_operands.hpp"
-#include "tasuki/tensor/cpu/matrix_product.hpp"
-#include "tasuki/tensor/cpu/reduction.hpp"
-#include "tasuki/tensor/cpu/views.hpp"
-#include "tasuki/tensor/matmul_geometry.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/eltwise_kernels.hpp"
+#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/matrix_product.hpp"
+#include "tensor/cpu/reduction.hpp"
+#include "tensor/cpu/views.hpp"
+#include "tensor/matmul_geometry.hpp"
 
 namespace tasuki {
 namespace {

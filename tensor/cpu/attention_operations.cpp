@@ -1,6 +1,6 @@
 // Attention on CPUs: each head of each item by one thread, in blocks of queries x keys whose scores
 // stay in the processor's cache. The products of a block are oneDNN's sgemm.
-#include "tasuki/tensor/attention_operations.hpp"
+#include "tensor/attention_operations.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
 
@@ -9,10 +9,10 @@
 #include <limits>
 #include <vector>
 
-#include "tasuki/tensor/cpu/attention_kernels.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/eltwise_operands.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/attention_kernels.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <vector>
 
-#include "tasuki/tensor/cpu/channel_kernels.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_batch_norm.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/channel_kernels.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_batch_norm.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/interleaved.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,11 +1,11 @@
 // Gradients of biases: sums of an activation's gradient over all but the channels.
 #include <vector>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
-#include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/eltwise_kernels.hpp"
+#include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
 // Functions of two and three values (map_kernels.hpp).
 #include <cmath>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cpu/map_kernels.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/error.hpp"
+#include "tensor/cpu/map_kernels.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

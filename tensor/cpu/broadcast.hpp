@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/strided.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/strided.hpp"
 
 namespace tasuki {
 

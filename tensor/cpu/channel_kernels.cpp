@@ -1,11 +1,11 @@
-#include "tasuki/tensor/cpu/channel_kernels.hpp"
+#include "tensor/cpu/channel_kernels.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

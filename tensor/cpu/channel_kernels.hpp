@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

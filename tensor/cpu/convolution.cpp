@@ -1,13 +1,13 @@
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "tensor/cpu/convolution.hpp"
 
 #include <limits>
 #include <vector>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/cpu/measure.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/measure.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

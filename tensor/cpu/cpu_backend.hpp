@@ -3,8 +3,8 @@
 // and so on.
 #pragma once
 
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 

@@ -2,10 +2,10 @@
 // lie in a row, or, with further axes behind that of the classes (pixels, steps), in a column.
 #include <cmath>
 
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/losses.hpp"
-#include "tasuki/tensor/cpu/softmax_rows.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/losses.hpp"
+#include "tensor/cpu/softmax_rows.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
-#include "tasuki/tensor/cpu/dnnl_batch_norm.hpp"
+#include "tensor/cpu/dnnl_batch_norm.hpp"
 
 #include <bit>
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 namespace {

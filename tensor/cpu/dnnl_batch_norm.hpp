@@ -5,7 +5,7 @@
 #include <initializer_list>
 #include <string>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
 
 namespace tasuki {
 

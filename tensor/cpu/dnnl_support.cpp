@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 #include <cstring>
 #include <mutex>
@@ -6,11 +6,11 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "tasuki/core/hash.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/filter_order.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/host_memory.hpp"
+#include "core/hash.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/filter_order.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/host_memory.hpp"
 
 namespace tasuki {
 namespace {

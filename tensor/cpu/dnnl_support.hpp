@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

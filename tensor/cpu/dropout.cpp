@@ -1,9 +1,9 @@
 // Dropout with counter-based random numbers.
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/philox_lanes.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/philox.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/philox_lanes.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

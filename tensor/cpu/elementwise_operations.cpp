@@ -1,14 +1,14 @@
-#include "tasuki/tensor/elementwise_operations.hpp"
+#include "tensor/elementwise_operations.hpp"
 
 #include <algorithm>
 #include <array>
 #include <utility>
 
-#include "tasuki/tensor/cpu/broadcast.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/eltwise_operands.hpp"
-#include "tasuki/tensor/cpu/map_kernels.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/broadcast.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/map_kernels.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

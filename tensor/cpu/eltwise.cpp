@@ -1,8 +1,8 @@
 // Element-wise functions. They keep the layout of their inputs.
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
-#include "tasuki/tensor/cpu/eltwise_operands.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/eltwise_kernels.hpp"
+#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
+#include "tensor/cpu/eltwise_kernels.hpp"
 
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/lanes.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/lanes.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 

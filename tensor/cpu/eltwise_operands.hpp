@@ -1,7 +1,7 @@
 // How element-wise operations take their operands.
 #pragma once
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 

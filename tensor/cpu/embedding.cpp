@@ -1,12 +1,12 @@
-#include "tasuki/tensor/cpu/embedding.hpp"
-#include "tasuki/tensor/bad_index.hpp"
+#include "tensor/cpu/embedding.hpp"
+#include "tensor/bad_index.hpp"
 
 #include <cstring>
 #include <vector>
 
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
-#include "tasuki/tensor/embed_check.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
+#include "tensor/embed_check.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,10 +1,10 @@
-#include "tasuki/tensor/cpu/filter_order.hpp"
+#include "tensor/cpu/filter_order.hpp"
 
 #include <cstring>
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // Converts filters between plain order and the order of oneDNN's convolutions on AVX-512.
 #pragma once
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
 // Batches of a data set in memory.
 #include <cstring>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/image_transform.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/gather_check.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/image_transform.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/gather_check.hpp"
 
 namespace tasuki {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdint>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

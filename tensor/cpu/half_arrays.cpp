@@ -1,13 +1,13 @@
-#include "tasuki/tensor/cpu/half_arrays.hpp"
+#include "tensor/cpu/half_arrays.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <immintrin.h>
 #endif
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
-#include "tasuki/tensor/half.hpp"
+#include "core/error.hpp"
+#include "tensor/cpu/vectorize.hpp"
+#include "tensor/half.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 

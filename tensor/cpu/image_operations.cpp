@@ -1,18 +1,18 @@
-#include "tasuki/tensor/image_operations.hpp"
+#include "tensor/image_operations.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/cpu/channel_kernels.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/philox_lanes.hpp"
-#include "tasuki/tensor/cpu/response_norm.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/philox.hpp"
+#include "tensor/cpu/channel_kernels.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/philox_lanes.hpp"
+#include "tensor/cpu/response_norm.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
-#include "tasuki/tensor/cpu/image_transform.hpp"
+#include "tensor/cpu/image_transform.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/image_draw.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/image_draw.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

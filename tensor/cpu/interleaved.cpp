@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/interleaved.hpp"
 
 namespace tasuki {
 

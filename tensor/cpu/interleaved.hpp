@@ -4,9 +4,9 @@
 // blocks of 16 channels compute 32 x 64 for 20 x 50. Products are summed in order.
 #pragma once
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/interleaved_kernels.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/interleaved_kernels.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 

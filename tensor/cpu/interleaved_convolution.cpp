@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // The baseline's kernels (16 registers of 4 floats on x86-64), and the choice.
-#include "tasuki/tensor/cpu/interleaved_kernels.hpp"
+#include "tensor/cpu/interleaved_kernels.hpp"
 
-#include "tasuki/tensor/cpu/interleaved_kernels_any.hpp"
+#include "tensor/cpu/interleaved_kernels_any.hpp"
 
 namespace tasuki {
 

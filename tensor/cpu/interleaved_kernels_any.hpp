@@ -3,7 +3,7 @@
 // function shared by two files might be the version that only some processors can run.
 #pragma once
 
-#include "tasuki/tensor/cpu/interleaved_kernels.hpp"
+#include "tensor/cpu/interleaved_kernels.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // Compiled for x86-64-v3: 16 registers of 8 floats.
-#include "tasuki/tensor/cpu/interleaved_kernels_any.hpp"
+#include "tensor/cpu/interleaved_kernels_any.hpp"
 
 namespace tasuki {
 

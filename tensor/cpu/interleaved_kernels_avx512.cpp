@@ -1,5 +1,5 @@
 // Compiled for x86-64-v4: 32 registers of 16 floats.
-#include "tasuki/tensor/cpu/interleaved_kernels_any.hpp"
+#include "tensor/cpu/interleaved_kernels_any.hpp"
 
 namespace tasuki {
 

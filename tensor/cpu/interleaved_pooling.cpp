@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <limits>
 
-#include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

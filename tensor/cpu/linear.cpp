@@ -2,13 +2,13 @@
 // its inner_product and matmul primitives are only 1 or 2 % faster in the forward pass
 // (bench/mlp_step.cpp has the shapes); on blocked weights they are faster, but by less than it
 // takes to reorder weights that change at every step.
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/eltwise_kernels.hpp"
-#include "tasuki/tensor/cpu/linear_bfloat16.hpp"
-#include "tasuki/tensor/cpu/matrix_product.hpp"
-#include "tasuki/tensor/cpu/measure.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/eltwise_kernels.hpp"
+#include "tensor/cpu/linear_bfloat16.hpp"
+#include "tensor/cpu/matrix_product.hpp"
+#include "tensor/cpu/measure.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,6 +1,6 @@
-#include "tasuki/tensor/cpu/linear_bfloat16.hpp"
+#include "tensor/cpu/linear_bfloat16.hpp"
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 // no tensor is empty.
 #pragma once
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -1,13 +1,13 @@
 // Mean losses of each element.
-#include "tasuki/tensor/loss_operations.hpp"
+#include "tensor/loss_operations.hpp"
 
 #include <atomic>
 
-#include "tasuki/tensor/bad_index.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/losses.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/bad_index.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/losses.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/loss_operations.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/loss_operations.hpp"
 
 namespace tasuki {
 

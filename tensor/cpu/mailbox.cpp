@@ -1,7 +1,7 @@
 // What a step leaves for the host to read later: rows of scalars and moments of its clock. On a CPU
 // they are there at once.
-#include "tasuki/core/trace.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "core/trace.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/tensor/cpu/map_kernels.hpp"
+#include "tensor/cpu/map_kernels.hpp"
 
 #include <cmath>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/error.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/element_functions.hpp"
+#include "tensor/element_functions.hpp"
 
 namespace tasuki {
 

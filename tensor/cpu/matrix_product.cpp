@@ -1,11 +1,11 @@
-#include "tasuki/tensor/cpu/matrix_product.hpp"
+#include "tensor/cpu/matrix_product.hpp"
 
 #include <oneapi/dnnl/dnnl.h>
 
 #include <atomic>
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

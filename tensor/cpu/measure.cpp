@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cpu/measure.hpp"
+#include "tensor/cpu/measure.hpp"
 
 #include <unordered_map>
 

@@ -5,8 +5,8 @@
 #include <chrono>
 #include <limits>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "core/activity.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
 // Memory of the CPU backend: allocation, copies between types and layouts, filling.
 #include <cstring>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/half.hpp"
-#include "tasuki/tensor/host_memory.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/half.hpp"
+#include "tensor/host_memory.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
-#include "tasuki/tensor/cpu/norm_kernels.hpp"
+#include "tensor/cpu/norm_kernels.hpp"
 
 #include <cmath>
 
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

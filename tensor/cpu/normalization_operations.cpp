@@ -1,13 +1,13 @@
-#include "tasuki/tensor/normalization_operations.hpp"
+#include "tensor/normalization_operations.hpp"
 
 #include <algorithm>
 #include <vector>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/eltwise_operands.hpp"
-#include "tasuki/tensor/cpu/norm_kernels.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/softmax_kernels.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/norm_kernels.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/softmax_kernels.hpp"
 
 namespace tasuki {
 namespace {

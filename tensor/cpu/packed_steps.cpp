@@ -1,10 +1,10 @@
-#include "tasuki/tensor/cpu/packed_steps.hpp"
+#include "tensor/cpu/packed_steps.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
 // Max and average pooling.
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/interleaved.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

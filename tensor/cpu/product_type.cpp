@@ -3,9 +3,9 @@
 
 #include <cstdlib>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "core/error.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
 // Joining and cutting tensors along an axis.
 #include <cstring>
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

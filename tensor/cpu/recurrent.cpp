@@ -1,12 +1,12 @@
-#include "tasuki/tensor/cpu/recurrent.hpp"
+#include "tensor/cpu/recurrent.hpp"
 
 #include <algorithm>
 
-#include "tasuki/tensor/cpu/packed_steps.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/recurrent_kernels.hpp"
-#include "tasuki/tensor/cpu/step_product.hpp"
-#include "tasuki/tensor/recurrent_check.hpp"
+#include "tensor/cpu/packed_steps.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/recurrent_kernels.hpp"
+#include "tensor/cpu/step_product.hpp"
+#include "tensor/recurrent_check.hpp"
 
 namespace tasuki {
 namespace {

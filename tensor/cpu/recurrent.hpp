@@ -3,7 +3,7 @@
 // the gates.
 #pragma once
 
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "tensor/sequence_operations.hpp"
 
 namespace tasuki {
 

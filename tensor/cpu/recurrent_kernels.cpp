@@ -1,7 +1,7 @@
-#include "tasuki/tensor/cpu/recurrent_kernels.hpp"
+#include "tensor/cpu/recurrent_kernels.hpp"
 
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 

@@ -1,13 +1,13 @@
-#include "tasuki/tensor/cpu/reduce.hpp"
+#include "tensor/cpu/reduce.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cpu/half_arrays.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "core/error.hpp"
+#include "tensor/cpu/half_arrays.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

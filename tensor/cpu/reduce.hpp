@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/reduce_op.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/reduce_op.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/tensor/cpu/reduction.hpp"
+#include "tensor/cpu/reduction.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

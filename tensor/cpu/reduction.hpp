@@ -1,7 +1,7 @@
 // Reductions of float32 arrays along a middle axis.
 #pragma once
 
-#include "tasuki/tensor/reduction_plan.hpp"
+#include "tensor/reduction_plan.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
-#include "tasuki/tensor/cpu/response_norm.hpp"
+#include "tensor/cpu/response_norm.hpp"
 
 #include <bit>
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
-#include "tasuki/tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/interleaved.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // Local response normalisation by oneDNN, which keeps blocked layouts (image_operations.hpp).
 #pragma once
 
-#include "tasuki/tensor/image_operations.hpp"
+#include "tensor/image_operations.hpp"
 
 namespace tasuki {
 

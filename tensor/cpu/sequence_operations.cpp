@@ -1,8 +1,8 @@
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "tensor/sequence_operations.hpp"
 
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/embedding.hpp"
-#include "tasuki/tensor/cpu/recurrent.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/embedding.hpp"
+#include "tensor/cpu/recurrent.hpp"
 
 namespace tasuki {
 namespace {

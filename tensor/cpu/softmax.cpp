@@ -1,13 +1,13 @@
 // Softmax cross entropy and accuracy.
 #include <cmath>
 
-#include "tasuki/tensor/bad_index.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/lanes.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/softmax_rows.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/bad_index.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/lanes.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/softmax_rows.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 TASUKI_VECTORIZE float largest_in_row(const float* x, std::int64_t count) {

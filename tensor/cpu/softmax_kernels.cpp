@@ -1,11 +1,11 @@
-#include "tasuki/tensor/cpu/softmax_kernels.hpp"
+#include "tensor/cpu/softmax_kernels.hpp"
 
 #include <cmath>
 
-#include "tasuki/tensor/cpu/fast_math.hpp"
-#include "tasuki/tensor/cpu/lanes.hpp"
-#include "tasuki/tensor/cpu/softmax_rows.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/lanes.hpp"
+#include "tensor/cpu/softmax_rows.hpp"
+#include "tensor/cpu/vectorize.hpp"
 
 namespace tasuki {
 namespace {

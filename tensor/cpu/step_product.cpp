@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cpu/step_product.hpp"
+#include "tensor/cpu/step_product.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 

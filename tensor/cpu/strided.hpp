@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tasuki/tensor/strided_loop.hpp"
+#include "tensor/strided_loop.hpp"
 
 namespace tasuki {
 

@@ -5,9 +5,9 @@
 #include <immintrin.h>
 #endif
 
-#include "tasuki/core/alternate_stack.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "core/alternate_stack.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/vectorize.hpp"
-#include "tasuki/tensor/half.hpp"
+#include "core/error.hpp"
+#include "core/range.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/vectorize.hpp"
+#include "tensor/half.hpp"
 
 namespace tasuki {
 namespace {

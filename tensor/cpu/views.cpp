@@ -1,7 +1,7 @@
-#include "tasuki/tensor/cpu/views.hpp"
+#include "tensor/cpu/views.hpp"
 
-#include "tasuki/tensor/cpu/parallel.hpp"
-#include "tasuki/tensor/cpu/strided.hpp"
+#include "tensor/cpu/parallel.hpp"
+#include "tensor/cpu/strided.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 // Copies between plain arrays and views of them, for elements of any type.
 #pragma once
 
-#include "tasuki/tensor/array_operations.hpp"
+#include "tensor/array_operations.hpp"
 
 namespace tasuki {
 

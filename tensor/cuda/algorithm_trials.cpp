@@ -1,7 +1,7 @@
-#include "tasuki/tensor/cuda/algorithm_trials.hpp"
+#include "tensor/cuda/algorithm_trials.hpp"
 
-#include "tasuki/core/log.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
+#include "core/log.hpp"
+#include "tensor/cuda/context.hpp"
 
 namespace tasuki {
 namespace {

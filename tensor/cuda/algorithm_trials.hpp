@@ -8,8 +8,8 @@
 #include <mutex>
 #include <string>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "core/error.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 

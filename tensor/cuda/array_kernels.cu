@@ -1,6 +1,6 @@
-#include "tasuki/tensor/cuda/array_kernels.hpp"
+#include "tensor/cuda/array_kernels.hpp"
 
-#include "tasuki/tensor/cuda/strided.cuh"
+#include "tensor/cuda/strided.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -4,9 +4,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/strided_loop.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/strided_loop.hpp"
 
 namespace tasuki::kernels {
 

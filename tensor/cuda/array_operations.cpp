@@ -1,14 +1,14 @@
-#include "tasuki/tensor/array_operations.hpp"
+#include "tensor/array_operations.hpp"
 
-#include "tasuki/tensor/cuda/array_kernels.hpp"
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/copy_kernels.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/matmul.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/matmul_geometry.hpp"
-#include "tasuki/tensor/reduction_plan.hpp"
+#include "tensor/cuda/array_kernels.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/copy_kernels.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/matmul.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/matmul_geometry.hpp"
+#include "tensor/reduction_plan.hpp"
 
 namespace tasuki {
 namespace {

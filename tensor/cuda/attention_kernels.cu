@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "tasuki/tensor/cuda/attention_kernels.hpp"
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/attention_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

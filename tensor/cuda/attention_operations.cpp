@@ -1,9 +1,9 @@
-#include "tasuki/tensor/attention_operations.hpp"
+#include "tensor/attention_operations.hpp"
 
-#include "tasuki/tensor/cuda/attention_kernels.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
+#include "tensor/cuda/attention_kernels.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,12 +3,12 @@
 // deviation's inverse in place of the variance.
 #include <limits>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/batch_norm_kernels.hpp"
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/batch_norm_kernels.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki::kernels {
 

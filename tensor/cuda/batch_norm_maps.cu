@@ -1,6 +1,6 @@
 // Element-wise part of batch normalisation, after the sums: its result and the gradient of its
 // input, for both layouts. Memory is read and written in 16 bytes if shapes allow.
-#include "tasuki/tensor/cuda/batch_norm_support.cuh"
+#include "tensor/cuda/batch_norm_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

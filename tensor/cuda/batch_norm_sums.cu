@@ -1,7 +1,7 @@
 // The sums of batch normalisation: one kernel adds up two sums by channel, for both layouts, and
 // small structs define the summands; a warp then finishes a channel. Memory is read in 16 bytes if
 // shapes allow.
-#include "tasuki/tensor/cuda/batch_norm_support.cuh"
+#include "tensor/cuda/batch_norm_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,8 +1,8 @@
 // Shared by the kernels of batch normalisation: values in packs, the normalisation, grids.
 #pragma once
 
-#include "tasuki/tensor/cuda/batch_norm_kernels.hpp"
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/batch_norm_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 

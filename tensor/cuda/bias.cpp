@@ -1,9 +1,9 @@
 // Gradients of biases: sums of an activation's gradient over all but the channels.
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/reduce_kernels.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/reduce_kernels.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
-#include "tasuki/tensor/cuda/block_pool.hpp"
+#include "tensor/cuda/block_pool.hpp"
 
 #include <algorithm>
 #include <cstdint>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

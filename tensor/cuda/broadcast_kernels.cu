@@ -1,7 +1,7 @@
-#include "tasuki/tensor/cuda/broadcast_kernels.hpp"
+#include "tensor/cuda/broadcast_kernels.hpp"
 
-#include "tasuki/tensor/cuda/map.cuh"
-#include "tasuki/tensor/cuda/strided.cuh"
+#include "tensor/cuda/map.cuh"
+#include "tensor/cuda/strided.cuh"
 
 namespace tasuki::kernels {
 namespace {

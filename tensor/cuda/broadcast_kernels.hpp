@@ -2,10 +2,10 @@
 // for arrays of activations of one type, computed in float32.
 #pragma once
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/element_functions.hpp"
-#include "tasuki/tensor/strided_loop.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/element_functions.hpp"
+#include "tensor/strided_loop.hpp"
 
 namespace tasuki::kernels {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/tensor/cuda/check.hpp"
+#include "tensor/cuda/check.hpp"
 
 #include <exception>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

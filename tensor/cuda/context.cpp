@@ -1,14 +1,14 @@
-#include "tasuki/tensor/cuda/context.hpp"
+#include "tensor/cuda/context.hpp"
 
 #include <array>
 #include <atomic>
 #include <mutex>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/release.hpp"
-#include "tasuki/tensor/host_memory.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/release.hpp"
+#include "tensor/host_memory.hpp"
+#include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,13 +8,13 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/tensor/cuda/block_pool.hpp"
-#include "tasuki/tensor/cuda/handles.hpp"
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/cuda/matmul.hpp"
-#include "tasuki/tensor/cuda/staging.hpp"
-#include "tasuki/tensor/device.hpp"
-#include "tasuki/tensor/storage.hpp"
+#include "tensor/cuda/block_pool.hpp"
+#include "tensor/cuda/handles.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/cuda/matmul.hpp"
+#include "tensor/cuda/staging.hpp"
+#include "tensor/device.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 

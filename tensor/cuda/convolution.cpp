@@ -1,11 +1,11 @@
 // Convolutions by cuDNN. Weights are plain as a rule, and their gradients plain float32; if the
 // plan uses another type or order, they are converted for each use, and so are activations.
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/convolution_plan.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/filter_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/convolution_plan.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/filter_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,16 +1,16 @@
-#include "tasuki/tensor/cuda/convolution_plan.hpp"
+#include "tensor/cuda/convolution_plan.hpp"
 
 #include <array>
 #include <map>
 #include <mutex>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/convolution_choice.hpp"
-#include "tasuki/tensor/cuda/filter_kernels.hpp"
-#include "tasuki/tensor/cuda_settings.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/convolution_choice.hpp"
+#include "tensor/cuda/filter_kernels.hpp"
+#include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/tensor/cuda/algorithm_trials.hpp"
-#include "tasuki/tensor/cuda/cudnn_support.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/cuda/algorithm_trials.hpp"
+#include "tensor/cuda/cudnn_support.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/tensor/cuda/copy_kernels.hpp"
+#include "tensor/cuda/copy_kernels.hpp"
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -7,7 +7,7 @@
 // and squared_norm() wait for it.
 #pragma once
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 

@@ -1,13 +1,13 @@
-#include "tasuki/tensor/cuda/cudnn_support.hpp"
+#include "tensor/cuda/cudnn_support.hpp"
 
 #include <array>
 #include <limits>
 #include <map>
 #include <string>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/tensor/cuda_loading/libraries.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "tensor/cuda_loading/libraries.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <type_traits>
 
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
 // Dropout with counter-based random numbers, the same as on CPUs.
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/dropout_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/dropout_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
 

@@ -1,6 +1,6 @@
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/cuda/dropout_kernels.hpp"
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "core/philox.hpp"
+#include "tensor/cuda/dropout_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,14 +1,14 @@
-#include "tasuki/tensor/elementwise_operations.hpp"
+#include "tensor/elementwise_operations.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "tasuki/tensor/cuda/broadcast_kernels.hpp"
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/map_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
+#include "tensor/cuda/broadcast_kernels.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/map_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
 // Element-wise functions. They keep type and layout of their inputs.
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/eltwise_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/eltwise_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
 namespace {

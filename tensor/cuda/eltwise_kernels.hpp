@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/operations.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/operations.hpp"
 
 namespace tasuki::kernels {
 

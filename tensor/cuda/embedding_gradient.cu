@@ -1,8 +1,8 @@
 // The gradient of an embedding: rows of dy are sorted by their ids and added up run by run.
 #include <utility>
 
-#include "tasuki/tensor/cuda/embedding_kernels.hpp"
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/embedding_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,8 +1,8 @@
-#include "tasuki/tensor/cuda/embedding_kernels.hpp"
+#include "tensor/cuda/embedding_kernels.hpp"
 
 #include <cmath>
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

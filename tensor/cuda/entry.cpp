@@ -1,14 +1,14 @@
 // The symbol that libtasuki.so looks for in this library (tensor/cuda_loading/loader.cpp).
-#include "tasuki/tensor/cuda_loading/entry.hpp"
+#include "tensor/cuda_loading/entry.hpp"
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 #include <memory>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/profiler_ranges.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/profiler_ranges.hpp"
 
 namespace tasuki {
 

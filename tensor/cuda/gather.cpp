@@ -1,9 +1,9 @@
 // Batches of a data set in the device's memory.
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/gather_kernels.hpp"
-#include "tasuki/tensor/cuda/image_kernels.hpp"
-#include "tasuki/tensor/gather_check.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/gather_kernels.hpp"
+#include "tensor/cuda/image_kernels.hpp"
+#include "tensor/gather_check.hpp"
 
 namespace tasuki {
 

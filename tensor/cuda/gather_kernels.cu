@@ -1,5 +1,5 @@
-#include "tasuki/tensor/cuda/gather_kernels.hpp"
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/gather_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

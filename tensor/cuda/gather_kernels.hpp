@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki::kernels {
 

@@ -1,10 +1,10 @@
 // What looks at gradients before an update or changes them, without waiting for the device:
 // clipping, LARS, loss scaling.
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/reduce_kernels.hpp"
-#include "tasuki/tensor/cuda/step_kernels.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/reduce_kernels.hpp"
+#include "tensor/cuda/step_kernels.hpp"
 
 namespace tasuki {
 namespace {

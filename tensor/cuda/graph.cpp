@@ -2,12 +2,12 @@
 #include <new>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/cudnn_support.hpp"
-#include "tasuki/tensor/cuda/recording_pool.hpp"
-#include "tasuki/tensor/cuda/release.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/cudnn_support.hpp"
+#include "tensor/cuda/recording_pool.hpp"
+#include "tensor/cuda/release.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "tasuki/tensor/cuda/check.hpp"
+#include "tensor/cuda/check.hpp"
 
 namespace tasuki {
 

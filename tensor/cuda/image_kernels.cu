@@ -1,9 +1,9 @@
 // A block makes an image. It reads the stored bytes, which stay in its cache, once for each value
 // that it needs (the channels' means, the image's mean and deviation) and once to write; nothing in
 // between is stored. Pixels are rounded as on a CPU; sums are added up in another order.
-#include "tasuki/tensor/cuda/image_kernels.hpp"
+#include "tensor/cuda/image_kernels.hpp"
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

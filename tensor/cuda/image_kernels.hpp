@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/image_draw.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/image_draw.hpp"
 
 namespace tasuki::kernels {
 

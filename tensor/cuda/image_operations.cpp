@@ -1,12 +1,12 @@
-#include "tasuki/tensor/image_operations.hpp"
+#include "tensor/image_operations.hpp"
 
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/filter_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/resize_kernels.hpp"
-#include "tasuki/tensor/cuda/response_norm_kernels.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/filter_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/resize_kernels.hpp"
+#include "tensor/cuda/response_norm_kernels.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki::kernels {
 

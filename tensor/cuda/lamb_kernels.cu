@@ -1,5 +1,5 @@
 // LAMB: its two passes over an arena.
-#include "tasuki/tensor/cuda/update_support.cuh"
+#include "tensor/cuda/update_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,10 +1,10 @@
 // Fully connected layers. With 16-bit activations, float32 weights and biases are rounded to their
 // type for the product.
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/matmul.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/reduce_kernels.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/matmul.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/reduce_kernels.hpp"
 
 namespace tasuki {
 namespace {

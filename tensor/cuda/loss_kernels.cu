@@ -1,8 +1,8 @@
 #include <cmath>
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/loss_kernels.hpp"
-#include "tasuki/tensor/cuda/loss_means.cuh"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/loss_kernels.hpp"
+#include "tensor/cuda/loss_means.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/loss_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/loss_kernels.hpp"
 
 namespace tasuki::kernels {
 

@@ -1,10 +1,10 @@
 // Mean losses. All results stay on the device.
-#include "tasuki/tensor/loss_operations.hpp"
+#include "tensor/loss_operations.hpp"
 
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/loss_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/loss_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
 namespace {

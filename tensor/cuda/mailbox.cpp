@@ -2,10 +2,10 @@
 // clock.
 #include <utility>
 
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/release.hpp"
-#include "tasuki/tensor/cuda/step_kernels.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/step_kernels.hpp"
 
 namespace tasuki {
 

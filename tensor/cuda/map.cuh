@@ -1,7 +1,7 @@
 // Loops that compute each element of an array from those at the same place in others.
 #pragma once
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 

@@ -1,6 +1,6 @@
-#include "tasuki/tensor/cuda/map_kernels.hpp"
+#include "tensor/cuda/map_kernels.hpp"
 
-#include "tasuki/tensor/cuda/map.cuh"
+#include "tensor/cuda/map.cuh"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,18 +1,18 @@
-#include "tasuki/tensor/cuda/matmul.hpp"
+#include "tensor/cuda/matmul.hpp"
 
 #include <algorithm>
 #include <bit>
 #include <string>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/check.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/copy_kernels.hpp"
-#include "tasuki/tensor/cuda/matmul_choice.hpp"
-#include "tasuki/tensor/cuda/matmul_description.hpp"
-#include "tasuki/tensor/cuda/reduce_kernels.hpp"
-#include "tasuki/tensor/cuda_settings.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/copy_kernels.hpp"
+#include "tensor/cuda/matmul_choice.hpp"
+#include "tensor/cuda/matmul_description.hpp"
+#include "tensor/cuda/reduce_kernels.hpp"
+#include "tensor/cuda_settings.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

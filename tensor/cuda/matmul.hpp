@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/tensor/cuda/algorithm_trials.hpp"
-#include "tasuki/tensor/dtype.hpp"
+#include "tensor/cuda/algorithm_trials.hpp"
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cuda/matmul_choice.hpp"
+#include "tensor/cuda/matmul_choice.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,11 @@
 #include <span>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/matmul_description.hpp"
-#include "tasuki/tensor/cuda_settings.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/matmul_description.hpp"
+#include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
 namespace {

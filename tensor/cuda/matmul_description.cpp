@@ -1,7 +1,7 @@
-#include "tasuki/tensor/cuda/matmul_description.hpp"
+#include "tensor/cuda/matmul_description.hpp"
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/check.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/check.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cublasLt.h>
 
-#include "tasuki/tensor/cuda/matmul.hpp"
+#include "tensor/cuda/matmul.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
 // Memory of the CUDA backend: allocation, copies between devices, types and layouts, filling.
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/copy_kernels.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/recording_pool.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/copy_kernels.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/recording_pool.hpp"
 
 namespace tasuki {
 namespace {

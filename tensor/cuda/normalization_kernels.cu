@@ -1,7 +1,7 @@
 #include <cmath>
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/normalization_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/normalization_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

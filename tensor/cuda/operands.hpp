@@ -1,7 +1,7 @@
 // Checks that operations share. They use only the host's description of tensors.
 #pragma once
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

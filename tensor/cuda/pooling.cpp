@@ -2,13 +2,13 @@
 // edge than over the near one.
 #include <limits>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/pooling_kernels.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/pooling_kernels.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,10 +1,10 @@
 // One thread per element of the result. Backward passes gather, too: an element of dx adds up the
 // windows that contain it, always in the same order.
-#include "tasuki/tensor/cuda/pooling_kernels.hpp"
+#include "tensor/cuda/pooling_kernels.hpp"
 
 #include <limits>
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/kernel_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

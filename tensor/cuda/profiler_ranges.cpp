@@ -1,9 +1,9 @@
-#include "tasuki/tensor/cuda/profiler_ranges.hpp"
+#include "tensor/cuda/profiler_ranges.hpp"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>
 
-#include "tasuki/core/trace.hpp"
+#include "core/trace.hpp"
 
 namespace tasuki {
 

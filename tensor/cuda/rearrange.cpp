@@ -1,9 +1,9 @@
 // Joining and cutting tensors along an axis.
-#include "tasuki/tensor/cuda/channels_last.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/copy_kernels.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/cuda/channels_last.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/copy_kernels.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cuda/recording_pool.hpp"
+#include "tensor/cuda/recording_pool.hpp"
 
 #include <map>
 #include <mutex>

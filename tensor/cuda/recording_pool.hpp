@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tasuki/tensor/cuda/context.hpp"
+#include "tensor/cuda/context.hpp"
 
 namespace tasuki {
 

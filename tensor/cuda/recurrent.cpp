@@ -1,13 +1,13 @@
-#include "tasuki/tensor/cuda/recurrent.hpp"
+#include "tensor/cuda/recurrent.hpp"
 
 #include <algorithm>
 
-#include "tasuki/tensor/cuda/check.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/matmul.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/recurrent_kernels.hpp"
-#include "tasuki/tensor/recurrent_check.hpp"
+#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/matmul.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/recurrent_kernels.hpp"
+#include "tensor/recurrent_check.hpp"
 
 namespace tasuki {
 namespace {

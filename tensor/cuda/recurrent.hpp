@@ -2,7 +2,7 @@
 // all steps, and per step one of the states and one kernel for the gates.
 #pragma once
 
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "tensor/sequence_operations.hpp"
 
 namespace tasuki {
 

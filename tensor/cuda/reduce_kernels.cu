@@ -1,5 +1,5 @@
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/reduce_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/reduce_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

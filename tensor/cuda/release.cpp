@@ -1,11 +1,11 @@
-#include "tasuki/tensor/cuda/release.hpp"
+#include "tensor/cuda/release.hpp"
 
 #include <exception>
 #include <mutex>
 #include <utility>
 #include <vector>
 
-#include "tasuki/tensor/cuda/check.hpp"
+#include "tensor/cuda/check.hpp"
 
 namespace tasuki {
 namespace {

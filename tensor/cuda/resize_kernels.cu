@@ -1,6 +1,6 @@
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/resize_kernels.hpp"
+#include "core/philox.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/resize_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

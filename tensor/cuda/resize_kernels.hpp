@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/dropout_kernels.hpp"
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/resize.hpp"
+#include "tensor/cuda/dropout_kernels.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/resize.hpp"
 
 namespace tasuki::kernels {
 

@@ -1,11 +1,11 @@
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "tensor/sequence_operations.hpp"
 
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/embedding_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/recurrent.hpp"
-#include "tasuki/tensor/embed_check.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/embedding_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/recurrent.hpp"
+#include "tensor/embed_check.hpp"
 
 namespace tasuki {
 namespace {

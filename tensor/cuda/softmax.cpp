@@ -1,9 +1,9 @@
 // Softmax cross entropy and accuracy. All results stay on the device.
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/loss_kernels.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/softmax_kernels.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/loss_kernels.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/softmax_kernels.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
 #include <climits>
 #include <cmath>
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/loss_means.cuh"
-#include "tasuki/tensor/cuda/softmax_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/loss_means.cuh"
+#include "tensor/cuda/softmax_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

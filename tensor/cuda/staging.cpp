@@ -1,12 +1,12 @@
-#include "tasuki/tensor/cuda/staging.hpp"
+#include "tensor/cuda/staging.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda/release.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda/release.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,8 +8,8 @@
 #include <deque>
 #include <mutex>
 
-#include "tasuki/tensor/cuda/block_pool.hpp"
-#include "tasuki/tensor/cuda/handles.hpp"
+#include "tensor/cuda/block_pool.hpp"
+#include "tensor/cuda/handles.hpp"
 
 namespace tasuki {
 

@@ -1,5 +1,5 @@
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/step_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/step_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

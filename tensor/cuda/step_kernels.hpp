@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/dtype.hpp"
-#include "tasuki/tensor/operations.hpp"
-#include "tasuki/tensor/step_clock.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/dtype.hpp"
+#include "tensor/operations.hpp"
+#include "tensor/step_clock.hpp"
 
 namespace tasuki::kernels {
 

@@ -1,8 +1,8 @@
 // Where kernels find elements of arrays that are walked with strides.
 #pragma once
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/strided_loop.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/strided_loop.hpp"
 
 namespace tasuki::kernels {
 

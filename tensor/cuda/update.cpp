@@ -1,9 +1,9 @@
 // Optimizers' updates and the norm of an array; the kernels are in update_kernels.cu.
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/cuda_backend.hpp"
-#include "tasuki/tensor/cuda/operands.hpp"
-#include "tasuki/tensor/cuda/reduce_kernels.hpp"
-#include "tasuki/tensor/cuda/update_kernels.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/reduce_kernels.hpp"
+#include "tensor/cuda/update_kernels.hpp"
 
 namespace tasuki {
 

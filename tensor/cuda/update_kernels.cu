@@ -1,6 +1,6 @@
 #include <type_traits>
 
-#include "tasuki/tensor/cuda/update_support.cuh"
+#include "tensor/cuda/update_support.cuh"
 
 namespace tasuki::kernels {
 namespace {

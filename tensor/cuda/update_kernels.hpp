@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "tasuki/tensor/cuda/launch.hpp"
-#include "tasuki/tensor/operations.hpp"
+#include "tensor/cuda/launch.hpp"
+#include "tensor/operations.hpp"
 
 namespace tasuki::kernels {
 

@@ -2,8 +2,8 @@
 // parameters, and sums over parameters.
 #pragma once
 
-#include "tasuki/tensor/cuda/kernel_support.cuh"
-#include "tasuki/tensor/cuda/update_kernels.hpp"
+#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/update_kernels.hpp"
 
 namespace tasuki::kernels {
 

@@ -1,11 +1,11 @@
-#include "tasuki/tensor/cuda_loading/driver.hpp"
+#include "tensor/cuda_loading/driver.hpp"
 
 #include <dlfcn.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

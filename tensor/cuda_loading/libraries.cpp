@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cuda_loading/libraries.hpp"
+#include "tensor/cuda_loading/libraries.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

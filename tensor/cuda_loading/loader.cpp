@@ -1,4 +1,4 @@
-#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "tensor/cuda_loading/loader.hpp"
 
 #include <dlfcn.h>
 
@@ -8,11 +8,11 @@
 #include <string>
 #include <string_view>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/version.hpp"
-#include "tasuki/tensor/cuda_loading/driver.hpp"
-#include "tasuki/tensor/cuda_loading/entry.hpp"
-#include "tasuki/tensor/cuda_loading/libraries.hpp"
+#include "core/error.hpp"
+#include "core/version.hpp"
+#include "tensor/cuda_loading/driver.hpp"
+#include "tensor/cuda_loading/entry.hpp"
+#include "tensor/cuda_loading/libraries.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "bench_allreduce/table.hpp"
+#include "tools/bench_allreduce/table.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -1,8 +1,8 @@
 // train_cifar_channel_parallel learns what train_cifar does, its channels divided among ranks.
 #include <filesystem>
 
-#include "pictures.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
+#include "tests/support/pictures.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

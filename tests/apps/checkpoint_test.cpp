@@ -6,10 +6,10 @@
 
 #include <cstring>
 
+#include "core/error.hpp"
+#include "core/file.hpp"
 #include "resumed_job.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "watched_folder.hpp"
+#include "tests/support/watched_folder.hpp"
 
 namespace tasuki::testing {
 namespace {

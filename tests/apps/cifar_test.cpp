@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "pictures.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
+#include "tests/support/pictures.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

@@ -4,8 +4,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

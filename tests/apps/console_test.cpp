@@ -1,6 +1,6 @@
 // What train_mnist prints, and for bad input: one line, once, from a job that ends with an error.
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

@@ -1,8 +1,8 @@
 // train_mnist_data_parallel as users start it.
 #include <gmock/gmock.h>
 
-#include "tasuki/program/workers.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "program/workers.hpp"
+#include "tensor/backend.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

@@ -5,13 +5,13 @@
 #include <limits>
 #include <map>
 
-#include "digits.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/dataset/files/idx.hpp"
-#include "tasuki/models/dcgan.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "dataset/files/idx.hpp"
+#include "models/dcgan.hpp"
+#include "tests/support/digits.hpp"
+#include "training/snapshots/model_file.hpp"
+#include "training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

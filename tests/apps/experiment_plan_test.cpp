@@ -1,16 +1,16 @@
 // Experiment files, and the tables of their runs.
-#include "experiment/plan.hpp"
+#include "tools/experiment/plan.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
 
-#include "errors.hpp"
-#include "experiment/failure.hpp"
-#include "experiment/plot.hpp"
-#include "experiment/table.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tools/experiment/failure.hpp"
+#include "tools/experiment/plot.hpp"
+#include "tools/experiment/table.hpp"
 
 namespace tasuki::experiment {
 namespace {

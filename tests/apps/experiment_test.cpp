@@ -6,7 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "tasuki/program/start/processors.hpp"
+#include "program/start/processors.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "launch.hpp"
+#include "tests/support/launch.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "patience.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
+#include "tests/support/patience.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

@@ -5,11 +5,11 @@
 #include <array>
 #include <future>
 
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "dataset/images/exif.hpp"
 #include "imagenet_job.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/dataset/images/exif.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

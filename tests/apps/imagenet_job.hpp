@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <map>
 
-#include "image_files.hpp"
+#include "tests/support/image_files.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

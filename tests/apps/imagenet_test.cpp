@@ -1,8 +1,8 @@
 // train_imagenet as users start it.
 #include <future>
 
+#include "core/error.hpp"
 #include "imagenet_job.hpp"
-#include "tasuki/core/error.hpp"
 
 namespace tasuki::testing {
 namespace {

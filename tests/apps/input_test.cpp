@@ -1,10 +1,10 @@
 // Augmented input, folders of images, step times, the monitor, and batches that fit into memory.
 
-#include "image_files.hpp"
-#include "pictures.hpp"
-#include "skip.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "tests/support/image_files.hpp"
+#include "tests/support/pictures.hpp"
+#include "tests/support/skip.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

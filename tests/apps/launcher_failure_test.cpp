@@ -1,9 +1,9 @@
 // What mpirun's and srun's texts say about a failure.
-#include "supervisor/launcher_failure.hpp"
+#include "tools/supervisor/launcher_failure.hpp"
 
 #include <gmock/gmock.h>
 
-#include "supervisor/launcher_text.hpp"
+#include "tools/supervisor/launcher_text.hpp"
 
 namespace tasuki::supervisor {
 namespace {

@@ -1,7 +1,7 @@
 // Which text of the launcher is left out, and what it says about a failure.
 #include <gmock/gmock.h>
 
-#include "supervisor/launcher_text.hpp"
+#include "tools/supervisor/launcher_text.hpp"
 
 namespace tasuki::supervisor {
 namespace {

@@ -1,8 +1,8 @@
 // train_lenet as users start it, and through it the flags of all programs that decide on batches
 // and learning rates.
 
-#include "digits.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
+#include "tests/support/digits.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

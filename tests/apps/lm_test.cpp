@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <fstream>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

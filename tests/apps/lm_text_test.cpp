@@ -4,12 +4,12 @@
 
 #include <cmath>
 
-#include "lm/sample.hpp"
-#include "lm/text.hpp"
-#include "tasuki/dataset/files/text_windows.hpp"
-#include "tasuki/dataset/iterators/share_iterator.hpp"
-#include "tasuki/nn/functions/softmax.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "apps/lm/sample.hpp"
+#include "apps/lm/text.hpp"
+#include "dataset/files/text_windows.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "nn/functions/softmax.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,10 +2,10 @@
 #include <cstring>
 #include <filesystem>
 
-#include "digits.hpp"
+#include "core/error.hpp"
 #include "part_weights.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "tests/support/digits.hpp"
+#include "training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

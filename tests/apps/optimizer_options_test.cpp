@@ -4,12 +4,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "../optimizer/prescribed.hpp"
-#include "paths.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/program/optimizer.hpp"
-#include "tasuki/program/report/report.hpp"
+#include "models/mlp.hpp"
+#include "nn/classifier.hpp"
+#include "program/optimizer.hpp"
+#include "program/report/report.hpp"
+#include "tests/optimizer/prescribed.hpp"
+#include "tests/support/paths.hpp"
 #include "training_flags_program.hpp"
 
 namespace tasuki::program {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "errors.hpp"
-#include "tasuki/program/flags/options.hpp"
+#include "program/flags/options.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::program {
 namespace {

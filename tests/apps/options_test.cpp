@@ -1,17 +1,17 @@
 // Flags and INI files: values, sources, errors; --print-config says what the parser does.
 
-#include "tasuki/program/flags/options.hpp"
-#include "tasuki/program/flags/config_file.hpp"
+#include "program/flags/options.hpp"
+#include "program/flags/config_file.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "errors.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/program/flags/nearest.hpp"
-#include "tasuki/program/optimizer.hpp"
-#include "tasuki/program/training_flags.hpp"
+#include "communicator/registry.hpp"
+#include "program/flags/nearest.hpp"
+#include "program/optimizer.hpp"
+#include "program/training_flags.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -3,10 +3,10 @@
 #include <future>
 #include <set>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/output_folder.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
 #include "train_mnist_job.hpp"
+#include "training/output_folder.hpp"
 
 namespace tasuki::testing {
 namespace {

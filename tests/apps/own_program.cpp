@@ -15,17 +15,17 @@
 #include <new>
 #include <string_view>
 
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
-#include "tasuki/dataset/tensor_dataset.hpp"
-#include "tasuki/dataset/transform.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
-#include "tasuki/optimizer/hook.hpp"
-#include "tasuki/program/training_program.hpp"
-#include "tasuki/training/extensions/generic_evaluator.hpp"
+#include "communicator/text_bytes.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/iterators/forwarding_iterator.hpp"
+#include "dataset/tensor_dataset.hpp"
+#include "dataset/transform.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
+#include "optimizer/hook.hpp"
+#include "program/training_program.hpp"
+#include "training/extensions/generic_evaluator.hpp"
 
 using namespace tasuki;
 

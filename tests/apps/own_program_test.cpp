@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

@@ -1,7 +1,7 @@
 // train_mnist_data_parallel on GPUs that the processor simulates (tests/support/simulated_cuda).
 #include <gmock/gmock.h>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 

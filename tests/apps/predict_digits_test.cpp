@@ -1,8 +1,8 @@
 // predict as users start it: its answers are those of the runs that it is about.
-#include "image_files.hpp"
+#include "dataset/files/idx.hpp"
+#include "dataset/in_memory.hpp"
 #include "predict_job.hpp"
-#include "tasuki/dataset/files/idx.hpp"
-#include "tasuki/dataset/in_memory.hpp"
+#include "tests/support/image_files.hpp"
 
 namespace tasuki::testing {
 namespace {

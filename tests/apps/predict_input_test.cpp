@@ -1,6 +1,6 @@
 // What predict says about models and inputs that it cannot use.
 #include "predict_job.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -53,7 +53,7 @@ TEST_F(PredictWeights, AFileOfWeightsAloneNeedsItsNetwork) {
   expect_lines({{{model, data}, "no about.json beside it", ErrorKind::usage}});
   write_file(folder / "model/about.json", R"({"program": "own_program"})");
   expect_lines({{{model, data},
-                 "predict does not know the network of own_program; give --arch",
+                 "tasuki-predict does not know the network of own_program; give --arch",
                  ErrorKind::usage}});
   const std::string deep(200'000, '[');
   for (const std::string& text : {std::string("[1]"), deep, deep + std::string(200'000, ']')}) {

@@ -7,8 +7,8 @@
 #include <future>
 #include <sstream>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

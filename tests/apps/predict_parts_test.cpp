@@ -1,6 +1,6 @@
 // predict puts models together whose parts were trained on several ranks.
-#include "pictures.hpp"
 #include "predict_job.hpp"
+#include "tests/support/pictures.hpp"
 
 namespace tasuki::testing {
 namespace {

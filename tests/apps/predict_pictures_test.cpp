@@ -1,6 +1,6 @@
 // predict on image files, by models of train_cifar and train_imagenet.
-#include "image_files.hpp"
 #include "predict_job.hpp"
+#include "tests/support/image_files.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,6 +1,6 @@
 // The rule for threads, CPU lists, and the banner that shows both.
 
-#include "tasuki/program/start/processors.hpp"
+#include "program/start/processors.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "tasuki/program/report/banner.hpp"
+#include "program/report/banner.hpp"
 
 namespace tasuki::program {
 namespace {

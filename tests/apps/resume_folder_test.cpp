@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "models/mlp.hpp"
+#include "nn/classifier.hpp"
 #include "resumed_job.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/model_file.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "core/error.hpp"
 #include "resumed_job.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

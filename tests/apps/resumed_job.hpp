@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "tasuki/training/snapshots/npz.hpp"
 #include "train_mnist_job.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 

@@ -2,10 +2,10 @@
 
 #include <filesystem>
 
+#include "core/error.hpp"
 #include "part_weights.hpp"
 #include "seq2seq_job.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

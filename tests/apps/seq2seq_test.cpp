@@ -2,11 +2,11 @@
 
 #include <set>
 
-#include "seq2seq/dates.hpp"
-#include "seq2seq/pairs.hpp"
-#include "seq2seq/sentence_files.hpp"
+#include "apps/seq2seq/dates.hpp"
+#include "apps/seq2seq/pairs.hpp"
+#include "apps/seq2seq/sentence_files.hpp"
+#include "core/error.hpp"
 #include "seq2seq_job.hpp"
-#include "tasuki/core/error.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,12 +1,12 @@
-// The model behind `simulate`: cases with a closed form, and what it makes of a trace.
+// The model behind `tasuki-simulate`: cases with a closed form, and what it makes of a trace.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <numbers>
 
-#include "simulate/calibration.hpp"
-#include "simulate/report.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
+#include "tools/simulate/calibration.hpp"
+#include "tools/simulate/report.hpp"
 
 namespace tasuki::simulate {
 namespace {

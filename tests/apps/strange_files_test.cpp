@@ -3,9 +3,9 @@
 
 #include <sys/stat.h>
 
-#include "programs_of_nobody.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "tests/support/programs_of_nobody.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

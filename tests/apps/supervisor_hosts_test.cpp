@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "errors.hpp"
-#include "supervisor/host_check.hpp"
-#include "supervisor/hostfile.hpp"
-#include "supervisor/mca_parameters.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "temporary_folder.hpp"
+#include "core/host_name.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tools/supervisor/host_check.hpp"
+#include "tools/supervisor/hostfile.hpp"
+#include "tools/supervisor/mca_parameters.hpp"
 
 namespace tasuki::supervisor {
 namespace {

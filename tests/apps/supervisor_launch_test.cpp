@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "errors.hpp"
-#include "supervisor/launch.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tools/supervisor/launch.hpp"
 
 namespace tasuki::supervisor {
 namespace {

@@ -9,13 +9,13 @@
 #include <fstream>
 #include <sstream>
 
-#include "supervisor/incidents.hpp"
-#include "supervisor/program.hpp"
-#include "supervisor/restart.hpp"
-#include "supervisor/run_folder.hpp"
-#include "supervisor/stop_request.hpp"
-#include "tasuki/core/file.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tools/supervisor/incidents.hpp"
+#include "tools/supervisor/program.hpp"
+#include "tools/supervisor/restart.hpp"
+#include "tools/supervisor/run_folder.hpp"
+#include "tools/supervisor/stop_request.hpp"
 
 namespace tasuki::supervisor {
 namespace {

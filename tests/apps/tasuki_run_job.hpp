@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "launch.hpp"
-#include "patience.hpp"
-#include "tasuki/core/file.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/patience.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

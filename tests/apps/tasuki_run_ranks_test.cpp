@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <iterator>
 
-#include "snapshot_hash.hpp"
-#include "tasuki/core/process_state.hpp"
+#include "core/process_state.hpp"
 #include "tasuki_run_job.hpp"
+#include "tests/support/snapshot_hash.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {

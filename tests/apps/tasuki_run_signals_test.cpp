@@ -1,5 +1,5 @@
 // Which signals to tasuki-run do what to the job.
-#include "tasuki/core/process_state.hpp"
+#include "core/process_state.hpp"
 #include "tasuki_run_job.hpp"
 
 namespace tasuki::testing {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "tasuki/core/file_lock.hpp"
+#include "core/file_lock.hpp"
 #include "tasuki_run_job.hpp"
 
 namespace tasuki::testing {

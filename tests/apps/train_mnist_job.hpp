@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "digits.hpp"
+#include "tests/support/digits.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "errors.hpp"
-#include "tasuki/program/training_flags.hpp"
+#include "program/training_flags.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::testing {
 

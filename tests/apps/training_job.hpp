@@ -10,8 +10,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "launch.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 

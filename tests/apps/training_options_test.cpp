@@ -1,16 +1,16 @@
 // Flags that all training programs share: batches, recipes, learning rates; the summary's text.
 
-#include "tasuki/program/training_flags.hpp"
+#include "program/training_flags.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/program/learning_rate.hpp"
-#include "tasuki/program/optimizer.hpp"
-#include "tasuki/program/report/report.hpp"
-#include "tasuki/program/start/computing.hpp"
-#include "tasuki/tensor/cuda_settings.hpp"
+#include "models/mlp.hpp"
+#include "nn/classifier.hpp"
+#include "program/learning_rate.hpp"
+#include "program/optimizer.hpp"
+#include "program/report/report.hpp"
+#include "program/start/computing.hpp"
+#include "tensor/cuda_settings.hpp"
 #include "training_flags_program.hpp"
 
 namespace tasuki::program {

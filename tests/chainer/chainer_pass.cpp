@@ -13,16 +13,16 @@
 #include <string>
 #include <vector>
 
-#include "run_tool.hpp"
-#include "tasuki/models/dcgan.hpp"
-#include "tasuki/nn/deconv2d.hpp"
-#include "tasuki/nn/embed_id.hpp"
-#include "tasuki/nn/functions/local_response_norm.hpp"
-#include "tasuki/nn/n_step_rnn.hpp"
-#include "tasuki/nn/normalization.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
-#include "weighted_sum.hpp"
+#include "models/dcgan.hpp"
+#include "nn/deconv2d.hpp"
+#include "nn/embed_id.hpp"
+#include "nn/functions/local_response_norm.hpp"
+#include "nn/n_step_rnn.hpp"
+#include "nn/normalization.hpp"
+#include "tests/support/weighted_sum.hpp"
+#include "tools/run_tool.hpp"
+#include "training/snapshots/model_file.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace {
 

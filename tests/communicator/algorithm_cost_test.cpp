@@ -1,5 +1,5 @@
 // What algorithms are expected to take, and which of them is chosen.
-#include "tasuki/communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/cost.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

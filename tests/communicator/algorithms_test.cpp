@@ -6,10 +6,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "communicator/algorithms/link_probe.hpp"
+#include "communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/mpi_comm.hpp"
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/algorithms/link_probe.hpp"
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
-#include "tasuki/communicator/mpi_comm.hpp"
 
 namespace tasuki {
 namespace {

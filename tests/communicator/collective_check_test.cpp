@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "communicator_fixture.hpp"
-#include "errors.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/registry.hpp"
+#include "communicator/registry.hpp"
 
 namespace tasuki {
 

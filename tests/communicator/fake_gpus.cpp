@@ -1,5 +1,5 @@
-#include "fake_gpu/fake_gpu.hpp"
 #include "gpus_of_the_test.hpp"
+#include "tests/support/fake_gpu/fake_gpu.hpp"
 
 tasuki::testing::OwnGpu tasuki::testing::own_gpu() {
   static const bool registered = [] {

@@ -1,5 +1,5 @@
 // Which rank gets which GPU, and the error if a rank cannot have one.
-#include "tasuki/communicator/gpu/gpu_binding.hpp"
+#include "communicator/gpu/gpu_binding.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
 // When GPUs are connected, when that fails, and what cannot run without them.
 #include "communicator_fixture.hpp"
-#include "fake_gpu/fake_gpu.hpp"
 #include "gpus_of_the_test.hpp"
+#include "tests/support/fake_gpu/fake_gpu.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,11 +2,11 @@
 // but NCCL's and CUDA's own, or this machine's (gpus_of_the_test.hpp).
 #include <algorithm>
 
+#include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator_fixture.hpp"
 #include "gpus_of_the_test.hpp"
-#include "tasuki/communicator/gpu/gpu_exchange.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

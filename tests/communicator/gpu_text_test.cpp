@@ -5,11 +5,11 @@
 #include <cstdlib>
 #include <string>
 
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/communicator/gpu/nccl_failure.hpp"
-#include "tasuki/communicator/gpu/shared_gpu.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/half.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "communicator/gpu/nccl_failure.hpp"
+#include "communicator/gpu/shared_gpu.hpp"
+#include "core/error.hpp"
+#include "tensor/half.hpp"
 
 namespace tasuki {
 namespace {

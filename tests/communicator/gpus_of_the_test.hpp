@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/tensor/device.hpp"
+#include "tensor/device.hpp"
 
 namespace tasuki::testing {
 

@@ -3,7 +3,7 @@
 #include <numeric>
 
 #include "communicator_fixture.hpp"
-#include "errors.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

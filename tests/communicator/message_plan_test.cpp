@@ -1,6 +1,6 @@
 // The plans of all algorithms, without MPI: what each rank sends is what its peer expects, no rank
 // waits forever, and every element is the sum over all ranks in the end, added up everywhere alike.
-#include "tasuki/communicator/algorithms/message_plan.hpp"
+#include "communicator/algorithms/message_plan.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <string>
 
+#include "communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/plans.hpp"
+#include "core/error.hpp"
 #include "plan_simulation.hpp"
-#include "tasuki/communicator/algorithms/cost.hpp"
-#include "tasuki/communicator/algorithms/plans.hpp"
-#include "tasuki/core/error.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "communicator_fixture.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

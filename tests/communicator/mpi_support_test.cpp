@@ -4,12 +4,12 @@
 #include <optional>
 #include <utility>
 
-#include "errors.hpp"
-#include "tasuki/communicator/agreement.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/job/run_job.hpp"
+#include "communicator/agreement.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/registry.hpp"
+#include "communicator/run_on_root.hpp"
+#include "job/run_job.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,12 +1,12 @@
 // NcclComm with a fake NCCL that returns what a test sets: every call ends, and every error is one
 // line.
-#include "tasuki/communicator/cuda/nccl_comm.hpp"
+#include "communicator/cuda/nccl_comm.hpp"
 
 #include <gtest/gtest.h>
 
-#include "errors.hpp"
-#include "fake_nccl/fake_nccl.hpp"
-#include "tasuki/core/host_name.hpp"
+#include "core/host_name.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/fake_nccl/fake_nccl.hpp"
 
 namespace tasuki {
 namespace {

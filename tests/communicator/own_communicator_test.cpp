@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "tasuki/communicator/mpi_comm.hpp"
-#include "tasuki/core/activity.hpp"
+#include "communicator/mpi_comm.hpp"
+#include "core/activity.hpp"
 
 namespace tasuki {
 namespace {

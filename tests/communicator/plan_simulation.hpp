@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/algorithms/message_plan.hpp"
+#include "communicator/algorithms/message_plan.hpp"
 
 namespace tasuki::testing {
 

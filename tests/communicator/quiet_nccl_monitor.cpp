@@ -1,5 +1,5 @@
 // A monitor that does nothing: the tests of NcclComm check for errors themselves.
-#include "tasuki/communicator/cuda/nccl_monitor.hpp"
+#include "communicator/cuda/nccl_monitor.hpp"
 
 namespace tasuki {
 

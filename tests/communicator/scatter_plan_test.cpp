@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <string>
 
+#include "communicator/algorithms/planned_allreduce.hpp"
 #include "plan_simulation.hpp"
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
 
 namespace tasuki::testing {
 namespace {

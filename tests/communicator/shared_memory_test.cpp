@@ -1,6 +1,6 @@
 // Memory that the ranks of a node share: who sees what, how it is freed, and that it leaves nothing
 // behind.
-#include "tasuki/communicator/node/shared_memory.hpp"
+#include "communicator/node/shared_memory.hpp"
 
 #include <unistd.h>
 
@@ -8,11 +8,11 @@
 #include <filesystem>
 #include <thread>
 
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/node/node_array.hpp"
+#include "communicator/node/shared_arenas.hpp"
+#include "communicator/node/shared_counter.hpp"
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/node/node_array.hpp"
-#include "tasuki/communicator/node/shared_arenas.hpp"
-#include "tasuki/communicator/node/shared_counter.hpp"
 
 namespace tasuki {
 namespace {

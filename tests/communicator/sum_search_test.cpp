@@ -3,8 +3,8 @@
 
 #include <limits>
 
+#include "communicator/sum_search.hpp"
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/sum_search.hpp"
 
 namespace tasuki {
 namespace {

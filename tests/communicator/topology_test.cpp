@@ -1,5 +1,5 @@
 // Which ranks share a node, as a pure function of groups and host names.
-#include "tasuki/communicator/topology.hpp"
+#include "communicator/topology.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "communicator/algorithms/planned_allreduce.hpp"
+#include "communicator/mpi_comm.hpp"
 #include "communicator_fixture.hpp"
-#include "tasuki/communicator/algorithms/planned_allreduce.hpp"
-#include "tasuki/communicator/mpi_comm.hpp"
 
 namespace {
 std::int64_t bytes_sent = 0;

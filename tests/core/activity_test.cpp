@@ -1,5 +1,5 @@
 // Whose progress counts.
-#include "tasuki/core/activity.hpp"
+#include "core/activity.hpp"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <future>
 #include <thread>
 
-#include "tasuki/core/background_thread.hpp"
-#include "tasuki/core/long_call.hpp"
-#include "tasuki/core/uncounted_progress.hpp"
+#include "core/background_thread.hpp"
+#include "core/long_call.hpp"
+#include "core/uncounted_progress.hpp"
 
 namespace tasuki {
 namespace {

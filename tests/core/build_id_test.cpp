@@ -1,5 +1,5 @@
 // The identity of this program's build.
-#include "tasuki/core/build_id.hpp"
+#include "core/build_id.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "tasuki/core/environment.hpp"
+#include "core/environment.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <string>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <limits>
 #include <string>
 
-#include "tasuki/core/cast.hpp"
-#include "tasuki/core/hash.hpp"
+#include "core/cast.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/named_file.hpp"
+#include "core/file.hpp"
+#include "core/named_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -13,12 +13,12 @@
 #include <thread>
 #include <vector>
 
-#include "as_nobody.hpp"
-#include "system_errors.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "temporary_folder.hpp"
+#include "core/error.hpp"
+#include "core/own_file.hpp"
+#include "core/system_error.hpp"
+#include "tests/support/as_nobody.hpp"
+#include "tests/support/system_errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace {
 std::vector<std::filesystem::path> synced;  // by fsync, in this order

@@ -1,4 +1,4 @@
-#include "tasuki/core/job_age.hpp"
+#include "core/job_age.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/json.hpp"
+#include "core/json.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "errors.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

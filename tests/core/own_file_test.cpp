@@ -1,16 +1,16 @@
 // Files that Tasuki names itself, in folders that others have filled.
-#include "tasuki/core/own_file.hpp"
+#include "core/own_file.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "as_nobody.hpp"
-#include "errors.hpp"
-#include "system_errors.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/file_lock.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "core/file_lock.hpp"
+#include "core/system_error.hpp"
+#include "tests/support/as_nobody.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/system_errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,13 +1,13 @@
-#include "tasuki/core/own_process.hpp"
+#include "core/own_process.hpp"
 
 #include <gtest/gtest.h>
 
 #include <optional>
 #include <vector>
 
-#include "forked_child.hpp"
-#include "tasuki/core/background_thread.hpp"
-#include "tasuki/core/job_process.hpp"
+#include "tests/support/forked_child.hpp"
+#include "core/background_thread.hpp"
+#include "core/job_process.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/core/printable.hpp"
+#include "core/printable.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tasuki/core/process_state.hpp"
+#include "core/process_state.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki {
 namespace {

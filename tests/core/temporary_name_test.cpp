@@ -1,4 +1,4 @@
-#include "tasuki/core/temporary_name.hpp"
+#include "core/temporary_name.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,8 +10,8 @@
 #include <set>
 #include <string>
 
-#include "leftover.hpp"
-#include "tasuki/core/host_name.hpp"
+#include "core/host_name.hpp"
+#include "tests/support/leftover.hpp"
 
 namespace tasuki {
 namespace {

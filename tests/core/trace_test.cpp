@@ -1,12 +1,12 @@
 // What threads do when, recorded for a timeline.
-#include "tasuki/core/trace.hpp"
+#include "core/trace.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <thread>
 
-#include "tasuki/core/activity.hpp"
+#include "core/activity.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // Augmented images, and what they depend on.
-#include "tasuki/dataset/images/augmentation.hpp"
+#include "dataset/images/augmentation.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,13 +10,13 @@
 #include <numeric>
 #include <set>
 
+#include "dataset/decode.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/views.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/dataset/decode.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
-#include "tasuki/dataset/views.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

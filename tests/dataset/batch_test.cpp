@@ -1,5 +1,5 @@
 // Batches as named fields: what is found in them, what is refused, and where values come from.
-#include "tasuki/dataset/batch.hpp"
+#include "dataset/batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

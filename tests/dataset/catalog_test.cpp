@@ -1,5 +1,5 @@
 // Where programs look for data.
-#include "tasuki/dataset/catalog.hpp"
+#include "dataset/catalog.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // CIFAR's binary files.
-#include "tasuki/dataset/files/cifar.hpp"
+#include "dataset/files/cifar.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
+#include "dataset/catalog.hpp"
+#include "dataset/in_memory.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/dataset/catalog.hpp"
-#include "tasuki/dataset/in_memory.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/iterator.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/iterators/iterator.hpp"
 
 namespace tasuki::testing {
 

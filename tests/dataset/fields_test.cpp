@@ -1,5 +1,5 @@
 // Fields of any type, shape and length, from storage to batches.
-#include "tasuki/dataset/field.hpp"
+#include "dataset/field.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,13 @@
 #include <numeric>
 #include <vector>
 
+#include "dataset/decode.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/views.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "sequences.hpp"
-#include "tasuki/dataset/decode.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
-#include "tasuki/dataset/views.hpp"
-#include "tasuki/tensor/half.hpp"
+#include "tensor/half.hpp"
+#include "tests/support/sequences.hpp"
 
 namespace tasuki {
 namespace {

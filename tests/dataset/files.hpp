@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "errors.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 

@@ -1,5 +1,5 @@
 // IDX files, whole and broken in every way that was met.
-#include "tasuki/dataset/files/idx.hpp"
+#include "dataset/files/idx.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <numeric>
 #include <string>
 
+#include "dataset/in_memory.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/dataset/in_memory.hpp"
 
 namespace tasuki {
 namespace {

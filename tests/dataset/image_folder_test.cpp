@@ -1,5 +1,5 @@
 // Folders of images, from files to batches on every rank.
-#include "tasuki/dataset/images/image_folder.hpp"
+#include "dataset/images/image_folder.hpp"
 
 #include <dlfcn.h>
 #include <gmock/gmock.h>
@@ -14,16 +14,16 @@
 #include <set>
 #include <thread>
 
+#include "communicator/registry.hpp"
+#include "core/host_name.hpp"
+#include "dataset/images/augmentation.hpp"
+#include "dataset/images/image_check.hpp"
+#include "dataset/images/image_search.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "image_files.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/dataset/images/augmentation.hpp"
-#include "tasuki/dataset/images/image_check.hpp"
-#include "tasuki/dataset/images/image_search.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
+#include "tests/support/image_files.hpp"
 
 namespace {
 // How a disk that takes its time is asked for images.

@@ -5,12 +5,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "errors.hpp"
-#include "image_files.hpp"
-#include "paths.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/dataset/images/exif.hpp"
-#include "tasuki/dataset/images/image.hpp"
+#include "core/file.hpp"
+#include "dataset/images/exif.hpp"
+#include "dataset/images/image.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/image_files.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,18 +1,18 @@
 // Images that ranks read from disk: lists, batches, and files that are no images.
-#include "tasuki/dataset/images/image_stream.hpp"
+#include "dataset/images/image_stream.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "communicator/registry.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/scatter.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "image_files.hpp"
-#include "skip.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
-#include "tasuki/dataset/scatter.hpp"
+#include "tests/support/image_files.hpp"
+#include "tests/support/skip.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // Image files become pixels of the right size, and damage becomes a line.
-#include "tasuki/dataset/images/image.hpp"
+#include "dataset/images/image.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,11 +11,11 @@
 #include <optional>
 #include <thread>
 
-#include "errors.hpp"
+#include "dataset/images/image_formats.hpp"
+#include "dataset/images/png_file.hpp"
 #include "files.hpp"
-#include "image_files.hpp"
-#include "tasuki/dataset/images/image_formats.hpp"
-#include "tasuki/dataset/images/png_file.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/image_files.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "errors.hpp"
-#include "image_files.hpp"
-#include "paths.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/dataset/images/resample.hpp"
+#include "core/file.hpp"
+#include "dataset/images/resample.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/image_files.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,9 +5,9 @@
 #include <memory>
 #include <set>
 
-#include "tasuki/core/philox.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/share_iterator.hpp"
+#include "core/philox.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 
 namespace tasuki {
 namespace {

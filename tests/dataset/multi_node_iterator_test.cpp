@@ -1,5 +1,5 @@
 // Iterators that give all ranks the same batches: cases 20 and 21 of ChainerMN's tests.
-#include "tasuki/dataset/iterators/multi_node_iterator.hpp"
+#include "dataset/iterators/multi_node_iterator.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "communicator/registry.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "sequences.hpp"
-#include "tasuki/communicator/registry.hpp"
+#include "tests/support/sequences.hpp"
 
 namespace tasuki {
 namespace {

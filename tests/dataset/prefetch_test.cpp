@@ -1,5 +1,5 @@
 // Reading ahead must not change batches.
-#include "tasuki/dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 
 #include "examples.hpp"
 #include "files.hpp"
-#include "forked_child.hpp"
+#include "tests/support/forked_child.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,12 +3,12 @@
 
 #include <string>
 
+#include "communicator/registry.hpp"
+#include "communicator/run_on_root.hpp"
+#include "dataset/catalog.hpp"
+#include "dataset/files/idx.hpp"
+#include "dataset/scatter.hpp"
 #include "files.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/dataset/catalog.hpp"
-#include "tasuki/dataset/files/idx.hpp"
-#include "tasuki/dataset/scatter.hpp"
 
 namespace tasuki {
 namespace {

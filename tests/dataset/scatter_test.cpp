@@ -1,5 +1,5 @@
 // Scattered shares are those of the plan.
-#include "tasuki/dataset/scatter.hpp"
+#include "dataset/scatter.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
+#include "communicator/registry.hpp"
+#include "core/hash.hpp"
+#include "dataset/files/idx.hpp"
+#include "dataset/synthetic.hpp"
+#include "dataset/transform.hpp"
+#include "dataset/views.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "sequences.hpp"
-#include "skip.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/dataset/files/idx.hpp"
-#include "tasuki/dataset/synthetic.hpp"
-#include "tasuki/dataset/transform.hpp"
-#include "tasuki/dataset/views.hpp"
+#include "tests/support/sequences.hpp"
+#include "tests/support/skip.hpp"
 
 namespace tasuki {
 namespace {

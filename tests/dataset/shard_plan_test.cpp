@@ -1,5 +1,5 @@
 // The arithmetic of shares and steps.
-#include "tasuki/dataset/shard_plan.hpp"
+#include "dataset/shard_plan.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,9 +6,9 @@
 #include <set>
 #include <vector>
 
+#include "dataset/iterators/share_iterator.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/dataset/iterators/share_iterator.hpp"
 
 namespace tasuki {
 namespace {

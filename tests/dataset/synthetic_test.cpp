@@ -1,5 +1,5 @@
 // Data made up on the fly.
-#include "tasuki/dataset/synthetic.hpp"
+#include "dataset/synthetic.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "dataset/files/csv.hpp"
+#include "dataset/files/sequences.hpp"
+#include "dataset/files/text_file.hpp"
+#include "dataset/tensor_dataset.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/dataset/files/csv.hpp"
-#include "tasuki/dataset/files/sequences.hpp"
-#include "tasuki/dataset/files/text_file.hpp"
-#include "tasuki/dataset/tensor_dataset.hpp"
 
 namespace tasuki {
 namespace {

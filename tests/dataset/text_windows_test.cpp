@@ -1,6 +1,6 @@
 // Texts in files and folders.
 
-#include "tasuki/dataset/files/text_windows.hpp"
+#include "dataset/files/text_windows.hpp"
 
 #include <gtest/gtest.h>
 

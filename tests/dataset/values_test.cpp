@@ -6,11 +6,11 @@
 #include <numeric>
 #include <vector>
 
+#include "dataset/decode.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/views.hpp"
 #include "examples.hpp"
 #include "files.hpp"
-#include "tasuki/dataset/decode.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/views.hpp"
 
 namespace tasuki {
 namespace {

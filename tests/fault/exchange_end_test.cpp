@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "launch.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/host_name.hpp"
+#include "core/error.hpp"
+#include "core/host_name.hpp"
+#include "tests/support/launch.hpp"
 
 namespace tasuki::testing {
 namespace {

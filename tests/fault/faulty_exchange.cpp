@@ -13,9 +13,9 @@
 #include <chrono>
 #include <string>
 
-#include "fake_nccl/fake_nccl.hpp"
-#include "tasuki/communicator/cuda/nccl_comm.hpp"
-#include "tasuki/job/run_job.hpp"
+#include "communicator/cuda/nccl_comm.hpp"
+#include "job/run_job.hpp"
+#include "tests/support/fake_nccl/fake_nccl.hpp"
 
 namespace tasuki {
 namespace {

@@ -11,11 +11,11 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "launch.hpp"
-#include "patience.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
-#include "temporary_folder.hpp"
+#include "core/error.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/patience.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -11,12 +11,12 @@
 #include <sstream>
 #include <thread>
 
-#include "digits.hpp"
-#include "launch.hpp"
-#include "patience.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "temporary_folder.hpp"
+#include "core/error.hpp"
+#include "core/host_name.hpp"
+#include "tests/support/digits.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/patience.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 namespace {

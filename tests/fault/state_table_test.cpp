@@ -6,10 +6,10 @@
 #include <filesystem>
 #include <regex>
 
-#include "launch.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "temporary_folder.hpp"
+#include "core/error.hpp"
+#include "core/host_name.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -8,11 +8,11 @@
 #include <functional>
 #include <thread>
 
-#include "digits.hpp"
-#include "launch.hpp"
-#include "patience.hpp"
-#include "snapshot_hash.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/digits.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/patience.hpp"
+#include "tests/support/snapshot_hash.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,6 +1,6 @@
 // CIFAR's binary files: what is read are the files' bytes.
+#include "dataset/files/cifar.hpp"
 #include "fuzz.hpp"
-#include "tasuki/dataset/files/cifar.hpp"
 
 using namespace tasuki;
 

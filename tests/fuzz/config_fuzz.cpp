@@ -1,6 +1,6 @@
 // INI files of settings: each name and value is read back from what quote_config_value() writes.
 #include "fuzz.hpp"
-#include "tasuki/program/flags/config_file.hpp"
+#include "program/flags/config_file.hpp"
 
 using namespace tasuki;
 

@@ -1,6 +1,6 @@
 // Command lines, with a config file: what --print-config writes sets the same values again.
 #include "fuzz.hpp"
-#include "tasuki/program/flags/options.hpp"
+#include "program/flags/options.hpp"
 
 using namespace tasuki;
 using namespace tasuki::program;

@@ -15,8 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/dataset/source.hpp"
+#include "core/error.hpp"
+#include "dataset/source.hpp"
 
 // What libFuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -4,8 +4,8 @@
 
 #include <optional>
 
+#include "dataset/files/input_file.hpp"
 #include "fuzz.hpp"
-#include "tasuki/dataset/files/input_file.hpp"
 
 using namespace tasuki;
 

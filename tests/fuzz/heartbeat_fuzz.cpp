@@ -3,10 +3,10 @@
 // same ones in both directions, made of those addresses.
 #include <algorithm>
 
+#include "core/siphash.hpp"
 #include "fuzz.hpp"
-#include "tasuki/core/siphash.hpp"
-#include "tasuki/job/heartbeat_datagram.hpp"
-#include "tasuki/job/heartbeat_paths.hpp"
+#include "job/heartbeat_datagram.hpp"
+#include "job/heartbeat_paths.hpp"
 
 using namespace tasuki;
 

@@ -1,7 +1,7 @@
 // IDX files of images and labels. An accepted file of images is what encode_idx_images() makes of
 // its pixels.
+#include "dataset/files/idx.hpp"
 #include "fuzz.hpp"
-#include "tasuki/dataset/files/idx.hpp"
 
 using namespace tasuki;
 

@@ -1,10 +1,10 @@
 // JPEG and PNG files. An accepted image has as many pixels as its sides say, is the same after it
 // was written as PNG and read again, and can be decoded reduced and in part as well. EXIF data, of
 // which any bytes may follow, turn it without changing its pixels.
+#include "dataset/images/image.hpp"
+#include "dataset/images/image_formats.hpp"
+#include "dataset/images/png_file.hpp"
 #include "fuzz.hpp"
-#include "tasuki/dataset/images/image.hpp"
-#include "tasuki/dataset/images/image_formats.hpp"
-#include "tasuki/dataset/images/png_file.hpp"
 
 using namespace tasuki;
 

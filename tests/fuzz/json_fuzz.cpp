@@ -2,10 +2,10 @@
 // was written and read; what is written is UTF-8 without characters that control terminals.
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
+#include "core/printable.hpp"
+#include "core/utf8.hpp"
 #include "fuzz.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/utf8.hpp"
 
 using namespace tasuki;
 

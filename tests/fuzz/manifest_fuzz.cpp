@@ -1,8 +1,8 @@
 // Manifests of checkpoints. What is accepted has exactly the text that was read; a description of a
 // file is the same after it was written and read again.
+#include "core/hash.hpp"
 #include "fuzz.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/training/checkpoints/manifest.hpp"
+#include "training/checkpoints/manifest.hpp"
 
 using namespace tasuki;
 

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "core/hash.hpp"
 #include "fuzz.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 using namespace tasuki;
 

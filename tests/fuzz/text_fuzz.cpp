@@ -2,12 +2,12 @@
 // examples as its header says, numbers are finite and in range, and pairs are pairs.
 #include <cmath>
 
+#include "apps/seq2seq/text_pairs.hpp"
+#include "dataset/files/csv.hpp"
+#include "dataset/files/sequences.hpp"
+#include "dataset/files/text_windows.hpp"
+#include "dataset/images/image_list.hpp"
 #include "fuzz.hpp"
-#include "seq2seq/text_pairs.hpp"
-#include "tasuki/dataset/files/csv.hpp"
-#include "tasuki/dataset/files/sequences.hpp"
-#include "tasuki/dataset/files/text_windows.hpp"
-#include "tasuki/dataset/images/image_list.hpp"
 
 using namespace tasuki;
 

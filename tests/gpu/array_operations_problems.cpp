@@ -1,5 +1,5 @@
 #include "problems.hpp"
-#include "tasuki/tensor/array_operations.hpp"
+#include "tensor/array_operations.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/tensor/attention_operations.hpp"
+#include "tensor/attention_operations.hpp"
 
 #include <cmath>
 

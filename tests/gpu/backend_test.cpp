@@ -8,10 +8,10 @@
 
 #include "compare.hpp"
 #include "device.hpp"
-#include "patience.hpp"
 #include "problems.hpp"
-#include "tasuki/tensor/cuda_settings.hpp"
-#include "tasuki/tensor/loss_operations.hpp"
+#include "tensor/cuda_settings.hpp"
+#include "tensor/loss_operations.hpp"
+#include "tests/support/patience.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,7 +1,7 @@
 #include "device.hpp"
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda_loading/loader.hpp"
 
 namespace tasuki::testing {
 

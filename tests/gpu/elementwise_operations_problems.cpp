@@ -1,8 +1,8 @@
 #include <array>
 
 #include "problems.hpp"
-#include "tasuki/tensor/elementwise_operations.hpp"
-#include "tasuki/tensor/strided_loop.hpp"
+#include "tensor/elementwise_operations.hpp"
+#include "tensor/strided_loop.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,6 +1,6 @@
 // The checks of tests/nn/extreme_values.hpp on a GPU. Of float32 alone: 16 bits cannot hold the
 // places.
-#include "extreme_values.hpp"
+#include "tests/nn/extreme_values.hpp"
 
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 
 #include "compare.hpp"
 #include "problems.hpp"
-#include "tasuki/tensor/cuda/convolution_choice.hpp"
+#include "tensor/cuda/convolution_choice.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,6 +1,6 @@
+#include "nn/functions/deconv2d.hpp"
 #include "problems.hpp"
-#include "tasuki/nn/functions/deconv2d.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "tensor/image_operations.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,5 +1,5 @@
 #include "problems.hpp"
-#include "tasuki/tensor/loss_operations.hpp"
+#include "tensor/loss_operations.hpp"
 
 namespace tasuki::testing {
 namespace {

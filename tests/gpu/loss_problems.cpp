@@ -1,5 +1,5 @@
+#include "nn/functions/mean_squared_error.hpp"
 #include "problems.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,5 +1,5 @@
 #include "problems.hpp"
-#include "tasuki/tensor/normalization_operations.hpp"
+#include "tensor/normalization_operations.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,6 +1,6 @@
 // The CPU's backend takes its inputs in every order of elements: the problems of GPUs, computed
 // twice on the CPU.
-#include "orders.hpp"
+#include "tests/support/orders.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 #include "problems.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "problems.hpp"
-#include "tasuki/tensor/sequence_operations.hpp"
+#include "tensor/sequence_operations.hpp"
 
 namespace tasuki::testing {
 namespace {

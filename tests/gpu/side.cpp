@@ -5,7 +5,7 @@
 #include <limits>
 #include <random>
 
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki::testing {
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki::testing {
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "../apps/train_mnist_job.hpp"
 #include "device.hpp"
+#include "tests/apps/train_mnist_job.hpp"
 
 namespace tasuki::testing {
 namespace {

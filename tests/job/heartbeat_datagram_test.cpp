@@ -1,6 +1,6 @@
 // What nodes tell each other: kept from end to end, and refused unless made with the job's key.
 
-#include "tasuki/job/heartbeat_datagram.hpp"
+#include "job/heartbeat_datagram.hpp"
 
 #include <gtest/gtest.h>
 

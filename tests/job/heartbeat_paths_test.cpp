@@ -1,6 +1,6 @@
 // By which addresses two hosts talk.
 
-#include "tasuki/job/heartbeat_paths.hpp"
+#include "job/heartbeat_paths.hpp"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

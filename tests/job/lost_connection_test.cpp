@@ -1,6 +1,6 @@
 // Which TCP connections are taken for unanswered, by what Linux tells of them.
 
-#include "tasuki/job/lost_connection.hpp"
+#include "job/lost_connection.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,12 +1,12 @@
 // The culprits of a stall, from what is known about each rank.
 
-#include "tasuki/job/stall.hpp"
+#include "job/stall.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "tasuki/job/stall_text.hpp"
+#include "job/stall_text.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,15 +4,15 @@
 #include <algorithm>
 #include <map>
 
-#include "errors.hpp"
-#include "tasuki/models/dcgan.hpp"
-#include "tasuki/nn/constant_parameters.hpp"
-#include "tasuki/nn/functions/gaussian_noise.hpp"
-#include "tasuki/nn/initializer.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "models/dcgan.hpp"
+#include "nn/constant_parameters.hpp"
+#include "nn/functions/gaussian_noise.hpp"
+#include "nn/initializer.hpp"
+#include "nn/random.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/cpu/convolution.hpp"
+#include "tensor/late.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

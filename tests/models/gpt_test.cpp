@@ -1,10 +1,10 @@
-#include "tasuki/models/gpt.hpp"
+#include "models/gpt.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 
 namespace tasuki {
 namespace {

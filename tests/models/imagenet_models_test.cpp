@@ -7,15 +7,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "errors.hpp"
-#include "paths.hpp"
-#include "tasuki/models/catalog.hpp"
-#include "tasuki/models/googlenet_bn.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "models/catalog.hpp"
+#include "models/googlenet_bn.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/random.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,16 +6,16 @@
 #include <cmath>
 #include <set>
 
-#include "errors.hpp"
-#include "tasuki/models/catalog.hpp"
-#include "tasuki/models/lenet.hpp"
-#include "tasuki/models/resnet.hpp"
-#include "tasuki/models/wide_resnet.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "models/catalog.hpp"
+#include "models/lenet.hpp"
+#include "models/resnet.hpp"
+#include "models/wide_resnet.hpp"
+#include "nn/classifier.hpp"
+#include "nn/random.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

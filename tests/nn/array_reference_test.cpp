@@ -1,13 +1,13 @@
 // Functions of arrays, as reference_check.hpp says.
 #include <gtest/gtest.h>
 
+#include "nn/functions/activation.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/math.hpp"
+#include "nn/functions/matmul.hpp"
+#include "nn/functions/rearrange.hpp"
+#include "nn/functions/reduction.hpp"
 #include "reference_check.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/arithmetic.hpp"
-#include "tasuki/nn/functions/math.hpp"
-#include "tasuki/nn/functions/matmul.hpp"
-#include "tasuki/nn/functions/rearrange.hpp"
-#include "tasuki/nn/functions/reduction.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
 // Attention, as reference_check.hpp says.
 #include <gtest/gtest.h>
 
+#include "nn/functions/attention.hpp"
 #include "reference_check.hpp"
-#include "tasuki/nn/functions/attention.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

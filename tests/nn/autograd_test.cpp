@@ -3,19 +3,19 @@
 #include <string>
 #include <vector>
 
+#include "nn/function.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/conv2d.hpp"
+#include "nn/functions/linear.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/parameter.hpp"
 #include "reference.hpp"
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/conv2d.hpp"
-#include "tasuki/nn/functions/linear.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/parameter.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,15 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "convolution_definition.hpp"
-#include "orders.hpp"
+#include "core/philox.hpp"
+#include "nn/functions/conv2d.hpp"
+#include "nn/functions/deconv2d.hpp"
 #include "reference.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/functions/conv2d.hpp"
-#include "tasuki/nn/functions/deconv2d.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
-#include "weighted_sum.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
+#include "tests/support/convolution_definition.hpp"
+#include "tests/support/orders.hpp"
+#include "tests/support/weighted_sum.hpp"
 
 namespace tasuki {
 namespace {

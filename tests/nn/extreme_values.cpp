@@ -11,17 +11,17 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/arithmetic.hpp"
-#include "tasuki/nn/functions/huber_loss.hpp"
-#include "tasuki/nn/functions/math.hpp"
-#include "tasuki/nn/functions/rearrange.hpp"
-#include "tasuki/nn/functions/reduction.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
-#include "tasuki/nn/functions/softmax.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/huber_loss.hpp"
+#include "nn/functions/math.hpp"
+#include "nn/functions/rearrange.hpp"
+#include "nn/functions/reduction.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/functions/sigmoid_cross_entropy.hpp"
+#include "nn/functions/softmax.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -2,7 +2,7 @@
 // definitions in long double. The same checks for every device.
 #pragma once
 
-#include "tasuki/tensor/device.hpp"
+#include "tensor/device.hpp"
 
 namespace tasuki::testing {
 

@@ -3,15 +3,15 @@
 
 #include <cmath>
 
-#include "errors.hpp"
+#include "nn/deconv2d.hpp"
+#include "nn/functions/conv2d.hpp"
+#include "nn/functions/deconv2d.hpp"
+#include "nn/functions/gaussian_noise.hpp"
+#include "nn/functions/resize_images.hpp"
+#include "nn/random.hpp"
 #include "reference_check.hpp"
-#include "tasuki/nn/deconv2d.hpp"
-#include "tasuki/nn/functions/conv2d.hpp"
-#include "tasuki/nn/functions/deconv2d.hpp"
-#include "tasuki/nn/functions/gaussian_noise.hpp"
-#include "tasuki/nn/functions/resize_images.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "tensor/cpu/convolution.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

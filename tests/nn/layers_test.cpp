@@ -4,17 +4,17 @@
 #include <cmath>
 #include <set>
 
+#include "models/mlp.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/classifier.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/functions/accuracy.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/dropout.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/random.hpp"
+#include "nn/sequential.hpp"
 #include "reference.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/functions/accuracy.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/nn/sequential.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,12 +4,12 @@
 #include <functional>
 #include <limits>
 
-#include "errors.hpp"
+#include "nn/functions/huber_loss.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/sigmoid_cross_entropy.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 #include "reference_check.hpp"
-#include "tasuki/nn/functions/huber_loss.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/nn/functions/sigmoid_cross_entropy.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,16 +1,16 @@
 // Layers of LSTM and GRU: how they are stacked, what their parameters are called, and where in
 // memory these may lie. tests/nn/sequence_reference_test.cpp checks the values of one layer.
-#include "tasuki/nn/n_step_rnn.hpp"
+#include "nn/n_step_rnn.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <map>
 
+#include "nn/functions/concat.hpp"
+#include "nn/recurrent_steps.hpp"
 #include "reference.hpp"
-#include "tasuki/nn/functions/concat.hpp"
-#include "tasuki/nn/recurrent_steps.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,11 +3,11 @@
 
 #include <cmath>
 
+#include "nn/functions/normalization.hpp"
+#include "nn/functions/softmax.hpp"
+#include "nn/normalization.hpp"
 #include "reference_check.hpp"
-#include "tasuki/nn/functions/normalization.hpp"
-#include "tasuki/nn/functions/softmax.hpp"
-#include "tasuki/nn/normalization.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "paths.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/function.hpp"
+#include "core/file.hpp"
+#include "core/philox.hpp"
+#include "nn/function.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tasuki::testing {
 namespace {

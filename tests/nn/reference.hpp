@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/nn/variable.hpp"
+#include "nn/variable.hpp"
 
 namespace tasuki::testing {
 

@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "tasuki/nn/backward.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "nn/backward.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
+#include "nn/variable.hpp"
 #include "reference.hpp"
-#include "tasuki/nn/variable.hpp"
 
 namespace tasuki::testing {
 

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <vector>
 
+#include "nn/functions/local_response_norm.hpp"
 #include "reference_check.hpp"
-#include "tasuki/nn/functions/local_response_norm.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,13 +4,13 @@
 #include <array>
 #include <stdexcept>
 
+#include "nn/backward.hpp"
+#include "nn/embed_id.hpp"
+#include "nn/functions/concat.hpp"
+#include "nn/functions/embed_id.hpp"
+#include "nn/functions/recurrent.hpp"
+#include "nn/functions/reduction.hpp"
 #include "reference_check.hpp"
-#include "tasuki/nn/backward.hpp"
-#include "tasuki/nn/embed_id.hpp"
-#include "tasuki/nn/functions/concat.hpp"
-#include "tasuki/nn/functions/embed_id.hpp"
-#include "tasuki/nn/functions/recurrent.hpp"
-#include "tasuki/nn/functions/reduction.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/optimizer/arena.hpp"
+#include "optimizer/arena.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "communicator/registry.hpp"
+#include "optimizer/optimizer.hpp"
 
 namespace tasuki::testing {
 

@@ -4,11 +4,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
+#include "core/philox.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
 
 namespace tasuki::testing {
 

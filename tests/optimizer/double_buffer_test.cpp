@@ -6,8 +6,8 @@
 #include <set>
 
 #include "communicators.hpp"
+#include "core/stop_request.hpp"
 #include "prescribed.hpp"
-#include "tasuki/core/stop_request.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // What excludes what in the exchange of gradients, for flags and library alike.
-#include "tasuki/optimizer/exchange_settings.hpp"
+#include "optimizer/exchange_settings.hpp"
 
 #include <gtest/gtest.h>
 

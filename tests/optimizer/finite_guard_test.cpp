@@ -5,10 +5,10 @@
 #include <limits>
 
 #include "communicators.hpp"
-#include "errors.hpp"
+#include "nn/functions/add.hpp"
 #include "perceptron.hpp"
 #include "prescribed.hpp"
-#include "tasuki/nn/functions/add.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

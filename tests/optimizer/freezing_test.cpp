@@ -2,14 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "communicator/text_bytes.hpp"
 #include "communicators.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/functions/linear.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "optimizer/module_exchange.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/functions/linear.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/optimizer/module_exchange.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

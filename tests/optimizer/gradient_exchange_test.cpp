@@ -1,6 +1,6 @@
 // The exchange of gradients in ranges: the same bits whether it overlaps with the backward pass or
 // follows it, for every kind of communicator and algorithm.
-#include "tasuki/optimizer/range_exchange.hpp"
+#include "optimizer/range_exchange.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,11 +9,11 @@
 #include <set>
 
 #include "communicators.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
 #include "perceptron.hpp"
 #include "prescribed.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "watched.hpp"
+#include "tests/support/watched.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,9 +5,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "paths.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,10 +1,10 @@
 // Models whose set of parameters changes between updates.
 #include <gtest/gtest.h>
 
+#include "communicator/text_bytes.hpp"
 #include "communicators.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

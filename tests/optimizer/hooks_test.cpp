@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "communicators.hpp"
 #include "compressed_network.hpp"
-#include "errors.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/philox.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,16 +3,16 @@
 
 #include <cstring>
 
+#include "communicator/text_bytes.hpp"
 #include "communicators.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/recorder.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
-#include "temporary_folder.hpp"
+#include "tensor/recorder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/snapshots/model_file.hpp"
 
 namespace tasuki {
 namespace {

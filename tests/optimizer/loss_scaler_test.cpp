@@ -1,13 +1,13 @@
-#include "tasuki/optimizer/loss_scaler.hpp"
+#include "optimizer/loss_scaler.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "core/error.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // The orthonormal basis of PowerSGD.
-#include "tasuki/optimizer/low_rank.hpp"
+#include "optimizer/low_rank.hpp"
 
 #include <gtest/gtest.h>
 

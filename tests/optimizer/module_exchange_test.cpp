@@ -3,9 +3,9 @@
 #include <mpi.h>
 
 #include "communicators.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/module_exchange.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/module_exchange.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,9 +2,9 @@
 // said.
 #include <gtest/gtest.h>
 
+#include "communicator/registry.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

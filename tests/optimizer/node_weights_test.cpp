@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <cstring>
 
+#include "communicator/node/node_array.hpp"
 #include "communicators.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/module_exchange.hpp"
 #include "own_rules.hpp"
 #include "perceptron.hpp"
 #include "prescribed.hpp"
-#include "tasuki/communicator/node/node_array.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/module_exchange.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "communicators.hpp"
+#include "core/philox.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/linear.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "optimizer/optimizer.hpp"
 #include "own_rules.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/linear.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // What an optimizer offers besides its rule.
-#include "tasuki/optimizer/optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 #include <gtest/gtest.h>
 

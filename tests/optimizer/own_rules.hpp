@@ -3,7 +3,7 @@
 
 #include <limits>
 
-#include "tasuki/optimizer/update_rule.hpp"
+#include "optimizer/update_rule.hpp"
 
 namespace tasuki::testing {
 

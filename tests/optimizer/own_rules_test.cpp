@@ -8,10 +8,10 @@
 #include <atomic>
 #include <cmath>
 
+#include "core/philox.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

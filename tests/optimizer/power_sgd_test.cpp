@@ -1,6 +1,6 @@
 // PowerSGD: what arrives of matrices of low and of full rank in one step and in many, and that all
 // ranks come to the same bits.
-#include "tasuki/optimizer/power_sgd.hpp"
+#include "optimizer/power_sgd.hpp"
 
 #include <gtest/gtest.h>
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "errors.hpp"
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/module.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "nn/function.hpp"
+#include "nn/module.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::testing {
 

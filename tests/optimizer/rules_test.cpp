@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "paths.hpp"
+#include "core/philox.hpp"
+#include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tasuki {
 namespace {

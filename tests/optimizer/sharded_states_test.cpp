@@ -8,11 +8,11 @@
 #include <cstring>
 
 #include "communicators.hpp"
+#include "core/stop_request.hpp"
+#include "nn/linear.hpp"
 #include "own_rules.hpp"
 #include "perceptron.hpp"
 #include "prescribed.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/nn/linear.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
 // Which rank owns which part of an arena.
-#include "tasuki/optimizer/slices.hpp"
+#include "optimizer/slices.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tasuki/tensor/operations.hpp"
+#include "tensor/operations.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
 // A job whose ranks wait for each other in functions between ranks ends, and names who is behind.
 #include <gmock/gmock.h>
 
-#include "launch.hpp"
-#include "paths.hpp"
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/paths.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -1,5 +1,5 @@
 // Models whose components are on several ranks compute what one process would, and do not hang.
-#include "tasuki/parallel/multi_node_chain_list.hpp"
+#include "parallel/multi_node_chain_list.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,13 @@
 #include <cmath>
 #include <map>
 
-#include "errors.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/parallel/functions/messages.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "nn/linear.hpp"
+#include "parallel/functions/messages.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

@@ -10,13 +10,13 @@
 // All go to a barrier instead.
 #include <string>
 
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/job/run_job.hpp"
-#include "tasuki/job/stall_limits.hpp"
-#include "tasuki/nn/functions/reduction.hpp"
-#include "tasuki/parallel/functions/collectives.hpp"
-#include "tasuki/parallel/functions/messages.hpp"
+#include "communicator/registry.hpp"
+#include "core/activity.hpp"
+#include "job/run_job.hpp"
+#include "job/stall_limits.hpp"
+#include "nn/functions/reduction.hpp"
+#include "parallel/functions/collectives.hpp"
+#include "parallel/functions/messages.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,17 +5,17 @@
 #include <cmath>
 #include <numeric>
 
-#include "errors.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/nn/backward.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/linear.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/parallel/functions/collectives.hpp"
-#include "tasuki/parallel/functions/messages.hpp"
-#include "weighted_sum.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "core/range.hpp"
+#include "nn/backward.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/linear.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "parallel/functions/collectives.hpp"
+#include "parallel/functions/messages.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/weighted_sum.hpp"
 
 namespace tasuki {
 namespace {

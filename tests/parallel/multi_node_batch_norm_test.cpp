@@ -1,5 +1,5 @@
 // Ranks that share a batch normalise, and learn, as one rank does that has the whole of it.
-#include "tasuki/parallel/multi_node_batch_norm.hpp"
+#include "parallel/multi_node_batch_norm.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -7,18 +7,18 @@
 #include <algorithm>
 #include <cmath>
 
-#include "errors.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/conv2d.hpp"
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/pooling.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "nn/conv2d.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/pooling.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tests/support/errors.hpp"
 
 namespace {
 int messages = 0;

@@ -1,11 +1,11 @@
 // Sequences that go on from rank to rank teach what they teach in one process.
 #include <gtest/gtest.h>
 
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/parallel/functions/messages.hpp"
-#include "tasuki/parallel/multi_node_n_step_rnn.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "parallel/functions/messages.hpp"
+#include "parallel/multi_node_n_step_rnn.hpp"
 
 namespace tasuki {
 namespace {

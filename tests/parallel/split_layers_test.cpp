@@ -1,5 +1,5 @@
 // Layers whose weights are divided among ranks compute, and learn, what those of one process do.
-#include "tasuki/parallel/split_layers.hpp"
+#include "parallel/split_layers.hpp"
 
 #include <gtest/gtest.h>
 #include <mpi.h>
@@ -7,16 +7,16 @@
 #include <algorithm>
 #include <cmath>
 
-#include "errors.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "core/range.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tensor/backend.hpp"
+#include "tests/support/errors.hpp"
 
 namespace {
 int reductions = 0;

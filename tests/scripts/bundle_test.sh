@@ -14,7 +14,7 @@ mkdir "$work/elsewhere" "$work/commands"
 PATH=$work/commands "$(python3 -c 'import sys; print(sys.executable)')" -c '
 import sys, tarfile
 tarfile.open(sys.argv[1]).extractall(sys.argv[2])' "$work/bundle.tar.xz" "$work/elsewhere"
-for program in train_mnist bench_allreduce bench_gpu_step test_gpu test_gpu_communicators \
+for program in train_mnist tasuki-bench-allreduce bench_gpu_step test_gpu test_gpu_communicators \
     test_gpu_training; do
   [ -x "$work/elsewhere/tasuki/bin/$program" ] || fail "the bundle has no $program"
 done

@@ -55,7 +55,7 @@ while [ $# -gt 0 ]; do
 done
 [ -z "$out" ] ||
   echo "[{\"main/loss\": 0.5}, {\"validation/main/accuracy\": $accuracy}]" > "$out/log"'
-make "$work/build/apps/bench_allreduce" 'exit 77'
+make "$work/build/apps/tasuki-bench-allreduce" 'exit 77'
 make "$work/build/bench/bench_gpu_step" 'echo "no such thing"; exit 3'
 make "$work/commands/mpirun" 'shift 5; exec "$@"'
 make "$work/commands/nvidia-smi" '

@@ -74,7 +74,7 @@ class Articles(unittest.TestCase):
         self.assertIn("| ours | 2 | 2 | 1 Gbit/s | core | **failed** |  |  |  |\n", page)
         self.assertIn("| ours, 1 epoch x 20 | 2 | 2 | 100 Mbit/s | core | 400.00 | 0.20 | 10 % |  |\n",
                       page)
-        self.assertRegex(page, r"`build/apps/experiment experiments/mnist_scaling.ini` at abc1234, "
+        self.assertRegex(page, r"`build/apps/tasuki-experiment experiments/mnist_scaling.ini` at abc1234, "
                          r"\d{4}-\d\d-\d\d, 2 cores of a CPU, Linux 6.1; 6 minutes.")
 
     def test_rows_of_several_versions(self):

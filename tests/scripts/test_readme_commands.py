@@ -241,8 +241,8 @@ COMMANDS = {
         ("build/apps/tasuki-run -np 4 build/apps/train_mnist --shards 12 --global-batch 1200", trains_alike),
     ],
     "docs/experiments.md": [
-        ("build/apps/experiment experiments/mnist_scaling.ini --dry-run", lists_commands),
-        ("build/apps/experiment experiments/mnist_scaling.ini", trains_a_row),
+        ("build/apps/tasuki-experiment experiments/mnist_scaling.ini --dry-run", lists_commands),
+        ("build/apps/tasuki-experiment experiments/mnist_scaling.ini", trains_a_row),
     ],
     "hostfiles/README.md": [
         (ON_TWO_MACHINES, "README.md has it, too"),

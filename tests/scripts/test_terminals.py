@@ -119,14 +119,14 @@ class Terminals(unittest.TestCase):
 
     def test_predictions(self):
         self.train("trained")
-        self.run_here("predict", "trained", "--examples", "3")
+        self.run_here("tasuki-predict", "trained", "--examples", "3")
         (self.work / "names").write_text("".join(f"{LONG_NAME}_{i}\n" for i in range(10)))
-        said = self.run_here("predict", "trained", "--examples", "3", "--top", "8",
+        said = self.run_here("tasuki-predict", "trained", "--examples", "3", "--top", "8",
                              "--classes-file", "names")
         self.assertRegex(said, rf"(?m)^label( +\d)+\n0 {LONG_NAME}_0( +\d)+$")
 
     def test_simulation(self):
-        said = self.run_here("simulate", "--forward-ms", "3000.5", "--backward-ms", "60000", "--update-ms",
+        said = self.run_here("tasuki-simulate", "--forward-ms", "3000.5", "--backward-ms", "60000", "--update-ms",
                              "10", "--gradient-mb", "1000", "--ranks", "1,2,16384", "--batch", "10000")
         self.assertRegex(said, r"(?m)^16384 16384 ")
 
@@ -135,7 +135,7 @@ class Terminals(unittest.TestCase):
             "program = train_mnist\ntitle = A grid\nnp = 1, 2\ncommunicator = naive, hierarchical\n"
             "data = /usr/share/datasets/fashion-mnist\nexamples = 400\ntest-examples = 100\nepoch = 2\n"
             "unit = 10\nbatchsize = 50\nlauncher = mpirun --oversubscribe --bind-to none -np {np}\n")
-        code, said = on_terminal([self.apps / "experiment", "grid.ini"], self.work)
+        code, said = on_terminal([self.apps / "tasuki-experiment", "grid.ini"], self.work)
         self.assertEqual(code, 0, said + (self.work / "errors").read_text())
         # Commands stay whole, to be copied.
         self.check_lines(re.sub(r"(?m)^\d\. `.*`\n", "", said))

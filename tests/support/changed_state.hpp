@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/snapshots/npz.hpp"
-#include "tasuki/training/snapshots/serializer.hpp"
 #include "temporary_folder.hpp"
+#include "training/snapshots/npz.hpp"
+#include "training/snapshots/serializer.hpp"
 
 namespace tasuki::testing {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "tasuki/tensor/operations.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "tensor/operations.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki::testing {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki::testing {
 

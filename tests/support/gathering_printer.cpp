@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/host_name.hpp"
+#include "communicator/registry.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/host_name.hpp"
 
 namespace tasuki::testing {
 namespace {

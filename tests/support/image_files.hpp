@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/images/image.hpp"
+#include "dataset/images/image.hpp"
 
 namespace tasuki::testing {
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <string>
 
-#include "tasuki/core/temporary_name.hpp"
+#include "core/temporary_name.hpp"
 
 namespace tasuki::testing {
 

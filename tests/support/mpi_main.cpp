@@ -6,12 +6,12 @@
 #include <cstdlib>
 #include <string>
 
+#include "communicator/mpi/mpi.hpp"
+#include "core/error.hpp"
+#include "core/hash.hpp"
 #include "gathering_printer.hpp"
+#include "job/run_job.hpp"
 #include "skip.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/job/run_job.hpp"
 #include "watchdog.hpp"
 
 namespace {

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki::testing {
 

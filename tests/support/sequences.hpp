@@ -7,7 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/dataset/in_memory.hpp"
+#include "dataset/in_memory.hpp"
 
 namespace tasuki::testing {
 

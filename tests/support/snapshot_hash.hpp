@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tasuki/core/hash.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "core/hash.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 

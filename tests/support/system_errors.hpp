@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/system_error.hpp"
+#include "core/system_error.hpp"
 
 namespace tasuki::testing {
 

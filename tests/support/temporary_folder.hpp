@@ -9,7 +9,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "tasuki/communicator/text_bytes.hpp"
+#include "communicator/text_bytes.hpp"
 
 namespace tasuki::testing {
 

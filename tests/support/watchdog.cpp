@@ -10,9 +10,9 @@
 #include <string>
 #include <thread>
 
+#include "core/error.hpp"
+#include "core/host_name.hpp"
 #include "patience.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/host_name.hpp"
 
 namespace tasuki::testing {
 namespace {

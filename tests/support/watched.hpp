@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "tasuki/nn/function.hpp"
+#include "nn/function.hpp"
 
 namespace tasuki {
 

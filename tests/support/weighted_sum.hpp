@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/nn/function.hpp"
+#include "nn/function.hpp"
 
 namespace tasuki::testing {
 

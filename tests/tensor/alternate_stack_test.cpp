@@ -8,9 +8,9 @@
 #include <csignal>
 #include <thread>
 
-#include "tasuki/core/alternate_stack.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "core/alternate_stack.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,13 +1,13 @@
 // Sums by channel, and terms added by channel, in every order in which activations lie.
-#include "tasuki/tensor/cpu/channel_kernels.hpp"
+#include "tensor/cpu/channel_kernels.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "tasuki/core/philox.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "core/philox.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,16 +1,16 @@
 // Convolutions and pooling against plain loops in double, in all shapes; layouts; algorithms.
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "tensor/cpu/convolution.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <tuple>
 
-#include "convolution_definition.hpp"
-#include "orders.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/interleaved.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/interleaved.hpp"
+#include "tensor/image_operations.hpp"
+#include "tests/support/convolution_definition.hpp"
+#include "tests/support/orders.hpp"
 #include "values.hpp"
 
 namespace tasuki {

@@ -5,8 +5,8 @@
 #include <functional>
 #include <limits>
 
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/image_operations.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/image_operations.hpp"
 #include "values.hpp"
 
 namespace tasuki {

@@ -1,8 +1,8 @@
 // Loads the CUDA backend and prints how many GPUs there are, or the error as jobs print it.
 #include <cstdio>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "core/error.hpp"
+#include "tensor/cuda_loading/loader.hpp"
 
 int main() {
   try {

@@ -1,5 +1,5 @@
 // All errors of loading the CUDA backend, with drivers and backends made for the test.
-#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "tensor/cuda_loading/loader.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
-#include "launch.hpp"
-#include "tasuki/tensor/cuda_loading/driver.hpp"
-#include "tasuki/tensor/cuda_loading/libraries.hpp"
-#include "temporary_folder.hpp"
+#include "tensor/cuda_loading/driver.hpp"
+#include "tensor/cuda_loading/libraries.hpp"
+#include "tests/support/launch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // A libtasuki_cuda.so that needs another library and registers nothing.
-#include "tasuki/tensor/cuda_loading/entry.hpp"
+#include "tensor/cuda_loading/entry.hpp"
 
 extern "C" int dependency_of_fake_cuda_backend();
 

@@ -1,10 +1,10 @@
 // Filters in blocks of channels, element by element.
-#include "tasuki/tensor/cpu/filter_order.hpp"
+#include "tensor/cpu/filter_order.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/dnnl_support.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
 #include "values.hpp"
 
 namespace tasuki {

@@ -5,11 +5,11 @@
 
 #include <fstream>
 
-#include "skip.hpp"
-#include "tasuki/tensor/host_memory.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/tensor/storage.hpp"
-#include "temporary_folder.hpp"
+#include "tensor/host_memory.hpp"
+#include "tensor/out_of_memory.hpp"
+#include "tensor/storage.hpp"
+#include "tests/support/skip.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

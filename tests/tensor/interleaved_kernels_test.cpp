@@ -1,6 +1,6 @@
 // The inner loops over interleaved images, of every processor that this one can stand in for,
 // against plain loops in double.
-#include "tasuki/tensor/cpu/interleaved_kernels.hpp"
+#include "tensor/cpu/interleaved_kernels.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

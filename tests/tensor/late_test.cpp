@@ -1,6 +1,6 @@
 // Late values, actions after a step, revisions: without a recorder, and with one that only notes
 // what it is asked.
-#include "tasuki/tensor/late.hpp"
+#include "tensor/late.hpp"
 
 #include <gmock/gmock.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "tasuki/tensor/recorder.hpp"
+#include "tensor/recorder.hpp"
 
 namespace tasuki {
 namespace {

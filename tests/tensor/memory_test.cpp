@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
-#include "skip.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/half.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/half.hpp"
+#include "tensor/out_of_memory.hpp"
+#include "tensor/tensor.hpp"
+#include "tests/support/skip.hpp"
 #include "values.hpp"
 
 namespace tasuki {

@@ -1,9 +1,9 @@
 // Matrix products in bfloat16: near to those in float32, and not the same.
 #include <gtest/gtest.h>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/linear_bfloat16.hpp"
+#include "core/error.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/linear_bfloat16.hpp"
 #include "values.hpp"
 
 namespace tasuki {

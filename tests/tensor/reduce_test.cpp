@@ -1,6 +1,6 @@
 // Reductions of several arrays: order, rounding, aliasing, and lengths around the vector
 // registers'.
-#include "tasuki/tensor/cpu/reduce.hpp"
+#include "tensor/cpu/reduce.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/half.hpp"
+#include "core/error.hpp"
+#include "tensor/half.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,10 +1,10 @@
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 #include "values.hpp"
 
 namespace tasuki {

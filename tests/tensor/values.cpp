@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
 
 namespace tasuki::testing {
 

@@ -3,12 +3,12 @@
 
 #include <numeric>
 
+#include "communicator/registry.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/dropout.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/nn/functions/activation.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,14 +6,14 @@
 #include <cmath>
 #include <thread>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
+#include "core/file.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/extensions/allreduce_persistent.hpp"
-#include "tasuki/training/extensions/fail_on_non_number.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/allreduce_persistent.hpp"
+#include "training/extensions/fail_on_non_number.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <fstream>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

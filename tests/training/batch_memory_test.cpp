@@ -1,14 +1,14 @@
 // The largest batch is found by two small steps and tried out.
-#include "tasuki/training/batch_memory.hpp"
+#include "training/batch_memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <new>
 
-#include "sequences.hpp"
 #include "small_run.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/out_of_memory.hpp"
+#include "tests/support/sequences.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,12 +1,12 @@
 // How batches are dealt to workers, and how measured times change it.
-#include "tasuki/training/workers/batch_split.hpp"
+#include "training/workers/batch_split.hpp"
 
 #include <gmock/gmock.h>
 
 #include <numeric>
 
-#include "errors.hpp"
-#include "tasuki/core/philox.hpp"
+#include "core/philox.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

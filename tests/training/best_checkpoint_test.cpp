@@ -6,14 +6,14 @@
 #include <fstream>
 #include <optional>
 
-#include "errors.hpp"
+#include "models/mlp.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/training/checkpoints/generation.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/checkpoints/retention.hpp"
-#include "tasuki/training/extensions/checkpoint.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/checkpoints/generation.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/checkpoints/retention.hpp"
+#include "training/extensions/checkpoint.hpp"
 
 namespace tasuki {
 namespace {

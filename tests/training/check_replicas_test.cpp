@@ -1,5 +1,5 @@
 // Copies of the weights that are compared over the ranks.
-#include "tasuki/training/extensions/check_replicas.hpp"
+#include "training/extensions/check_replicas.hpp"
 
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
@@ -7,12 +7,12 @@
 #include <cstring>
 #include <set>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
+#include "nn/functions/mean_squared_error.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/training/extensions/replica_hash.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/replica_hash.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,6 +1,6 @@
 // Runs that save checkpoints: what they leave, what goes on from it, and what happens where nothing
 // can be written.
-#include "tasuki/training/extensions/checkpoint.hpp"
+#include "training/extensions/checkpoint.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,16 +15,16 @@
 #include <mutex>
 #include <thread>
 
-#include "no_more_files.hpp"
+#include "core/file.hpp"
+#include "core/log.hpp"
+#include "core/stop_request.hpp"
 #include "resumed_run.hpp"
 #include "same_run.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generation.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "watched_folder.hpp"
+#include "tests/support/no_more_files.hpp"
+#include "tests/support/watched_folder.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generation.hpp"
+#include "training/checkpoints/generations.hpp"
 
 // A disk that is ready only when training has reached an iteration, for fsync calls of the
 // library's other threads.

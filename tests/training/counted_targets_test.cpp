@@ -1,15 +1,15 @@
 // A mean over targets that count is exact, however unevenly they are spread over ranks.
 #include <gtest/gtest.h>
 
-#include "guarded_device/guarded_device.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/iterators/multi_node_iterator.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/iterators/multi_node_iterator.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "tests/support/guarded_device/guarded_device.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 namespace tasuki {
 namespace {

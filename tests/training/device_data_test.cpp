@@ -4,12 +4,12 @@
 
 #include <algorithm>
 
+#include "communicator/text_bytes.hpp"
+#include "dataset/images/augmentation.hpp"
+#include "dataset/in_memory.hpp"
 #include "device_training.hpp"
-#include "sequences.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/dataset/images/augmentation.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/training/extensions/generic_evaluator.hpp"
+#include "tests/support/sequences.hpp"
+#include "training/extensions/generic_evaluator.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "device_training.hpp"
-#include "errors.hpp"
-#include "tasuki/training/extensions/check_replicas.hpp"
+#include "tests/support/errors.hpp"
+#include "training/extensions/check_replicas.hpp"
 
 namespace tasuki {
 namespace {

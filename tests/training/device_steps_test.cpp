@@ -6,14 +6,14 @@
 #include <utility>
 
 #include "device_training.hpp"
-#include "errors.hpp"
+#include "optimizer/hook.hpp"
 #include "own_parts.hpp"
 #include "printed.hpp"
-#include "tasuki/optimizer/hook.hpp"
-#include "tasuki/training/extensions/fail_on_non_number.hpp"
-#include "tasuki/training/extensions/print_progress.hpp"
-#include "tasuki/training/extensions/print_steps.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "tests/support/errors.hpp"
+#include "training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/print_progress.hpp"
+#include "training/extensions/print_steps.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 namespace tasuki {
 namespace {

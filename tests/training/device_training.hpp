@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "guarded_device/guarded_device.hpp"
+#include "communicator/registry.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/guarded_device/guarded_device.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 

@@ -5,11 +5,11 @@
 #include <limits>
 #include <utility>
 
+#include "core/stop_request.hpp"
 #include "device_training.hpp"
-#include "errors.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "tests/support/errors.hpp"
+#include "training/extensions/fail_on_non_number.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,11 +1,11 @@
 // ChainerMN's own acceptance tests: learn, save, resume, learn more.
 #include <gtest/gtest.h>
 
+#include "communicator/registry.hpp"
+#include "dataset/scatter.hpp"
+#include "models/mlp.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/scatter.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

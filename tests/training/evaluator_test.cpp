@@ -1,5 +1,5 @@
 // Evaluation over ranks is exact, however examples are dealt.
-#include "tasuki/training/extensions/evaluator.hpp"
+#include "training/extensions/evaluator.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,13 +9,13 @@
 #include <cstring>
 #include <thread>
 
+#include "communicator/registry.hpp"
 #include "printed.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/training/extensions/generic_evaluator.hpp"
-#include "tasuki/training/extensions/print_progress.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/generic_evaluator.hpp"
+#include "training/extensions/print_progress.hpp"
 
 namespace tasuki {
 namespace {

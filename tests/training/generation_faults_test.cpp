@@ -15,10 +15,10 @@
 #include <fstream>
 #include <random>
 
-#include "no_more_files.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/checkpoints/retention.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/no_more_files.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/checkpoints/retention.hpp"
 #include "written_generations.hpp"
 
 namespace {

@@ -7,8 +7,8 @@
 #include <set>
 #include <string>
 
-#include "tasuki/core/file.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "written_generations.hpp"
 
 namespace tasuki {

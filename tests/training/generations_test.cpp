@@ -1,5 +1,5 @@
 // Which generations are in a folder, in which order, and which of them remain.
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "training/checkpoints/generations.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,14 +9,14 @@
 #include <functional>
 #include <thread>
 
-#include "errors.hpp"
-#include "leftover.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/manifest.hpp"
-#include "tasuki/training/checkpoints/retention.hpp"
-#include "tasuki/training/output_folder.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/leftover.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/manifest.hpp"
+#include "training/checkpoints/retention.hpp"
+#include "training/output_folder.hpp"
 
 namespace tasuki {
 namespace {

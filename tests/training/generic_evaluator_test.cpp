@@ -1,13 +1,13 @@
 // Results of all batches of all ranks, in the order of rounds.
-#include "tasuki/training/extensions/generic_evaluator.hpp"
+#include "training/extensions/generic_evaluator.hpp"
 
 #include <gtest/gtest.h>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
+#include "communicator/text_bytes.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -11,12 +11,12 @@
 #include <stdexcept>
 #include <thread>
 
-#include "patience.hpp"
+#include "models/mlp.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/extensions/checkpoint.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/patience.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/extensions/checkpoint.hpp"
 
 namespace {
 

@@ -1,10 +1,10 @@
 // What a device writes step by step, and when the host reads it.
-#include "tasuki/training/recording/journal.hpp"
+#include "training/recording/journal.hpp"
 
 #include <gtest/gtest.h>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/recording/kind_report.hpp"
+#include "core/error.hpp"
+#include "training/recording/kind_report.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdlib>
 #include <string>
 
-#include "guarded_device/guarded_device.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/tensor/late.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
+#include "nn/linear.hpp"
+#include "tensor/late.hpp"
+#include "tests/support/guarded_device/guarded_device.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki {
 namespace {

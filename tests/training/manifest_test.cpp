@@ -1,11 +1,11 @@
 // The manifest of a generation: what is written is read, and nothing else is.
-#include "tasuki/training/checkpoints/manifest.hpp"
+#include "training/checkpoints/manifest.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "errors.hpp"
-#include "tasuki/core/hash.hpp"
+#include "core/hash.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

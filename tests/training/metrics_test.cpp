@@ -3,11 +3,11 @@
 
 #include <cstring>
 
+#include "communicator/registry.hpp"
+#include "models/mlp.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // Weights in a file.
-#include "tasuki/training/snapshots/model_file.hpp"
+#include "training/snapshots/model_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,12 +7,12 @@
 #include <cstring>
 #include <fstream>
 
-#include "errors.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/nn/classifier.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "models/mlp.hpp"
+#include "nn/classifier.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,13 +7,13 @@
 #include <sstream>
 #include <thread>
 
-#include "paths.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/training/extensions/device_monitor.hpp"
-#include "tasuki/training/extensions/log_report.hpp"
-#include "tasuki/training/gpu_sensors.hpp"
-#include "tasuki/training/process_load.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/paths.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/device_monitor.hpp"
+#include "training/extensions/log_report.hpp"
+#include "training/gpu_sensors.hpp"
+#include "training/process_load.hpp"
 
 namespace tasuki {
 namespace {

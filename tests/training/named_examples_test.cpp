@@ -1,15 +1,15 @@
 // Errors about an example say its number in the data set.
-#include "tasuki/training/named_examples.hpp"
+#include "training/named_examples.hpp"
 
 #include <gtest/gtest.h>
 
-#include "errors.hpp"
+#include "dataset/in_memory.hpp"
+#include "dataset/views.hpp"
+#include "nn/functions/embed_id.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 #include "small_run.hpp"
-#include "tasuki/dataset/in_memory.hpp"
-#include "tasuki/dataset/views.hpp"
-#include "tasuki/nn/functions/embed_id.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/training/updater.hpp"
+#include "tests/support/errors.hpp"
+#include "training/updater.hpp"
 
 namespace tasuki {
 namespace {

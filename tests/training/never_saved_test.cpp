@@ -8,14 +8,14 @@
 #include <functional>
 #include <limits>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
+#include "core/stop_request.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/training/extensions/check_replicas.hpp"
-#include "tasuki/training/extensions/checkpoint.hpp"
-#include "tasuki/training/extensions/fail_on_non_number.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/check_replicas.hpp"
+#include "training/extensions/checkpoint.hpp"
+#include "training/extensions/fail_on_non_number.hpp"
 
 namespace tasuki {
 namespace {

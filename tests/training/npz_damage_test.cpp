@@ -7,10 +7,10 @@
 #include <cstring>
 #include <fstream>
 
-#include "errors.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

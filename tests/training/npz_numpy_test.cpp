@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tasuki/training/snapshots/npz.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // NPZ files: what is written comes back.
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <cstring>
 #include <numeric>
 
-#include "errors.hpp"
-#include "tasuki/core/file.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

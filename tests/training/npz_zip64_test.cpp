@@ -7,9 +7,9 @@
 #include <fstream>
 #include <new>
 
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

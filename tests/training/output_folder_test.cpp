@@ -1,5 +1,5 @@
 // The folder of a run's results: which one a run takes, and what it does when the folder goes.
-#include "tasuki/training/output_folder.hpp"
+#include "training/output_folder.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,13 +11,13 @@
 #include <cerrno>
 #include <fstream>
 
-#include "as_nobody.hpp"
-#include "errors.hpp"
-#include "leftover.hpp"
+#include "core/file.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/extensions/log_report.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/as_nobody.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/leftover.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/log_report.hpp"
 
 namespace {
 bool has_locks = true;  // of the file system

@@ -7,15 +7,15 @@
 #include <memory>
 #include <utility>
 
-#include "../optimizer/own_rules.hpp"
-#include "guarded_device/guarded_device.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
-#include "tasuki/nn/function.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/optimizer/hook.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "core/philox.hpp"
+#include "dataset/iterators/forwarding_iterator.hpp"
+#include "nn/function.hpp"
+#include "nn/functions/add.hpp"
+#include "optimizer/hook.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/late.hpp"
+#include "tests/optimizer/own_rules.hpp"
+#include "tests/support/guarded_device/guarded_device.hpp"
 
 namespace tasuki::testing {
 

@@ -4,12 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "guarded_device/guarded_device.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
+#include "nn/sequential.hpp"
+#include "optimizer/optimizer.hpp"
 #include "small_run.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/nn/sequential.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
+#include "tests/support/guarded_device/guarded_device.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 
 #include "parallel_run.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 namespace {

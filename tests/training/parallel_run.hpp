@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "nn/functions/dropout.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 namespace tasuki::testing {
 

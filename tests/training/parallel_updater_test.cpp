@@ -1,5 +1,5 @@
 // Several workers in one process train as one does.
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 #include <gmock/gmock.h>
 
@@ -8,11 +8,11 @@
 #include <numeric>
 #include <thread>
 
-#include "../optimizer/own_rules.hpp"
-#include "errors.hpp"
+#include "core/stopwatch.hpp"
 #include "parallel_run.hpp"
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/tensor/late.hpp"
+#include "tensor/late.hpp"
+#include "tests/optimizer/own_rules.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::testing {
 namespace {

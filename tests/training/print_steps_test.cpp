@@ -1,14 +1,14 @@
 // Loss and speed every few iterations.
-#include "tasuki/training/extensions/print_steps.hpp"
+#include "training/extensions/print_steps.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <memory>
 
-#include "errors.hpp"
 #include "scripted_updater.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,15 +5,15 @@
 #include <algorithm>
 #include <fstream>
 
-#include "guarded_device/guarded_device.hpp"
+#include "communicator/registry.hpp"
+#include "dataset/files/sequences.hpp"
+#include "dataset/scatter.hpp"
+#include "nn/functions/accuracy.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/files/sequences.hpp"
-#include "tasuki/dataset/scatter.hpp"
-#include "tasuki/nn/functions/accuracy.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "temporary_folder.hpp"
+#include "tensor/backend.hpp"
+#include "tests/support/guarded_device/guarded_device.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <thread>
 
-#include "errors.hpp"
 #include "small_run.hpp"
-#include "tasuki/training/batch_memory.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "tests/support/errors.hpp"
+#include "training/batch_memory.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "guarded_device/guarded_device.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/tensor/recorder.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
+#include "nn/linear.hpp"
+#include "tensor/recorder.hpp"
+#include "tests/support/guarded_device/guarded_device.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki::testing {
 

@@ -1,18 +1,18 @@
 // Sets of ranks with separate files.
-#include "tasuki/training/snapshots/replica_set.hpp"
+#include "training/snapshots/replica_set.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
+#include "communicator/text_bytes.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generations.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,15 +9,15 @@
 #include <cstdio>
 #include <limits>
 
-#include "errors.hpp"
+#include "core/file.hpp"
 #include "printed.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/extensions/log_report.hpp"
-#include "tasuki/training/extensions/print_report.hpp"
-#include "tasuki/training/extensions/progress_bar.hpp"
-#include "tasuki/training/extensions/table_layout.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/log_report.hpp"
+#include "training/extensions/print_report.hpp"
+#include "training/extensions/progress_bar.hpp"
+#include "training/extensions/table_layout.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "parallel/multi_node_batch_norm.hpp"
 #include "resumed_run.hpp"
-#include "tasuki/parallel/multi_node_batch_norm.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

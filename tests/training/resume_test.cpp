@@ -6,7 +6,7 @@
 
 #include "resumed_run.hpp"
 #include "same_run.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

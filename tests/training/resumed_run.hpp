@@ -6,11 +6,11 @@
 #include <memory>
 #include <string>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
+#include "communicator/text_bytes.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {
 

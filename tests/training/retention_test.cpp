@@ -1,5 +1,5 @@
 // Room on full disks: which generations go, and that those which a run needs stay.
-#include "tasuki/training/checkpoints/retention.hpp"
+#include "training/checkpoints/retention.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,10 +10,10 @@
 #include <csignal>
 #include <cstring>
 
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/training/checkpoints/generation_save.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "core/system_error.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/checkpoints/generation_save.hpp"
 #include "written_generations.hpp"
 
 namespace tasuki {

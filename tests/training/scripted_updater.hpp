@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/training/snapshots/npz.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "training/snapshots/npz.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki::testing {
 

@@ -5,17 +5,17 @@
 #include <functional>
 #include <limits>
 
+#include "communicator/registry.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/constant_parameters.hpp"
+#include "nn/functions/add.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "parallel/multi_node_batch_norm.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/constant_parameters.hpp"
-#include "tasuki/nn/functions/add.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/parallel/multi_node_batch_norm.hpp"
-#include "tasuki/tensor/late.hpp"
-#include "tasuki/training/extensions/fail_on_non_number.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
-#include "temporary_folder.hpp"
+#include "tensor/late.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/fail_on_non_number.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

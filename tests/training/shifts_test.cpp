@@ -1,17 +1,17 @@
 // Hyper-parameters that change in the course of a run.
-#include "tasuki/training/extensions/shift.hpp"
+#include "training/extensions/shift.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "changed_state.hpp"
-#include "errors.hpp"
+#include "models/mlp.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/training/extensions/observe.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/changed_state.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/observe.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,14 +8,14 @@
 #include <csignal>
 #include <thread>
 
+#include "communicator/registry.hpp"
+#include "core/stop_request.hpp"
+#include "core/stopwatch.hpp"
+#include "models/lenet.hpp"
+#include "models/mlp.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/models/lenet.hpp"
-#include "tasuki/models/mlp.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -7,9 +7,9 @@
 #include <csignal>
 #include <fstream>
 
+#include "core/file.hpp"
 #include "resumed_run.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,11 +7,11 @@
 #include <optional>
 #include <set>
 
+#include "nn/functions/dropout.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/random.hpp"
 #include "recorded_steps.hpp"
-#include "tasuki/nn/functions/dropout.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/random.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,6 +1,6 @@
 // When steps are recorded and replayed, on a device whose memory the host cannot touch, and which
 // of their results the host may read.
-#include "tasuki/training/recording/step_runner.hpp"
+#include "training/recording/step_runner.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

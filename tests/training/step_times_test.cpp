@@ -1,5 +1,5 @@
 // Where time goes: measured on each rank, told about all.
-#include "tasuki/training/step_times.hpp"
+#include "training/step_times.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 #include <cmath>
 #include <thread>
 
-#include "errors.hpp"
+#include "communicator/registry.hpp"
+#include "dataset/iterators/forwarding_iterator.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/dataset/iterators/forwarding_iterator.hpp"
-#include "tasuki/training/extensions/report_step_times.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/report_step_times.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,10 +1,10 @@
 // All ranks record and replay the same steps.
 #include <gtest/gtest.h>
 
+#include "communicator/registry.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "optimizer/optimizer.hpp"
 #include "recorded_steps.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
 
 namespace tasuki {
 namespace {

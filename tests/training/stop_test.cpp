@@ -5,11 +5,11 @@
 
 #include <csignal>
 
+#include "communicator/registry.hpp"
+#include "core/stop_request.hpp"
 #include "same_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/training/workers/parallel_updater.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -8,14 +8,14 @@
 #include "printed.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
-#include "tasuki/training/extensions/generic_evaluator.hpp"
-#include "tasuki/training/extensions/log_report.hpp"
-#include "tasuki/training/extensions/print_progress.hpp"
-#include "tasuki/training/extensions/print_report.hpp"
-#include "tasuki/training/extensions/print_steps.hpp"
-#include "tasuki/training/extensions/progress_bar.hpp"
-#include "tasuki/training/extensions/table_layout.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/generic_evaluator.hpp"
+#include "training/extensions/log_report.hpp"
+#include "training/extensions/print_progress.hpp"
+#include "training/extensions/print_report.hpp"
+#include "training/extensions/print_steps.hpp"
+#include "training/extensions/progress_bar.hpp"
+#include "training/extensions/table_layout.hpp"
 
 namespace tasuki {
 namespace {

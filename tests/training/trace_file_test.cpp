@@ -1,5 +1,5 @@
 // The timeline of all ranks, as its readers see it.
-#include "tasuki/training/extensions/trace_file.hpp"
+#include "training/extensions/trace_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "communicator/registry.hpp"
+#include "core/file.hpp"
 #include "small_run.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/file.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // The trainer's loop: names, order, what runs when, what stops it.
-#include "tasuki/training/trainer.hpp"
+#include "training/trainer.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,13 +7,13 @@
 #include <chrono>
 #include <thread>
 
-#include "errors.hpp"
-#include "forked_child.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/forked_child.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/training/extensions/log_report.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
-#include "temporary_folder.hpp"
+#include "core/file.hpp"
+#include "training/extensions/log_report.hpp"
+#include "training/extensions/snapshot.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // When triggers fire, in one run and in a run that is resumed on the way.
-#include "tasuki/training/trigger.hpp"
+#include "training/trigger.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 #include <cmath>
 #include <thread>
 
-#include "changed_state.hpp"
-#include "errors.hpp"
 #include "scripted_updater.hpp"
-#include "tasuki/training/extensions/observe.hpp"
-#include "tasuki/training/extensions/snapshot.hpp"
-#include "temporary_folder.hpp"
+#include "tests/support/changed_state.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/observe.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {

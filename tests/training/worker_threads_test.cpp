@@ -1,5 +1,5 @@
 // The threads in which the workers of a process compute.
-#include "tasuki/training/workers/worker_threads.hpp"
+#include "training/workers/worker_threads.hpp"
 
 #include <gmock/gmock.h>
 
@@ -7,10 +7,10 @@
 #include <barrier>
 #include <memory>
 
-#include "errors.hpp"
-#include "forked_child.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/forked_child.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
 
 namespace tasuki::testing {
 namespace {

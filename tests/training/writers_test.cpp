@@ -1,5 +1,5 @@
 // Ranks that write a generation together, and read it on another number of ranks.
-#include "tasuki/training/checkpoints/writers.hpp"
+#include "training/checkpoints/writers.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,14 +10,14 @@
 #include <new>
 #include <thread>
 
-#include "no_more_files.hpp"
-#include "system_errors.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/program/intact_snapshot.hpp"
-#include "tasuki/program/start/setup.hpp"
-#include "tasuki/training/snapshots/serializer.hpp"
-#include "temporary_folder.hpp"
+#include "communicator/registry.hpp"
+#include "core/system_error.hpp"
+#include "program/intact_snapshot.hpp"
+#include "program/start/setup.hpp"
+#include "tests/support/no_more_files.hpp"
+#include "tests/support/system_errors.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/snapshots/serializer.hpp"
 #include "written_generations.hpp"
 
 namespace tasuki {

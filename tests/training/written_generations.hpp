@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "errors.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generation.hpp"
-#include "tasuki/training/checkpoints/generation_writer.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "tests/support/errors.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generation.hpp"
+#include "training/checkpoints/generation_writer.hpp"
+#include "training/checkpoints/generations.hpp"
 
 namespace tasuki::testing {
 

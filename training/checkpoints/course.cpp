@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/course.hpp"
+#include "training/checkpoints/course.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,11 +8,11 @@
 #include <tuple>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/log.hpp"
+#include "core/printable.hpp"
+#include "training/checkpoints/generations.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/generation.hpp"
+#include "training/checkpoints/generation.hpp"
 
 #include <fmt/ranges.h>
 
@@ -8,14 +8,14 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/hash.hpp"
+#include "core/named_file.hpp"
+#include "core/printable.hpp"
+#include "core/system_error.hpp"
+#include "training/checkpoints/generations.hpp"
 
 namespace tasuki {
 namespace {

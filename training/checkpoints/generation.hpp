@@ -18,9 +18,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/checkpoints/manifest.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "core/error.hpp"
+#include "training/checkpoints/manifest.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 

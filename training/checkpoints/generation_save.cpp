@@ -1,11 +1,11 @@
-#include "tasuki/training/checkpoints/generation_save.hpp"
+#include "training/checkpoints/generation_save.hpp"
 
 #include <optional>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/training/checkpoints/retention.hpp"
+#include "core/error.hpp"
+#include "core/stopwatch.hpp"
+#include "training/checkpoints/retention.hpp"
 
 namespace tasuki {
 

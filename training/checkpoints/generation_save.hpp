@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/checkpoints/generation_share.hpp"
-#include "tasuki/training/checkpoints/generation_writer.hpp"
-#include "tasuki/training/checkpoints/writers.hpp"
+#include "training/checkpoints/generation_share.hpp"
+#include "training/checkpoints/generation_writer.hpp"
+#include "training/checkpoints/writers.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/generation_share.hpp"
+#include "training/checkpoints/generation_share.hpp"
 
 #include <map>
 #include <set>

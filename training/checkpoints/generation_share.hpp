@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/generation_writer.hpp"
+#include "training/checkpoints/generation_writer.hpp"
 
 #include <fmt/format.h>
 
@@ -9,13 +9,13 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/long_call.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/long_call.hpp"
+#include "core/own_file.hpp"
+#include "core/system_error.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generations.hpp"
 
 namespace tasuki {
 namespace {

@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/shape.hpp"
-#include "tasuki/training/checkpoints/generation_share.hpp"
-#include "tasuki/training/checkpoints/manifest.hpp"
-#include "tasuki/training/checkpoints/writers.hpp"
+#include "core/range.hpp"
+#include "tensor/shape.hpp"
+#include "training/checkpoints/generation_share.hpp"
+#include "training/checkpoints/manifest.hpp"
+#include "training/checkpoints/writers.hpp"
 
 namespace tasuki {
 

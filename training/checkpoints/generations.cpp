@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "training/checkpoints/generations.hpp"
 
 #include <fmt/format.h>
 
@@ -6,11 +6,11 @@
 #include <charconv>
 #include <system_error>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/temporary_name.hpp"
-#include "tasuki/training/checkpoints/manifest.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/own_file.hpp"
+#include "core/temporary_name.hpp"
+#include "training/checkpoints/manifest.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/manifest.hpp"
+#include "training/checkpoints/manifest.hpp"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,13 @@
 #include <set>
 #include <system_error>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/utf8.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/hash.hpp"
+#include "core/json.hpp"
+#include "core/own_file.hpp"
+#include "core/printable.hpp"
+#include "core/utf8.hpp"
 
 namespace tasuki {
 namespace {

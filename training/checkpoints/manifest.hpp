@@ -11,8 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/shape.hpp"
+#include "core/range.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 

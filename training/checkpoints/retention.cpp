@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/retention.hpp"
+#include "training/checkpoints/retention.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -7,13 +7,13 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generation.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/log.hpp"
+#include "core/system_error.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generation.hpp"
+#include "training/checkpoints/generations.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/checkpoints/writers.hpp"
+#include "core/error.hpp"
+#include "training/checkpoints/writers.hpp"
 
 namespace tasuki {
 

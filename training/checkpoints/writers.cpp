@@ -1,4 +1,4 @@
-#include "tasuki/training/checkpoints/writers.hpp"
+#include "training/checkpoints/writers.hpp"
 
 #include <fmt/format.h>
 
@@ -7,13 +7,13 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/communicator/outcome.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/core/temporary_name.hpp"
+#include "communicator/outcome.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/error.hpp"
+#include "core/host_name.hpp"
+#include "core/own_file.hpp"
+#include "core/system_error.hpp"
+#include "core/temporary_name.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,6 +1,6 @@
-#include "tasuki/training/extensions/allreduce_persistent.hpp"
+#include "training/extensions/allreduce_persistent.hpp"
 
-#include "tasuki/training/trainer.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

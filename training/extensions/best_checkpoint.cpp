@@ -1,16 +1,16 @@
-#include "tasuki/training/extensions/best_checkpoint.hpp"
+#include "training/extensions/best_checkpoint.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/checkpoints/generation.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/checkpoints/retention.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "training/checkpoints/generation.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/checkpoints/retention.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/training/watched_value.hpp"
+#include "communicator/communicator.hpp"
+#include "training/watched_value.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/check_replicas.hpp"
+#include "training/extensions/check_replicas.hpp"
 
 #include <fmt/ranges.h>
 
@@ -9,10 +9,10 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/extensions/replica_hash.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/log.hpp"
+#include "training/extensions/replica_hash.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/training/extension.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

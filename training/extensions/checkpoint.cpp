@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/checkpoint.hpp"
+#include "training/extensions/checkpoint.hpp"
 
 #include <fmt/ranges.h>
 
@@ -8,21 +8,21 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/background_thread.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/long_call.hpp"
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generation_save.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/extensions/best_checkpoint.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/activity.hpp"
+#include "core/background_thread.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/log.hpp"
+#include "core/long_call.hpp"
+#include "core/stopwatch.hpp"
+#include "tensor/out_of_memory.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generation_save.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/extensions/best_checkpoint.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/snapshots/replica_set.hpp"
+#include "training/extension.hpp"
+#include "training/snapshots/replica_set.hpp"
 
 namespace tasuki {
 

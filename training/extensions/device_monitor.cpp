@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/device_monitor.hpp"
+#include "training/extensions/device_monitor.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -9,13 +9,13 @@
 #include <thread>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/own_process.hpp"
-#include "tasuki/training/gpu_sensors.hpp"
-#include "tasuki/training/process_load.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/own_file.hpp"
+#include "core/own_process.hpp"
+#include "training/gpu_sensors.hpp"
+#include "training/process_load.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

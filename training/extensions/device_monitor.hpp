@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/tensor/device.hpp"
-#include "tasuki/training/extension.hpp"
+#include "tensor/device.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

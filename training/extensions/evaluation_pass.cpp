@@ -1,8 +1,8 @@
-#include "tasuki/training/extensions/evaluation_pass.hpp"
+#include "training/extensions/evaluation_pass.hpp"
 
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
+#include "core/activity.hpp"
 
 namespace tasuki {
 

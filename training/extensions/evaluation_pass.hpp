@@ -7,11 +7,11 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/observation.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
-#include "tasuki/training/updater.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "training/extension.hpp"
+#include "training/observation.hpp"
+#include "training/recording/step_runner.hpp"
+#include "training/updater.hpp"
 
 namespace tasuki {
 

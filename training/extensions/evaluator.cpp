@@ -1,11 +1,11 @@
-#include "tasuki/training/extensions/evaluator.hpp"
+#include "training/extensions/evaluator.hpp"
 
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/training/extensions/evaluation_pass.hpp"
-#include "tasuki/training/named_examples.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/activity.hpp"
+#include "training/extensions/evaluation_pass.hpp"
+#include "training/named_examples.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 

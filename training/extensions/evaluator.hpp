@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/updater.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "training/extension.hpp"
+#include "training/updater.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/fail_on_non_number.hpp"
 
 #include <fmt/ranges.h>
 
@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/observation.hpp"
+#include "training/extension.hpp"
+#include "training/observation.hpp"
 
 namespace tasuki {
 

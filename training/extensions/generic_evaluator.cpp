@@ -1,13 +1,13 @@
-#include "tasuki/training/extensions/generic_evaluator.hpp"
+#include "training/extensions/generic_evaluator.hpp"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/extensions/evaluation_pass.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
+#include "training/extensions/evaluation_pass.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

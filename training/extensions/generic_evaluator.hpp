@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/nn/module.hpp"
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/observation.hpp"
+#include "communicator/communicator.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "nn/module.hpp"
+#include "training/extension.hpp"
+#include "training/observation.hpp"
 
 namespace tasuki {
 

@@ -1,16 +1,16 @@
-#include "tasuki/training/extensions/log_report.hpp"
+#include "training/extensions/log_report.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/log.hpp"
+#include "training/snapshots/checked_numbers.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

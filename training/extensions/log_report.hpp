@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/observation.hpp"
+#include "training/extension.hpp"
+#include "training/observation.hpp"
 
 namespace tasuki {
 

@@ -1,9 +1,9 @@
-#include "tasuki/training/extensions/observe.hpp"
+#include "training/extensions/observe.hpp"
 
 #include <optional>
 #include <utility>
 
-#include "tasuki/training/trainer.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "tasuki/training/extension.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/training/extensions/print_progress.hpp"
+#include "training/extensions/print_progress.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/terminal.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 

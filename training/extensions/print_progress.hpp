@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <string>
 
-#include "tasuki/training/extension.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

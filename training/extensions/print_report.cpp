@@ -1,11 +1,11 @@
-#include "tasuki/training/extensions/print_report.hpp"
+#include "training/extensions/print_report.hpp"
 
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/training/extensions/table_layout.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "core/terminal.hpp"
+#include "training/extensions/table_layout.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/extensions/log_report.hpp"
+#include "training/extensions/log_report.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/training/extensions/print_steps.hpp"
+#include "training/extensions/print_steps.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "core/terminal.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 

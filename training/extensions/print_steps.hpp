@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/observation.hpp"
+#include "training/extension.hpp"
+#include "training/observation.hpp"
 
 namespace tasuki {
 

@@ -1,10 +1,10 @@
-#include "tasuki/training/extensions/progress_bar.hpp"
+#include "training/extensions/progress_bar.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/terminal.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,8 +6,8 @@
 #include <deque>
 #include <string>
 
-#include "tasuki/core/terminal.hpp"
-#include "tasuki/training/extension.hpp"
+#include "core/terminal.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

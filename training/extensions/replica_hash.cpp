@@ -1,13 +1,13 @@
-#include "tasuki/training/extensions/replica_hash.hpp"
+#include "training/extensions/replica_hash.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <span>
 #include <string>
 
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/range.hpp"
-#include "tasuki/tensor/cpu/parallel.hpp"
+#include "core/hash.hpp"
+#include "core/range.hpp"
+#include "tensor/cpu/parallel.hpp"
 
 namespace tasuki {
 namespace {

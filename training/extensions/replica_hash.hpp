@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "tasuki/optimizer/optimizer.hpp"
+#include "optimizer/optimizer.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/training/extensions/report_step_times.hpp"
+#include "training/extensions/report_step_times.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
-#include "tasuki/training/step_times.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "training/step_times.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

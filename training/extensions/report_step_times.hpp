@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "tasuki/training/extension.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

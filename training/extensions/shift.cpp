@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/shift.hpp"
+#include "training/extensions/shift.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 #include <numbers>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/error.hpp"
+#include "training/snapshots/checked_numbers.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/extension.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/snapshot.hpp"
+#include "training/extensions/snapshot.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -10,18 +10,18 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/communicator/text_bytes.hpp"
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/checkpoints/course.hpp"
-#include "tasuki/training/checkpoints/generation.hpp"
-#include "tasuki/training/checkpoints/generations.hpp"
-#include "tasuki/training/snapshots/model_file.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/log.hpp"
+#include "training/checkpoints/course.hpp"
+#include "training/checkpoints/generation.hpp"
+#include "training/checkpoints/generations.hpp"
+#include "training/snapshots/model_file.hpp"
+#include "training/snapshots/npz.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

@@ -17,10 +17,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/extension.hpp"
-#include "tasuki/training/snapshots/array_source.hpp"
-#include "tasuki/training/snapshots/replica_set.hpp"
-#include "tasuki/training/snapshots/state.hpp"
+#include "training/extension.hpp"
+#include "training/snapshots/array_source.hpp"
+#include "training/snapshots/replica_set.hpp"
+#include "training/snapshots/state.hpp"
 
 namespace tasuki {
 

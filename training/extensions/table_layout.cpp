@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/table_layout.hpp"
+#include "training/extensions/table_layout.hpp"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <numeric>
 #include <utility>
 
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/terminal.hpp"
+#include "core/printable.hpp"
+#include "core/terminal.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,9 +1,9 @@
-#include "tasuki/training/extensions/time_limit.hpp"
+#include "training/extensions/time_limit.hpp"
 
-#include "tasuki/core/job_age.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/stop_request.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "core/job_age.hpp"
+#include "core/log.hpp"
+#include "core/stop_request.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

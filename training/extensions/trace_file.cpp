@@ -1,4 +1,4 @@
-#include "tasuki/training/extensions/trace_file.hpp"
+#include "training/extensions/trace_file.hpp"
 
 #include <fmt/format.h>
 
@@ -11,16 +11,16 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/core/json.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/core/present_folder.hpp"
-#include "tasuki/core/trace.hpp"
-#include "tasuki/core/version.hpp"
-#include "tasuki/training/trainer.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/file.hpp"
+#include "core/host_name.hpp"
+#include "core/json.hpp"
+#include "core/log.hpp"
+#include "core/named_file.hpp"
+#include "core/present_folder.hpp"
+#include "core/trace.hpp"
+#include "core/version.hpp"
+#include "training/trainer.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "tasuki/training/extension.hpp"
+#include "training/extension.hpp"
 
 namespace tasuki {
 

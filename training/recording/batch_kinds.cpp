@@ -1,4 +1,4 @@
-#include "tasuki/training/recording/batch_kinds.hpp"
+#include "training/recording/batch_kinds.hpp"
 
 #include <fmt/format.h>
 

@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/batch.hpp"
-#include "tasuki/nn/module.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/recorder.hpp"
-#include "tasuki/training/recording/kind_report.hpp"
-#include "tasuki/training/recording/number_block.hpp"
+#include "dataset/batch.hpp"
+#include "nn/module.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/recorder.hpp"
+#include "training/recording/kind_report.hpp"
+#include "training/recording/number_block.hpp"
 
 namespace tasuki {
 

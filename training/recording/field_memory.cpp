@@ -1,4 +1,4 @@
-#include "tasuki/training/recording/field_memory.hpp"
+#include "training/recording/field_memory.hpp"
 
 #include <algorithm>
 #include <utility>

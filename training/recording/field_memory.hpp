@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "tasuki/dataset/batch.hpp"
+#include "dataset/batch.hpp"
 
 namespace tasuki {
 

@@ -1,14 +1,14 @@
-#include "tasuki/training/recording/gpu_steps.hpp"
+#include "training/recording/gpu_steps.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/clock_scope.hpp"
-#include "tasuki/training/recording/kind_recorder.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/clock_scope.hpp"
+#include "training/recording/kind_recorder.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/recording/batch_kinds.hpp"
-#include "tasuki/training/recording/field_memory.hpp"
-#include "tasuki/training/recording/journal.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
+#include "training/recording/batch_kinds.hpp"
+#include "training/recording/field_memory.hpp"
+#include "training/recording/journal.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki {
 

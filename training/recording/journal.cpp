@@ -1,13 +1,13 @@
-#include "tasuki/training/recording/journal.hpp"
+#include "training/recording/journal.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/polite_wait.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/polite_wait.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace detail {

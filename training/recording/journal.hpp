@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

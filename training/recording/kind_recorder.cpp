@@ -1,4 +1,4 @@
-#include "tasuki/training/recording/kind_recorder.hpp"
+#include "training/recording/kind_recorder.hpp"
 
 #include <algorithm>
 

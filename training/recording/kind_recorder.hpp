@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "tasuki/tensor/recorder.hpp"
-#include "tasuki/training/recording/batch_kinds.hpp"
+#include "tensor/recorder.hpp"
+#include "training/recording/batch_kinds.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/recording/kind_report.hpp"
+#include "training/recording/kind_report.hpp"
 
 namespace tasuki {
 

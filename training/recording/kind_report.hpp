@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/training/observation.hpp"
-#include "tasuki/training/recording/journal.hpp"
+#include "training/observation.hpp"
+#include "training/recording/journal.hpp"
 
 namespace tasuki {
 

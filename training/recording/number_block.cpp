@@ -1,9 +1,9 @@
-#include "tasuki/training/recording/number_block.hpp"
+#include "training/recording/number_block.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "tasuki/tensor/recorder.hpp"
+#include "tensor/recorder.hpp"
 
 namespace tasuki {
 

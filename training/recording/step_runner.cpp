@@ -1,12 +1,12 @@
-#include "tasuki/training/recording/step_runner.hpp"
+#include "training/recording/step_runner.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/clock_scope.hpp"
-#include "tasuki/training/device_clock.hpp"
-#include "tasuki/training/recording/gpu_steps.hpp"
+#include "core/error.hpp"
+#include "tensor/clock_scope.hpp"
+#include "training/device_clock.hpp"
+#include "training/recording/gpu_steps.hpp"
 
 namespace tasuki {
 namespace {

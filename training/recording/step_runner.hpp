@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/observation.hpp"
-#include "tasuki/training/step_times.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "optimizer/optimizer.hpp"
+#include "training/observation.hpp"
+#include "training/step_times.hpp"
 
 namespace tasuki {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/snapshots/npy.hpp"
+#include "training/snapshots/npy.hpp"
 
 namespace tasuki {
 

@@ -1,8 +1,8 @@
-#include "tasuki/training/snapshots/checked_numbers.hpp"
+#include "training/snapshots/checked_numbers.hpp"
 
 #include <cmath>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tasuki/training/snapshots/serializer.hpp"
+#include "training/snapshots/serializer.hpp"
 
 namespace tasuki {
 

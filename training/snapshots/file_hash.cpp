@@ -1,4 +1,4 @@
-#include "tasuki/training/snapshots/file_hash.hpp"
+#include "training/snapshots/file_hash.hpp"
 
 #include <algorithm>
 

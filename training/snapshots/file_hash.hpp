@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tasuki/core/hash.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki {
 

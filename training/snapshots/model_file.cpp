@@ -1,11 +1,11 @@
-#include "tasuki/training/snapshots/model_file.hpp"
+#include "training/snapshots/model_file.hpp"
 
 #include <map>
 #include <set>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "core/error.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 namespace {

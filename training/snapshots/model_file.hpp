@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/nn/module.hpp"
-#include "tasuki/training/snapshots/array_source.hpp"
+#include "nn/module.hpp"
+#include "training/snapshots/array_source.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/snapshots/npy.hpp"
+#include "training/snapshots/npy.hpp"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <cstring>
 #include <vector>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/printable.hpp"
-#include "tasuki/core/utf8.hpp"
+#include "core/error.hpp"
+#include "core/printable.hpp"
+#include "core/utf8.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <variant>
 
-#include "tasuki/tensor/tensor.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 

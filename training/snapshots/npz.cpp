@@ -1,4 +1,4 @@
-#include "tasuki/training/snapshots/npz.hpp"
+#include "training/snapshots/npz.hpp"
 
 #include <zip.h>
 
@@ -9,14 +9,14 @@
 #include <set>
 #include <string_view>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/file.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/named_file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/training/snapshots/file_hash.hpp"
-#include "tasuki/training/snapshots/zip_writer.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/hash.hpp"
+#include "core/named_file.hpp"
+#include "core/system_error.hpp"
+#include "training/snapshots/file_hash.hpp"
+#include "training/snapshots/zip_writer.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;

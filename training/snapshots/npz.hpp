@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/training/snapshots/array_source.hpp"
+#include "training/snapshots/array_source.hpp"
 
 namespace tasuki {
 

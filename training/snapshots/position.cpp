@@ -1,10 +1,10 @@
 // The position of a run, in snapshots; declared in state.hpp.
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
-#include "tasuki/training/snapshots/state.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "training/snapshots/checked_numbers.hpp"
+#include "training/snapshots/state.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,8 +1,8 @@
-#include "tasuki/training/snapshots/replica_set.hpp"
+#include "training/snapshots/replica_set.hpp"
 
 #include <algorithm>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 

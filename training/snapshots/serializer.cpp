@@ -1,10 +1,10 @@
-#include "tasuki/training/snapshots/serializer.hpp"
+#include "training/snapshots/serializer.hpp"
 
 #include <cstring>
 #include <utility>
 
-#include "tasuki/communicator/run_on_root.hpp"
-#include "tasuki/core/error.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/communicator/communicator.hpp"
-#include "tasuki/training/snapshots/array_source.hpp"
-#include "tasuki/training/snapshots/npz.hpp"
+#include "communicator/communicator.hpp"
+#include "training/snapshots/array_source.hpp"
+#include "training/snapshots/npz.hpp"
 
 namespace tasuki {
 

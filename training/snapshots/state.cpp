@@ -1,14 +1,14 @@
-#include "tasuki/training/snapshots/state.hpp"
+#include "training/snapshots/state.hpp"
 
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/training/snapshots/checked_numbers.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "nn/batch_norm.hpp"
+#include "training/snapshots/checked_numbers.hpp"
 
 namespace tasuki {
 namespace {

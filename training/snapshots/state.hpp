@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "tasuki/dataset/iterators/iterator.hpp"
-#include "tasuki/nn/module.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/snapshots/serializer.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "nn/module.hpp"
+#include "optimizer/optimizer.hpp"
+#include "training/snapshots/serializer.hpp"
 
 namespace tasuki {
 

@@ -1,4 +1,4 @@
-#include "tasuki/training/snapshots/zip_writer.hpp"
+#include "training/snapshots/zip_writer.hpp"
 
 #include <unistd.h>
 #include <zlib.h>
@@ -9,12 +9,12 @@
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/activity.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/hash.hpp"
-#include "tasuki/core/own_file.hpp"
-#include "tasuki/core/system_error.hpp"
-#include "tasuki/core/temporary_name.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/hash.hpp"
+#include "core/own_file.hpp"
+#include "core/system_error.hpp"
+#include "core/temporary_name.hpp"
 
 namespace tasuki {
 namespace {

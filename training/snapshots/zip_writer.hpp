@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tasuki/core/descriptor.hpp"
-#include "tasuki/training/snapshots/file_hash.hpp"
+#include "core/descriptor.hpp"
+#include "training/snapshots/file_hash.hpp"
 
 namespace tasuki {
 

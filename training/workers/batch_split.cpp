@@ -1,10 +1,10 @@
-#include "tasuki/training/workers/batch_split.hpp"
+#include "training/workers/batch_split.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,19 +1,19 @@
-#include "tasuki/training/workers/parallel_updater.hpp"
+#include "training/workers/parallel_updater.hpp"
 
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/core/log.hpp"
-#include "tasuki/core/stopwatch.hpp"
-#include "tasuki/tensor/late.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
-#include "tasuki/tensor/recorder.hpp"
-#include "tasuki/training/device_clock.hpp"
-#include "tasuki/training/named_examples.hpp"
-#include "tasuki/training/workers/replicas.hpp"
-#include "tasuki/training/workers/worker_threads.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "core/stopwatch.hpp"
+#include "tensor/late.hpp"
+#include "tensor/out_of_memory.hpp"
+#include "tensor/recorder.hpp"
+#include "training/device_clock.hpp"
+#include "training/named_examples.hpp"
+#include "training/workers/replicas.hpp"
+#include "training/workers/worker_threads.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/training/updater.hpp"
-#include "tasuki/training/workers/batch_split.hpp"
+#include "training/updater.hpp"
+#include "training/workers/batch_split.hpp"
 
 namespace tasuki {
 

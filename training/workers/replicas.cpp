@@ -1,12 +1,12 @@
-#include "tasuki/training/workers/replicas.hpp"
+#include "training/workers/replicas.hpp"
 
 #include <algorithm>
 #include <map>
 #include <string>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/optimizer/slices.hpp"
-#include "tasuki/tensor/cpu/reduce.hpp"
+#include "core/error.hpp"
+#include "optimizer/slices.hpp"
+#include "tensor/cpu/reduce.hpp"
 
 namespace tasuki {
 namespace {

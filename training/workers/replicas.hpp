@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/workers/worker_threads.hpp"
+#include "optimizer/optimizer.hpp"
+#include "training/workers/worker_threads.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tasuki/training/workers/worker_threads.hpp"
+#include "training/workers/worker_threads.hpp"
 
 #include <system_error>
 #include <utility>
 
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/convolution.hpp"
+#include "core/error.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/convolution.hpp"
 
 namespace tasuki {
 

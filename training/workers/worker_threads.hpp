@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "tasuki/core/own_process.hpp"
+#include "core/own_process.hpp"
 
 namespace tasuki {
 

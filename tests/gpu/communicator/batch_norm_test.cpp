@@ -6,16 +6,16 @@
 #include <cmath>
 #include <vector>
 
-#include "gpus_of_the_test.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/functions/reshape.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/parallel/multi_node_batch_norm.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "nn/functions/reshape.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
+#include "parallel/multi_node_batch_norm.hpp"
+#include "tensor/cuda_loading/loader.hpp"
+#include "tests/communicator/gpus_of_the_test.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki {
 namespace {

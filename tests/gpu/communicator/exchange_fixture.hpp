@@ -11,18 +11,18 @@
 #include <string>
 #include <vector>
 
-#include "communicator_fixture.hpp"
-#include "gpus_of_the_test.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/batch_norm.hpp"
-#include "tasuki/nn/functions/softmax_cross_entropy.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/parallel/multi_node_batch_norm.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
-#include "tasuki/tensor/recorder.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
-#include "watched.hpp"
+#include "core/philox.hpp"
+#include "nn/batch_norm.hpp"
+#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
+#include "parallel/multi_node_batch_norm.hpp"
+#include "tensor/cuda_loading/loader.hpp"
+#include "tensor/recorder.hpp"
+#include "tests/communicator/communicator_fixture.hpp"
+#include "tests/communicator/gpus_of_the_test.hpp"
+#include "tests/support/watched.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki::testing {
 

@@ -2,8 +2,8 @@
 // and as a part of recorded steps.
 #include <gmock/gmock.h>
 
-#include "errors.hpp"
 #include "exchange_fixture.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::testing {
 namespace {

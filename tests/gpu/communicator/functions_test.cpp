@@ -5,17 +5,17 @@
 #include <cmath>
 #include <vector>
 
-#include "gpus_of_the_test.hpp"
-#include "tasuki/communicator/registry.hpp"
-#include "tasuki/core/philox.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/parallel/functions/collectives.hpp"
-#include "tasuki/parallel/functions/messages.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
-#include "weighted_sum.hpp"
+#include "communicator/registry.hpp"
+#include "core/philox.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
+#include "parallel/functions/collectives.hpp"
+#include "parallel/functions/messages.hpp"
+#include "tensor/cuda_loading/loader.hpp"
+#include "tests/communicator/gpus_of_the_test.hpp"
+#include "tests/support/weighted_sum.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,10 +1,10 @@
 #include <mpi.h>
 
-#include "gpus_of_the_test.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/communicator/gpu/shared_gpu.hpp"
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/tensor/cuda_loading/loader.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "communicator/gpu/shared_gpu.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "tensor/cuda_loading/loader.hpp"
+#include "tests/communicator/gpus_of_the_test.hpp"
 
 // Ranks share the GPUs there are, round robin.
 tasuki::testing::OwnGpu tasuki::testing::own_gpu() {

@@ -1,5 +1,5 @@
 // Shares that do not fit on the device: threads read their batches ahead.
-#include "../../apps/train_mnist_job.hpp"
+#include "tests/apps/train_mnist_job.hpp"
 
 namespace tasuki::testing {
 namespace {

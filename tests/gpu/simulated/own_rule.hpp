@@ -1,7 +1,7 @@
 // A user's update rule with a CUDA kernel: Chainer's MomentumSGD once more.
 #pragma once
 
-#include "tasuki/optimizer/update_rule.hpp"
+#include "optimizer/update_rule.hpp"
 
 namespace tasuki::testing {
 

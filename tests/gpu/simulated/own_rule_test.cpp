@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "../../optimizer/own_rules.hpp"
-#include "device.hpp"
-#include "tasuki/nn/functions/mean_squared_error.hpp"
-#include "tasuki/nn/linear.hpp"
-#include "tasuki/optimizer/optimizer.hpp"
-#include "tasuki/training/recording/step_runner.hpp"
+#include "nn/functions/mean_squared_error.hpp"
+#include "nn/linear.hpp"
+#include "optimizer/optimizer.hpp"
+#include "tests/gpu/device.hpp"
+#include "tests/optimizer/own_rules.hpp"
+#include "training/recording/step_runner.hpp"
 
 namespace tasuki::testing {
 namespace {

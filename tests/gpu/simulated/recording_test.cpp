@@ -10,12 +10,12 @@
 #include <memory>
 #include <thread>
 
-#include "compare.hpp"
-#include "device.hpp"
-#include "errors.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/core/error.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
+#include "core/error.hpp"
+#include "tensor/backend.hpp"
+#include "tests/gpu/compare.hpp"
+#include "tests/gpu/device.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -8,13 +8,13 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "../../apps/train_mnist_job.hpp"
-#include "compare.hpp"
-#include "device.hpp"
-#include "errors.hpp"
-#include "tasuki/tensor/cuda/context.hpp"
-#include "tasuki/tensor/cuda/convolution_plan.hpp"
-#include "tasuki/tensor/geometry.hpp"
+#include "tensor/cuda/context.hpp"
+#include "tensor/cuda/convolution_plan.hpp"
+#include "tensor/geometry.hpp"
+#include "tests/apps/train_mnist_job.hpp"
+#include "tests/gpu/compare.hpp"
+#include "tests/gpu/device.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki::testing {
 namespace {

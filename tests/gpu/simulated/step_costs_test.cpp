@@ -5,7 +5,7 @@
 #include <fstream>
 #include <map>
 
-#include "../../apps/train_mnist_job.hpp"
+#include "tests/apps/train_mnist_job.hpp"
 
 namespace tasuki::testing {
 namespace {

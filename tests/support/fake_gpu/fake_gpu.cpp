@@ -5,10 +5,10 @@
 #include <mutex>
 #include <utility>
 
+#include "communicator/gpu/gpu_transport.hpp"
 #include "fake_group.hpp"
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
-#include "tasuki/tensor/backend.hpp"
-#include "tasuki/tensor/cpu/cpu_backend.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/cpu_backend.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <cstring>
 
-#include "tasuki/communicator/mpi/mpi.hpp"
-#include "tasuki/communicator/mpi/transfer.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "communicator/mpi/transfer.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "tasuki/communicator/gpu/gpu_transport.hpp"
+#include "communicator/gpu/gpu_transport.hpp"
 
 namespace tasuki::testing {
 

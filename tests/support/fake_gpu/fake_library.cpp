@@ -2,9 +2,9 @@
 // environment's FAKE_CUDA_DEVICES says, which the fake driver beside it reads too.
 #include <cstdlib>
 
+#include "core/host_name.hpp"
 #include "fake_gpu.hpp"
-#include "tasuki/core/host_name.hpp"
-#include "tasuki/tensor/cuda_loading/entry.hpp"
+#include "tensor/cuda_loading/entry.hpp"
 
 namespace {
 

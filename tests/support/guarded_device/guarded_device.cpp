@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "guarded_memory.hpp"
-#include "tasuki/tensor/backend.hpp"
+#include "tensor/backend.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "tasuki/core/error.hpp"
+#include "core/error.hpp"
 
 namespace tasuki::testing {
 namespace {

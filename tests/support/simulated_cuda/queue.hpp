@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "guarded_device/guarded_memory.hpp"
+#include "tests/support/guarded_device/guarded_memory.hpp"
 
 namespace tasuki::simulated {
 

@@ -1,5 +1,5 @@
 // The caching allocator on a source made for the test: no GPU is needed.
-#include "tasuki/tensor/cuda/block_pool.hpp"
+#include "tensor/cuda/block_pool.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,10 @@
 #include <array>
 #include <string>
 
-#include "errors.hpp"
-#include "tasuki/tensor/cuda/check.hpp"
-#include "tasuki/tensor/cuda/matmul.hpp"
-#include "tasuki/tensor/out_of_memory.hpp"
+#include "tensor/cuda/check.hpp"
+#include "tensor/cuda/matmul.hpp"
+#include "tensor/out_of_memory.hpp"
+#include "tests/support/errors.hpp"
 
 namespace tasuki {
 namespace {

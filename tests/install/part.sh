@@ -1,0 +1,21 @@
+#!/bin/bash
+# Configures a project that has Tasuki as a part, and compiles its source against Tasuki's headers.
+#
+#   part.sh SOURCE
+set -euo pipefail
+source=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { [[ ! -e $work/log ]] || cat "$work/log"; echo "part: $*"; exit 1; }
+
+cmake -S "$source/tests/install/part" -B "$work/build" -G Ninja -DTASUKI="$source" -DTASUKI_CUDA=OFF \
+  >"$work/log" 2>&1 || fail "it cannot be configured"
+ninja -C "$work/build" -t targets all >"$work/targets"
+for absent in train_mnist tasuki-run tasuki_programs test_core bench_model_step; do
+  ! grep -q "\b$absent\b" "$work/targets" || fail "it has Tasuki's target $absent"
+done
+# Without Tasuki's library, which takes minutes: its headers, and the project's own source.
+ninja -C "$work/build" CMakeFiles/part.dir/part.cpp.o >"$work/log" 2>&1 || fail "its source does not compile"
+! grep -q -e "-I$source[ \"]" "$work/build/compile_commands.json" ||
+  fail "Tasuki's checkout is on an include path"
+! grep -q 'file(INSTALL' "$work/build/tasuki/cmake_install.cmake" || fail "it installs Tasuki"

@@ -1,0 +1,9 @@
+#include <tasuki/tasuki.hpp>
+
+#include "tests/install/part/core/error.hpp"
+
+int main() {
+  const ErrorOfThisProject own{};
+  static_cast<void>(own);
+  return tasuki::version()[0] == '\0';
+}

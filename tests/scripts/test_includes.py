@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""#include "..." names a file of the checkout, and no folder of the library includes what it may not.
+
+    test_includes.py BUILD
+"""
+import json
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts/figures"))
+import folders  # noqa: E402
+
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+USERS = ("examples/", "tests/install/")  # which include <tasuki/...>
+
+
+def sources():
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.cpp", "*.hpp", "*.cu", "*.cuh"],
+                            cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    found = [file for file in listed if (ROOT / file).exists()]
+    assert len(found) > 1000, found
+    return found
+
+
+def includes_of(file):
+    return re.findall(r'^\s*#\s*include "([^"]+)"', (ROOT / file).read_text(errors="replace"),
+                      re.MULTILINE)
+
+
+class Paths(unittest.TestCase):
+    def test_are_files_of_the_checkout(self):
+        for file in sources():
+            for name in includes_of(file):
+                own = (ROOT / file).parent / name
+                place = own if file.startswith(USERS) or "/" not in name else ROOT / name
+                self.assertTrue(place.exists() and ".." not in name, f"{file} includes {name}")
+
+
+class Layers(unittest.TestCase):
+    """Each layer's own compile command, for a file that includes one header."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.graph = folders.uses()
+        cls.layers = [name for name in cls.graph if name not in ("apps", "tools")]
+        cls.commands = {}
+        for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+            file = pathlib.Path(entry["file"])
+            if not file.is_relative_to(ROOT):
+                continue
+            folder = file.relative_to(ROOT).parts[0]
+            if folder in cls.layers and "/cuda/" not in str(file):
+                cls.commands.setdefault(folder, entry)
+
+    def compile(self, layer, header):
+        entry = self.commands[layer]
+        words = shlex.split(entry["command"])
+        words = words[:words.index("-o")]
+        while not re.search(r"(\+\+|clang|gcc)[\w.-]*$", words[0]):
+            words.pop(0)  # ccache
+        with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
+            source.write(f'#include "{header}"\n')
+            source.flush()
+            return subprocess.run([*words, "-fsyntax-only", source.name], cwd=entry["directory"],
+                                  capture_output=True, text=True)
+
+    def header_of(self, folder):
+        """A small one: of those that include the least."""
+        headers = [file.relative_to(ROOT).as_posix() for file in (ROOT / folder).rglob("*.hpp")]
+        return min(headers, key=lambda file: (len(includes_of(file)), file))
+
+    def test_include_what_they_use_and_nothing_else(self):
+        self.assertEqual(set(self.commands), set(self.layers))
+        for layer in self.layers:
+            allowed = folders.reach(self.graph, layer) | {layer}
+            for other in self.graph:
+                header = self.header_of(other)
+                done = self.compile(layer, header)
+                if other in allowed:
+                    self.assertEqual(done.returncode, 0, f"{layer} cannot use {header}: {done.stderr}")
+                else:
+                    self.assertIn(f"{header}: No such file or directory", done.stderr,
+                                  f"{layer} includes {header}")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,107 @@
+// Images that the generators of train_dcgan make.
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "apps/dcgan/samples.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
+#include "tools/predict/output.hpp"
+#include "tools/predict/task.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* const network_name = "dcgan";
+
+// What the shapes of its weights say about a generator.
+DcganSettings settings_of(const TrainedModel& trained) {
+  const auto shape = [&](const std::string& name, int axes) {
+    const auto found = trained.shapes.find(name);
+    if (found == trained.shapes.end() || found->second.rank() != axes || found->second.count() == 0)
+      fail_everywhere(ErrorKind::data,
+                      "{}: expected the weights of a generator of train_dcgan (a snapshot, or "
+                      "gen_iter_N.npz), found no {} with {} axes",
+                      trained.file.string(), name, axes);
+    return found->second;
+  };
+  const auto layer = [](int number) { return fmt::format("dc{}/W", number); };
+  int layers = 1;
+  constexpr int most_layers = 16;  // each doubles the side
+  while (layers < most_layers && trained.shapes.contains(layer(layers + 1))) ++layers;
+  DcganSettings settings;
+  settings.hidden = shape("l0/W", 2)[1];
+  settings.channels = shape(layer(1), 4)[0];
+  const std::int64_t pixels = shape("l0/W", 2)[0] / settings.channels;
+  const std::int64_t side = std::llround(std::sqrt(static_cast<double>(pixels))) << (layers - 1);
+  settings.image = {shape(layer(layers), 4)[1], side, side};
+  return settings;
+}
+
+class Generation final : public Task {
+ public:
+  std::vector<std::string> networks() const override { return {network_name}; }
+  std::optional<std::string> network_of(const TrainingRun& run) const override {
+    if (run.program == "train_dcgan") return network_name;
+    return std::nullopt;
+  }
+
+  void add_flags(program::Options& options) override {
+    options.group("Generated images (of train_dcgan)", program::OnScreen::no);
+    options
+        .add("samples", samples_, {1, 1 << 20}, "N",
+             "images to generate, written to --out: FILE.png is a grid of them, "
+             "FILE-idx3-ubyte has grey ones in MNIST's format, a new folder a PNG file of each")
+        .common("images to generate");
+  }
+
+  void run(const Job& job) override {
+    if (!job.settings.out)
+      fail_everywhere(ErrorKind::usage,
+                      "images need a place: give --out FILE.png, --out FILE-idx3-ubyte (grey "
+                      "images) or --out FOLDER");
+    if (!job.settings.inputs.empty())
+      fail_everywhere(ErrorKind::usage, "{}: a generator takes no input; leave it out",
+                      job.settings.inputs.front());
+    if (job.settings.examples)
+      fail_everywhere(ErrorKind::usage, "--examples: a generator has none; give --samples");
+    const DcganSettings settings = settings_of(job.trained);
+    DcganGenerator generator(settings);
+    load_weights(job.trained, generator, job.communicator);
+    generator.to(job.device);
+    run_on_root(job.communicator, 0, [&] {
+      const Tensor images = dcgan::generate(generator, settings, seed_of(job), samples_);
+      dcgan::write_images(*job.settings.out, images);
+      Settings only_summary = job.settings;
+      only_summary.out.reset();
+      only_summary.quiet = true;
+      const ordered_json summary = {{"images", samples_}, {"file", *job.settings.out}};
+      deliver(only_summary, Report{.table = "",
+                                   .csv = "",
+                                   .json = "",
+                                   .summary = fmt::format("{} images of {} in {}\n", samples_,
+                                                          settings.image.text(), *job.settings.out),
+                                   .json_summary = json_line({{"summary", summary}})});
+      return Bytes{};
+    });
+  }
+
+ private:
+  static std::uint64_t seed_of(const Job& job) {
+    return static_cast<std::uint64_t>(
+        job.settings.seed.value_or(job.trained.run.number("seed", 0)));
+  }
+
+  std::int64_t samples_ = 100;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> create_generation() {
+  return std::make_unique<Generation>();
+}
+
+}  // namespace tasuki::predict

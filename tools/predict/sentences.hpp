@@ -1,0 +1,41 @@
+// Sentences to translate, and the vocabularies of a model of train_seq2seq.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/seq2seq/vocabulary.hpp"
+#include "tools/predict/trained_model.hpp"
+
+namespace tasuki::predict {
+
+using Sentence = std::vector<std::string>;
+using Ids = std::vector<std::int32_t>;
+
+// Words of text files, or letters of dates.
+struct Language {
+  bool is_dates = false;
+  seq2seq::Vocabulary source, target;
+
+  std::string text(const Sentence& words) const;
+  std::string text(const Ids& words) const;  // of the target
+};
+// The vocabularies as the training program made them: of dates, or of its files, which it reads
+// again. Files that have changed since are an error of kind data.
+Language language_of(const TrainedModel& trained);
+
+// In order; with their translations, or without any.
+struct Sentences {
+  std::vector<Sentence> source, target;
+};
+// One sentence on each line of `files`, and its translation on the same line of `target`, plain or
+// packed by gzip; lines without words are left out. Different numbers of lines are an error of kind
+// data.
+Sentences read_sentences(const std::vector<std::string>& files,
+                         const std::optional<std::string>& target, bool is_dates);
+// What the run evaluated with: its test files, or what it held out.
+Sentences test_sentences(const TrainingRun& run);
+
+}  // namespace tasuki::predict

@@ -1,0 +1,47 @@
+// Task: what models of one kind do with their input. Each is a file with a line in tasks.cpp.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "communicator/communicator.hpp"
+#include "program/flags/options.hpp"
+#include "tensor/device.hpp"
+#include "tools/predict/settings.hpp"
+#include "tools/predict/trained_model.hpp"
+
+namespace tasuki::predict {
+
+// What a task works with.
+struct Job {
+  const Settings& settings;
+  const TrainedModel& trained;
+  std::string network;  // one of the task's
+  Communicator& communicator;
+  Device device;  // of this rank
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+  // Names of the networks, the values of --arch.
+  virtual std::vector<std::string> networks() const = 0;
+  // The network of a run of a training program; nothing if it is not one of this task's.
+  virtual std::optional<std::string> network_of(const TrainingRun& run) const = 0;
+  // Adds the task's flags. They are bound to this object.
+  virtual void add_flags(program::Options& options) = 0;
+  // Reads the input, runs the model, and delivers what it says (output.hpp). Collective.
+  virtual void run(const Job& job) = 0;
+};
+
+std::vector<std::unique_ptr<Task>> create_tasks();
+
+// The kinds of tasks, each from its own file.
+std::unique_ptr<Task> create_classification();
+std::unique_ptr<Task> create_generation();
+std::unique_ptr<Task> create_translation();
+std::unique_ptr<Task> create_text();
+
+}  // namespace tasuki::predict

@@ -1,0 +1,210 @@
+// Text, by the models of train_lm: how many bits each of its bytes takes, or how it goes on.
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "apps/lm/sample.hpp"
+#include "apps/lm/text.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
+#include "dataset/files/text_windows.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "dataset/scatter.hpp"
+#include "dataset/views.hpp"
+#include "tools/predict/output.hpp"
+#include "tools/predict/task.hpp"
+#include "tools/predict/text_table.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+using nlohmann::ordered_json;
+
+const char* const network_name = "gpt";
+
+struct Flags {
+  std::optional<std::string> prompt;
+  std::int64_t length = 500;
+  double temperature = 0.8;
+  std::optional<std::int64_t> heads;
+};
+
+GptSettings settings_of(const Job& job, const Flags& flags) {
+  const std::int64_t heads = flags.heads.value_or(job.trained.run.number("heads", 0));
+  if (heads == 0)
+    fail_everywhere(ErrorKind::usage,
+                    "nothing says how many attention heads the model has; give --heads");
+  try {
+    return lm::settings_of(job.trained.shapes, heads);
+  } catch (const Error& error) {  // the same on all ranks
+    fail_everywhere(error.kind(), "{}: {}", job.trained.file.string(), error.what());
+  }
+}
+
+std::shared_ptr<const Dataset> first_of(std::shared_ptr<const Dataset> windows,
+                                        std::int64_t number) {
+  if (number >= windows->size()) return windows;
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(number));
+  for (std::int64_t i = 0; i < number; ++i) indices[static_cast<std::size_t>(i)] = i;
+  return subset_of(std::move(windows), std::move(indices));
+}
+
+// What the run was tested on.
+std::shared_ptr<const Dataset> held_out_windows(const TrainingRun& run, std::int64_t context) {
+  auto place = run.flag("data");
+  if (place == lm::default_text_name) place.reset();
+  std::optional<std::int64_t> bytes;
+  if (const std::int64_t given = run.number("bytes", -1); given >= 0) bytes = given;
+  const auto text = read_as_told([&] { return lm::read_training_text(place, bytes, context); });
+  const auto held_out = lm::part_of(text.windows, /*is_held_out=*/true);
+  return first_of(held_out, run.number("test-examples", held_out->size()));
+}
+
+// A file's, which may be shorter than the model's context.
+std::shared_ptr<const Dataset> windows_of(const std::string& file, std::int64_t context) {
+  std::string text = read_text(file, lm::most_text_bytes + 1);
+  if (std::ssize(text) > lm::most_text_bytes)
+    fail(ErrorKind::data, "{}: expected at most {} bytes of text, found more", file,
+         lm::most_text_bytes);
+  if (text.size() < 2)
+    fail(ErrorKind::data, "{}: expected a text of at least 2 bytes, found {}", file, text.size());
+  const std::int64_t length = std::min<std::int64_t>(context, std::ssize(text) - 1);
+  return text_windows(std::move(text), length);
+}
+
+struct Measured {
+  std::string name;
+  lm::CodeLength length;
+};
+
+Report report_of(const std::vector<Measured>& texts) {
+  TextTable table({"text", "bytes", "bits per byte"});
+  std::string json, csv = "text,bytes,bits_per_byte\n";
+  lm::CodeLength all;
+  const auto per_byte = [](const lm::CodeLength& length) {
+    return length.bits / static_cast<double>(length.bytes);
+  };
+  for (const auto& [name, length] : texts) {
+    all.bits += length.bits;
+    all.bytes += length.bytes;
+    table.add({name, std::to_string(length.bytes), fmt::format("{:.4f}", per_byte(length))});
+    json +=
+        json_line({{"text", name}, {"bytes", length.bytes}, {"bits_per_byte", per_byte(length)}});
+    csv += fmt::format("{},{},{}\n", csv_cell(name), length.bytes, per_byte(length));
+  }
+  const ordered_json summary = {{"bytes", all.bytes}, {"bits_per_byte", per_byte(all)}};
+  return {.table = table.text(),
+          .csv = csv,
+          .json = json,
+          .summary = fmt::format("Bytes: {}\nBits per byte: {:.4f}\n", all.bytes, per_byte(all)),
+          .json_summary = json_line({{"summary", summary}})};
+}
+
+Report report_of(const std::string& prompt, const std::string& continuation) {
+  return {.table = lm::printable(prompt + continuation) + '\n',
+          .csv = "prompt,continuation\n" + csv_cell(prompt) + ',' + csv_cell(continuation) + '\n',
+          .json = json_line({{"prompt", prompt}, {"continuation", continuation}}),
+          .summary = fmt::format("Bytes: {}\n", continuation.size()),
+          .json_summary = json_line({{"summary", {{"bytes", continuation.size()}}}})};
+}
+
+class Text final : public Task {
+ public:
+  std::vector<std::string> networks() const override { return {network_name}; }
+  std::optional<std::string> network_of(const TrainingRun& run) const override {
+    if (run.program == "train_lm") return network_name;
+    return std::nullopt;
+  }
+
+  void add_flags(program::Options& options) override {
+    options.group("Text (of --data, in place of which --prompt may stand)", program::OnScreen::no);
+    options.add("prompt", flags_.prompt, "none", "TEXT", "print this text, and how it goes on")
+        .common("text to continue");
+    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes that follow --prompt").common();
+    options.add("temperature", flags_.temperature, {0.0, 100.0}, "X",
+                "of what follows: below 1 likelier bytes, 0 the likeliest ones only");
+    options.add("heads", flags_.heads, "auto", {1, 1024}, "N",
+                "attention heads of the model; `auto`: as in the training");
+  }
+
+  void run(const Job& job) override {
+    if (flags_.prompt && !job.settings.inputs.empty())
+      fail_everywhere(ErrorKind::usage,
+                      "--prompt and {}: a text goes on or is measured; leave one "
+                      "out",
+                      job.settings.inputs[0]);
+    Gpt model(settings_of(job, flags_));
+    load_weights(job.trained, model, job.communicator);
+    model.to(job.device);
+    if (flags_.prompt)
+      go_on(job, model);
+    else
+      measure(job, model);
+  }
+
+ private:
+  void go_on(const Job& job, Gpt& model) const {
+    run_on_root(job.communicator, 0, [&] {
+      const std::string& prompt = *flags_.prompt;
+      const std::string text =
+          lm::sample_text(model, prompt, flags_.length, flags_.temperature,
+                          static_cast<std::uint64_t>(
+                              job.settings.seed.value_or(job.trained.run.number("seed", 0))));
+      deliver(job.settings, report_of(prompt, text.substr(prompt.size())));
+      return Bytes{};
+    });
+  }
+
+  static void measure(const Job& job, Gpt& model) {
+    std::vector<std::string> files = job.settings.inputs;
+    const bool is_runs = files.empty();
+    if (is_runs) files.emplace_back("held-out text");
+    std::vector<Measured> texts;
+    texts.reserve(files.size());
+    for (const std::string& file : files)
+      texts.push_back({file, length_of(job, model, [&] {
+                         const std::int64_t context = model.settings().context;
+                         return is_runs ? held_out_windows(job.trained.run, context)
+                                        : windows_of(file, context);
+                       })});
+    run_on_root(job.communicator, 0, [&] {
+      deliver(job.settings, report_of(texts));
+      return Bytes{};
+    });
+  }
+
+  // Each rank measures its share of the windows that `open` returns at the root. Collective.
+  static lm::CodeLength length_of(const Job& job, Gpt& model,
+                                  const std::function<std::shared_ptr<const Dataset>()>& open) {
+    Communicator& comm = job.communicator;
+    std::shared_ptr<const Dataset> windows;  // at the root
+    Share share = scatter_dataset(
+        [&] {
+          windows = open();
+          if (job.settings.examples) windows = first_of(windows, *job.settings.examples);
+          return source_of(*windows);
+        },
+        comm);
+    const auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
+    const lm::CodeLength own = lm::code_length(model, *batches);
+    const std::array sent = {own.bits, static_cast<double>(own.bytes)};
+    lm::CodeLength all;
+    for (const Tensor& part : comm.gather(Tensor::from(std::span<const double>(sent), Shape{2}))) {
+      all.bits += part.data<double>()[0];
+      all.bytes += static_cast<std::int64_t>(part.data<double>()[1]);
+    }
+    return all;
+  }
+
+  Flags flags_;
+};
+
+}  // namespace
+
+std::unique_ptr<Task> create_text() {
+  return std::make_unique<Text>();
+}
+
+}  // namespace tasuki::predict

@@ -1,0 +1,156 @@
+#include "tools/predict/trained_model.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "communicator/run_on_root.hpp"
+#include "communicator/text_bytes.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/json.hpp"
+#include "core/printable.hpp"
+#include "program/flags/option_value.hpp"
+#include "program/intact_snapshot.hpp"
+#include "program/report/about.hpp"
+#include "tools/predict/model_parts.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// The names of the arrays of all parts.
+std::vector<std::string> names_in(const ModelFiles& files) {
+  std::vector<std::string> names;
+  for (const auto& part : files.parts)
+    for (std::string& name : part->names()) names.push_back(std::move(name));
+  return names;
+}
+
+// The model's place in a snapshot (of the generator, if it has two networks), and the classifier's
+// predictor in a model.
+std::string prefix_in(const ModelFiles& files) {
+  const std::vector<std::string> names = names_in(files);
+  std::string prefix;
+  for (const char* const part : {"updater/model:main/", "updater/model:gen/", "predictor/"})
+    if (std::ranges::any_of(
+            names, [&](const std::string& name) { return name.starts_with(prefix + part); }))
+      prefix += part;
+  return prefix;
+}
+
+json shapes_in(const ModelFiles& files, const std::string& prefix) {
+  json shapes = json::object();
+  for (const auto& part : files.parts)
+    for (const std::string& name : part->names()) {
+      if (!name.starts_with(prefix) || shapes.contains(name.substr(prefix.size()))) continue;
+      const auto header = part->find(name);
+      if (!header || !header->dtype) continue;
+      shapes[name.substr(prefix.size())] =
+          std::vector<std::int64_t>(header->shape.begin(), header->shape.end());
+    }
+  return shapes;
+}
+
+json read_about(const fs::path& folder) {
+  const fs::path path = folder / program::about_file;
+  const auto text = read_file_if_there(path);
+  if (!text) return json::object();
+  try {
+    json about = parse_json(*text, path.string());
+    if (about.is_object()) return about;
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;  // else reported below
+  }
+  fail(ErrorKind::data,
+       "{}: expected what a training program wrote there, found something else; move the model "
+       "elsewhere and say with flags what is in it",
+       path.string());
+}
+
+Shape shape_in(const json& list, const fs::path& file) {
+  constexpr std::int64_t most_elements = std::int64_t{1} << 40;
+  std::vector<std::int64_t> sizes;
+  std::int64_t elements = 1;
+  for (const json& each : list) {
+    sizes.push_back(integer_in(each, 0, most_elements).value_or(-1));
+    const bool is_too_large = __builtin_mul_overflow(elements, sizes.back(), &elements);
+    if (sizes.back() < 0 || is_too_large || elements > most_elements ||
+        sizes.size() > Shape::max_rank)
+      fail_everywhere(ErrorKind::data,
+                      "{}: the shape of an example: expected at most {} sizes from 0, found {}",
+                      file.string(), int{Shape::max_rank}, quoted_input(json_text(list)));
+  }
+  return Shape(sizes);
+}
+
+TrainingRun run_of(const json& about, const fs::path& folder) {
+  TrainingRun run;
+  try {
+    run.program = about.value("program", "");
+    run.flags = about.value("flags", run.flags);
+    run.dataset = about.value("dataset", "");
+    run.data = about.value("data", "");
+    run.class_names = about.value("class_names", run.class_names);
+    run.vocabularies = about.value("vocabularies", run.vocabularies);
+    const json example = about.value("example", json::object());
+    if (example.contains("shape"))
+      run.example = shape_in(example.at("shape"), folder / program::about_file);
+  } catch (const json::exception& error) {
+    fail_everywhere(ErrorKind::data, "{}: {}", (folder / program::about_file).string(),
+                    error.what());
+  }
+  return run;
+}
+
+}  // namespace
+
+std::optional<std::string> TrainingRun::flag(const std::string& name) const {
+  const auto found = flags.find(name);
+  if (found == flags.end()) return std::nullopt;
+  return found->second;
+}
+
+std::int64_t TrainingRun::number(const std::string& name, std::int64_t other) const {
+  try {
+    return program::parse_integer(flag(name).value_or(""), {0, INT64_MAX});
+  } catch (const std::invalid_argument&) {  // "all", or not known
+    return other;
+  }
+}
+
+TrainedModel find_trained_model(const std::string& path, Communicator& communicator) {
+  const Bytes sent = run_on_root(communicator, 0, [&] {
+    const ModelFiles files = open_model(path);
+    const std::string prefix = prefix_in(files);
+    return object_to_bytes({{"file", files.place.string()},
+                            {"prefix", prefix},
+                            {"shapes", shapes_in(files, prefix)},
+                            {"about", read_about(program::output_folder_of(files.place))}});
+  });
+  const json found = bytes_to_object(sent);
+  TrainedModel trained;
+  trained.file = found.at("file").get<std::string>();
+  trained.prefix = found.at("prefix");
+  for (const auto& [name, sizes] : found.at("shapes").items())
+    trained.shapes.emplace(name, Shape(sizes.get<std::vector<std::int64_t>>()));
+  trained.run = run_of(found.at("about"), program::output_folder_of(trained.file));
+  return trained;
+}
+
+void load_weights(const TrainedModel& trained, const Module& model, Communicator& communicator) {
+  run_on_root(communicator, 0, [&] {
+    load_parts(open_model(trained.file), trained.prefix, model);
+    return Bytes{};
+  });
+  for (const auto& [path, buffer] : model.buffers()) communicator.bcast_data(*buffer);
+  for (const auto& [path, parameter] : model.parameters()) {
+    communicator.bcast_data(parameter->value());
+    parameter->value_changed();
+  }
+}
+
+}  // namespace tasuki::predict

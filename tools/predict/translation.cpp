@@ -1,0 +1,199 @@
+// Translation: sentences, or dates written in many ways, by the models of train_seq2seq.
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/seq2seq/pairs.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "dataset/scatter.hpp"
+#include "models/seq2seq.hpp"
+#include "tools/predict/output.hpp"
+#include "tools/predict/sentences.hpp"
+#include "tools/predict/task.hpp"
+#include "tools/predict/text_table.hpp"
+#include "training/bleu.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+using nlohmann::ordered_json;
+using seq2seq::NumberPairs;
+
+const char* const network_name = "seq2seq";
+
+std::unique_ptr<Seq2seq> create_network(const TrainedModel& trained) {
+  const auto size = [&](const char* name, int axis, std::int64_t other) {
+    const auto found = trained.shapes.find(name);
+    return found == trained.shapes.end() || axis >= found->second.rank() ? other
+                                                                         : found->second[axis];
+  };
+  std::int64_t layers = 0;
+  while (trained.shapes.contains(fmt::format("encoder/{}/w0", layers))) ++layers;
+  return std::make_unique<Seq2seq>(Seq2seqSizes{.layers = std::max<std::int64_t>(layers, 1),
+                                                .source_words = size("embed_x/W", 0, 3),
+                                                .target_words = size("embed_y/W", 0, 3),
+                                                .units = size("embed_x/W", 1, 1)});
+}
+
+// Each translation, and before it its length.
+std::vector<std::int32_t> translate(Seq2seq& model, Iterator& batches, std::int64_t longest) {
+  const PhaseScope evaluating(Phase::evaluating);
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  const Device device = model.device();
+  std::vector<std::int32_t> found;
+  for (std::int64_t step = batches.steps_per_epoch(); step > 0; --step) {
+    report_progress();
+    const Batch batch = batches.next();
+    if (batch.size() == 0) continue;
+    const auto states =
+        model.encoder().encode(batch["x"].to(device), batch.lengths("x").to(device));
+    for (const Ids& words : model.decoder().translate(states, longest)) {
+      found.push_back(static_cast<std::int32_t>(words.size()));
+      found.insert(found.end(), words.begin(), words.end());
+    }
+  }
+  return found;
+}
+
+// Those of all ranks at the root, in order.
+std::vector<Ids> gather_translations(const std::vector<std::int32_t>& own,
+                                     Communicator& communicator) {
+  std::vector<Ids> all;
+  for (const Tensor& part :
+       communicator.gather(Tensor::from(std::span(own), Shape{std::ssize(own)}))) {
+    std::span<const std::int32_t> rest = part.span<std::int32_t>();
+    while (!rest.empty()) {
+      const auto length = static_cast<std::size_t>(rest[0]);
+      all.emplace_back(rest.begin() + 1, rest.begin() + 1 + rest[0]);
+      rest = rest.subspan(1 + length);
+    }
+  }
+  return all;
+}
+
+Report report_of(const Sentences& sentences, const std::vector<Ids>& translations,
+                 const Language& language) {
+  const bool has_target = !sentences.target.empty();
+  std::vector<std::string> header = {"source", "translation"};
+  if (has_target) header.emplace_back("target");
+  constexpr std::size_t widest_padding = 48;
+  TextTable table(header, widest_padding);
+  std::string json, csv = fmt::format("{}\n", fmt::join(header, ","));
+  std::int64_t exact = 0;
+  BleuCounts bleu;
+  for (std::size_t i = 0; i < translations.size(); ++i) {
+    std::vector<std::string> cells = {language.text(sentences.source[i]),
+                                      language.text(translations[i])};
+    ordered_json row = {{"example", i}, {"source", cells[0]}, {"translation", cells[1]}};
+    if (has_target) {
+      cells.push_back(language.text(sentences.target[i]));
+      const Ids target = seq2seq::answer_of(language.target.numbers(sentences.target[i]));
+      bleu.add(translations[i], target);
+      exact += translations[i] == target;
+      row["target"] = cells[2];
+      row["exact"] = translations[i] == target;
+    }
+    json += json_line(row);
+    for (std::size_t k = 0; k < cells.size(); ++k) csv += (k == 0 ? "" : ",") + csv_cell(cells[k]);
+    csv += '\n';
+    table.add(std::move(cells));
+  }
+  const std::size_t count = translations.size();
+  ordered_json summary = {{"examples", count}};
+  std::string text = fmt::format("Sentences: {}\n", count);
+  if (has_target) {
+    summary["exact"] = static_cast<double>(exact) / static_cast<double>(count);
+    summary["bleu"] = bleu.value();
+    text +=
+        fmt::format("Exact: {:.4f}\nBLEU: {:.4f}\n", summary["exact"].get<double>(), bleu.value());
+  }
+  return {.table = table.text(),
+          .csv = csv,
+          .json = json,
+          .summary = text,
+          .json_summary = json_line({{"summary", summary}})};
+}
+
+class Translation final : public Task {
+ public:
+  std::vector<std::string> networks() const override { return {network_name}; }
+  std::optional<std::string> network_of(const TrainingRun& run) const override {
+    if (run.program == "train_seq2seq") return network_name;
+    return std::nullopt;
+  }
+
+  void add_flags(program::Options& options) override {
+    options.group("Sentences (of --data, one a line)", program::OnScreen::no);
+    options
+        .add("target", target_, "none", "FILE",
+             "their translations: the summary then says how many are exact, and BLEU")
+        .common("translations, to count exact ones");
+    options.add("longest", longest_, {1, 1 << 20}, "N", "words of a translation at most");
+  }
+
+  void run(const Job& job) override {
+    Communicator& comm = job.communicator;
+    std::optional<Language> language;
+    Sentences sentences;
+    Share share = scatter_dataset(
+        [&] {
+          language = language_of(job.trained);
+          sentences = read(job, language->is_dates);
+          pairs_ = dataset_of(sentences, *language);
+          return source_of(*pairs_);
+        },
+        comm);
+    const auto network = create_network(job.trained);
+    load_weights(job.trained, *network, comm);
+    network->to(job.device);
+    const auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
+    const std::vector<Ids> all = gather_translations(translate(*network, *batches, longest_), comm);
+    run_on_root(comm, 0, [&] {
+      deliver(job.settings, report_of(sentences, all, *language));
+      return Bytes{};
+    });
+  }
+
+ private:
+  Sentences read(const Job& job, bool is_dates) const {
+    const std::vector<std::string>& files = job.settings.inputs;
+    if (files.empty() && target_)
+      fail(ErrorKind::usage, "--target: expected --data with it, found none");
+    Sentences sentences =
+        files.empty() ? test_sentences(job.trained.run) : read_sentences(files, target_, is_dates);
+    if (const auto first = job.settings.examples; first && *first < std::ssize(sentences.source)) {
+      sentences.source.resize(static_cast<std::size_t>(*first));
+      if (!sentences.target.empty()) sentences.target.resize(static_cast<std::size_t>(*first));
+    }
+    if (sentences.source.empty())
+      fail(ErrorKind::data, "{}: expected sentences, one a line, found none", files.at(0));
+    return sentences;
+  }
+
+  static std::shared_ptr<const Dataset> dataset_of(const Sentences& sentences,
+                                                   const Language& language) {
+    NumberPairs pairs;
+    for (const Sentence& sentence : sentences.source)
+      pairs.add(language.source.numbers(sentence), {});
+    return seq2seq::make_pairs_dataset(std::move(pairs), language.source.size(),
+                                       language.target.size());
+  }
+
+  std::optional<std::string> target_;
+  std::int64_t longest_ = 100;
+  std::shared_ptr<const Dataset> pairs_;  // at the root, while it is scattered
+};
+
+}  // namespace
+
+std::unique_ptr<Task> create_translation() {
+  return std::make_unique<Translation>();
+}
+
+}  // namespace tasuki::predict

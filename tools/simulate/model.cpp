@@ -1,0 +1,84 @@
+#include "tools/simulate/model.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/error.hpp"
+
+namespace tasuki::simulate {
+namespace {
+
+// log of Phi(x); exact where Phi(x) is near 1.
+double log_of_normal(double x) {
+  return std::log1p(-std::erfc(x / std::numbers::sqrt2) / 2);
+}
+
+double allreduce_seconds(double bytes, int ranks, const Link& link,
+                         std::optional<AllreduceAlgorithm> algorithm) {
+  if (ranks < 2) return 0;
+  return predicted_seconds(algorithm.value_or(fastest_algorithm(bytes, ranks, link)), bytes, ranks,
+                           link);
+}
+
+}  // namespace
+
+double expected_maximum(double count) {
+  TASUKI_CHECK(count >= 1, "the largest of {} numbers", count);
+  // Trapezoids; beyond these bounds both integrands are below 1e-15 for up to 1e6 numbers.
+  constexpr double bound = 10, width = 1.0 / 256;
+  constexpr int pieces = static_cast<int>(bound / width);
+  double sum = 0;
+  for (int i = 0; i <= pieces; ++i) {
+    const double x = i * width, weight = i == 0 || i == pieces ? 0.5 : 1;
+    // Phi(-x) is too small for log1p where x is large.
+    const double below = std::pow(std::erfc(x / std::numbers::sqrt2) / 2, count);
+    sum += weight * (-std::expm1(count * log_of_normal(x)) - below);
+  }
+  return sum * width;
+}
+
+double exchange_seconds(double bytes, int ranks, const Cluster& cluster) {
+  const int inside = std::min(ranks, cluster.ranks_per_node);
+  const int nodes = (ranks + inside - 1) / inside;
+  if (nodes == 1) return allreduce_seconds(bytes, inside, cluster.inside, cluster.algorithm);
+  if (cluster.is_hierarchical)
+    return allreduce_seconds(bytes, inside, cluster.inside, AllreduceAlgorithm::ring) +
+           allreduce_seconds(bytes, nodes, cluster.between, cluster.algorithm);
+  // A ring over all ranks leaves each node once; with the other algorithms all its ranks send.
+  const double ring = predicted_seconds(AllreduceAlgorithm::ring, bytes, ranks, cluster.between);
+  if (cluster.algorithm == AllreduceAlgorithm::ring) return ring;
+  Link shared = cluster.between;
+  shared.bytes_per_second /= inside;
+  const double others = allreduce_seconds(bytes, ranks, shared, cluster.algorithm);
+  return cluster.algorithm ? others : std::min(ring, others);
+}
+
+double end_of_exchange(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps) {
+  double end = overlaps ? 0 : workload.backward;
+  for (const GradientRange& range : workload.ranges)
+    end = std::max(end, overlaps ? range.ready : 0) + exchange_seconds(range.bytes, ranks, cluster);
+  return end;
+}
+
+Prediction predict(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps) {
+  if (ranks == 1) return {.step = workload.compute() + workload.update};
+  Prediction of;
+  for (const GradientRange& range : workload.ranges)
+    of.exchange += exchange_seconds(range.bytes, ranks, cluster);
+  of.waiting = workload.jitter * expected_maximum(ranks);
+  of.exposed =
+      std::max(0.0, end_of_exchange(workload, ranks, cluster, overlaps) - workload.backward);
+  of.step = workload.compute() + of.waiting + of.exposed + workload.update;
+  return of;
+}
+
+Workload with_batch(const Workload& workload, double factor) {
+  Workload scaled = workload;
+  for (double* const seconds : {&scaled.input, &scaled.forward, &scaled.backward, &scaled.jitter})
+    *seconds *= factor;
+  for (GradientRange& range : scaled.ranges) range.ready *= factor;
+  return scaled;
+}
+
+}  // namespace tasuki::simulate

@@ -1,0 +1,65 @@
+// Predicts the time of a training step on p ranks from the times of its parts on few ranks. Pure
+// functions; docs/scaling.md explains the model and compares it with measurements.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "communicator/algorithms/cost.hpp"
+
+namespace tasuki::simulate {
+
+// Gradients that travel together.
+struct GradientRange {
+  double bytes = 0;  // as they travel
+  double ready = 0;  // seconds after the beginning of the backward pass
+};
+
+// A step of one rank. Times in seconds.
+struct Workload {
+  double input = 0, forward = 0, backward = 0, update = 0;
+  double jitter = 0;                    // standard deviation of a rank's input + forward + backward
+  std::vector<GradientRange> ranges{};  // in the order in which they travel
+  double compute() const { return input + forward + backward; }
+};
+
+struct Cluster {
+  int ranks_per_node = 1;
+  Link between{};  // two nodes; the ranks of a node share it
+  Link inside{};   // two ranks of a node
+  // true: ranks of a node add up their gradients, which then travel once for each node (the
+  // communicators hierarchical and two_dimensional); false: one allreduce over all ranks (flat).
+  bool is_hierarchical = true;
+  std::optional<AllreduceAlgorithm> algorithm{};  // empty: the fastest for each range
+};
+
+struct Prediction {
+  double step = 0;      // seconds
+  double exchange = 0;  // of all ranges, if nothing else went on
+  double exposed = 0;   // of this, what is left when the slowest rank has ended its backward pass
+  double waiting = 0;   // for the slowest rank, on average
+};
+
+// Mean of the largest of `count` independent standard normal numbers: the integral of
+// 1 - Phi(x)^count over x > 0 less that of Phi(x)^count over x < 0. count >= 1.
+double expected_maximum(double count);
+
+// An allreduce of `bytes` over `ranks`: inside a node by a ring and then between nodes, one after
+// the other; ranks that share a node's link share its rate. If `ranks` are not a multiple of
+// ranks_per_node, the last node has fewer.
+double exchange_seconds(double bytes, int ranks, const Cluster& cluster);
+
+// When the last range has been exchanged, in seconds from the beginning of the backward pass.
+// Ranges follow each other: each begins when it is ready and the one before it has ended. Unless
+// `overlaps`, the first one begins when the backward pass has ended.
+double end_of_exchange(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps);
+
+// step = input + forward + jitter * expected_maximum(ranks)
+//        + max(backward, end_of_exchange) + update; of one rank: without exchange and jitter.
+Prediction predict(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps);
+
+// The same step with a batch that is `factor` times as large: input, forward, backward and the
+// moments in which ranges are ready take so many times as long. Jitter is a share of these.
+Workload with_batch(const Workload& workload, double factor);
+
+}  // namespace tasuki::simulate

@@ -1,0 +1,47 @@
+// What `tasuki-simulate` prints and writes.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/simulate/calibration.hpp"
+#include "tools/simulate/model.hpp"
+
+namespace tasuki::simulate {
+
+// One line of the table.
+struct Row {
+  int ranks = 1, nodes = 1;
+  Prediction prediction{};
+  double efficiency = 1;      // examples per second and rank, compared with one rank
+  double without_jitter = 1;  // efficiency if all ranks were equally fast
+  double examples_per_second = 0;
+};
+
+struct Question {
+  Workload one;      // rank alone
+  Workload several;  // of a rank among others
+  Cluster cluster{};
+  double batch = 1;                      // examples of a rank in both
+  std::optional<double> global_batch{};  // of all ranks; empty: each rank keeps its `batch`
+  bool overlaps = true;
+};
+
+// For each number of ranks.
+std::vector<Row> rows_of(const Question& question, const std::vector<int>& ranks);
+
+// "model: ..." and "link: ..."; `source` says where the link's numbers are from.
+std::string describe(const Workload& workload);
+std::string describe(const Cluster& cluster, const std::string& source);
+// "of the exchange of 61.0 ms, ...".
+std::string describe(const Hiding& hiding);
+// Columns of numbers under a line of titles.
+std::string table_text(const std::vector<Row>& rows);
+
+// All of it, in seconds and bytes.
+nlohmann::json as_json(const Question& question, const std::vector<Row>& rows,
+                       const std::optional<Hiding>& hiding);
+
+}  // namespace tasuki::simulate

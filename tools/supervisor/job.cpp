@@ -1,0 +1,193 @@
+#include "tools/supervisor/job.hpp"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+
+#include "core/job_age.hpp"
+#include "tools/processes/orphans.hpp"
+#include "tools/processes/start_process.hpp"
+#include "tools/supervisor/error_stream.hpp"
+#include "tools/supervisor/launcher_files.hpp"
+#include "tools/supervisor/output_stream.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds tick{1};           // of JobWatch::meanwhile
+constexpr std::chrono::milliseconds pause{300};   // of mpirun within a paragraph, at most
+constexpr std::chrono::seconds launchers_end{5};  // that SIGTERM gives the launcher
+
+pid_t start(const Launch& launch, int errors) {
+  for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
+  setenv(job_age_variable, fmt::format("{:.3f}", process_age()).c_str(), 1);
+  // Only the foreground may read from a terminal.
+  const bool reads = launch.reads_input && isatty(STDIN_FILENO) == 0;
+  const int in = reads ? STDIN_FILENO : processes::open_nothing();
+  const pid_t launcher =
+      processes::start_process(launch.words, {in, STDOUT_FILENO, errors}, SIGTERM);
+  if (in != STDIN_FILENO) close(in);
+  return launcher;
+}
+
+class RunningJob {
+ public:
+  RunningJob(const Launch& launch, bool leave_out, double stop_timeout, const Signals& signals,
+             StopRequest& stop, const JobWatch& watch)
+      : text_(leave_out, watch.have_ranks_run),
+        stop_timeout_(stop_timeout),
+        signals_(signals),
+        stop_(stop),
+        watch_(watch),
+        launcher_name_(std::filesystem::path(launch.words.front()).filename()),
+        launcher_(start(launch, errors_.writer())) {
+    errors_.close_writer();
+  }
+
+  JobEnd wait() {
+    std::optional<int> status;
+    while (!(status = processes::reap(launcher_))) {
+      OutputStream& shown = error_output();
+      const bool is_read = is_open_ && !shown.is_full();
+      std::array<pollfd, 4> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
+                                        pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
+                                        pollfd{shown.awaited(), POLLOUT, 0}, pollfd{output_, 0, 0}};
+      poll(arrivals.data(), arrivals.size(), static_cast<int>(pause.count()));
+      if (arrivals[2].revents != 0) shown.flush();
+      if (arrivals[1].revents != 0) pass_errors();
+      while (const int signal = signals_.next()) answer(signal);
+      if (arrivals[3].revents != 0) {
+        output_ = -1;  // once is enough
+        answer(SIGPIPE);
+      }
+      keep_time();
+    }
+    const bool is_clean = processes::end_orphans();  // above all ranks, if the launcher was killed
+    const int exit_code = processes::exit_code_of(*status);
+    if (exit_code > 128) remove_files_of(launcher_);
+    pass_errors();
+    error_output().write(text_.release());
+    std::optional<Cause> cause = text_.cause();
+    if (!cause && WIFSIGNALED(*status)) cause = end_of_launcher(WTERMSIG(*status));
+    return {exit_code, cause, text_.is_cause_last(), text_.start_failure(), is_clean};
+  }
+
+ private:
+  Cause end_of_launcher(int signal) const {
+    const char* const name = sigdescr_np(signal);
+    return parse_error_line(fmt::format("error: {} was ended by signal {} ({})", launcher_name_,
+                                        signal, name == nullptr ? "unknown" : name));
+  }
+
+  void pass_errors() {
+    std::string bytes;
+    is_open_ = is_open_ && errors_.read(bytes);
+    if (bytes.empty()) return;
+    last_bytes_ = Clock::now();
+    error_output().write(text_.pass(bytes));
+  }
+
+  void answer(int signal) {
+    if (signal == SIGWINCH) errors_.follow_size();
+    if (signal == SIGTSTP) pause_job();
+    if (signal == SIGWINCH || signal == SIGCHLD || signal == SIGTSTP) return;
+    const StopAction action = stop_.on_signal(signal);
+    if (signal != SIGUSR2) watch_.on_stop(action, signal);
+    switch (action) {
+      case StopAction::none:
+        break;
+      case StopAction::save_and_stop:
+        stop_until_ = Clock::now() + to_duration(stop_.time_to_save(stop_timeout_));
+        ask_to_save();
+        break;
+      case StopAction::end_at_once:
+        if (kill_at_) kill(-launcher_, SIGKILL);
+        end();
+        break;
+      case StopAction::pass_on:
+        // mpirun that has not got so far would be ended by a question.
+        if (signal != SIGUSR2 || catches(launcher_, signal)) kill(launcher_, signal);
+        break;
+    }
+  }
+
+  // Again and again, as mpirun drops the signal while it has no ranks yet. (Ranks take it as the
+  // same request.)
+  void ask_to_save() {
+    kill(launcher_, SIGUSR1);
+    ask_again_at_ = Clock::now() + tick;
+  }
+
+  // Ctrl-Z, which reaches this process alone. mpirun stops its ranks on all hosts and goes on
+  // running itself.
+  void pause_job() {
+    kill(launcher_, catches(launcher_, SIGTSTP) ? SIGTSTP : SIGSTOP);
+    const auto begin = Clock::now();
+    raise(SIGSTOP);
+    kill(launcher_, SIGCONT);
+    for (auto* end : {&stop_until_, &kill_at_})
+      if (*end) **end += Clock::now() - begin;
+  }
+
+  static Clock::duration to_duration(double seconds) {
+    return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
+
+  void end() {
+    kill(launcher_, SIGTERM);
+    stop_until_.reset();
+    ask_again_at_.reset();
+    if (!kill_at_) kill_at_ = Clock::now() + launchers_end;
+  }
+
+  void keep_time() {
+    const auto now = Clock::now();
+    if (text_.is_holding() && now - last_bytes_ > pause) error_output().write(text_.release());
+    if (stop_until_ && now > *stop_until_) {
+      watch_.on_stop(StopAction::end_at_once, 0);
+      end();
+    }
+    // A launcher that is about to end has given up its handler.
+    if (ask_again_at_ && now > *ask_again_at_ && catches(launcher_, SIGUSR1)) ask_to_save();
+    // mpirun waits without a limit for hosts that it cannot reach.
+    if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
+    if (now < next_tick_) return;
+    is_marked_ = is_marked_ || mark_files_of(launcher_);
+    next_tick_ = now + tick;
+    watch_.meanwhile();
+  }
+
+  ErrorStream errors_;
+  LauncherText text_;
+  double stop_timeout_;
+  const Signals& signals_;
+  StopRequest& stop_;
+  const JobWatch& watch_;
+  std::string launcher_name_;
+  pid_t launcher_;
+  int output_ =
+      pipe_or_socket(STDOUT_FILENO);  // as long as it is not known to have lost its reader
+  bool is_open_ = true;
+  bool is_marked_ = false;  // the launcher's files
+  Clock::time_point last_bytes_, next_tick_ = Clock::now() + tick;
+  std::optional<Clock::time_point> stop_until_, ask_again_at_, kill_at_;
+};
+
+}  // namespace
+
+JobEnd run_job_once(const Launch& launch, bool leave_out_launchers_text, double stop_timeout,
+                    const Signals& signals, StopRequest& stop, const JobWatch& watch) {
+  return RunningJob(launch, leave_out_launchers_text, stop_timeout, signals, stop, watch).wait();
+}
+
+}  // namespace tasuki::supervisor

@@ -1,0 +1,159 @@
+#include "tools/supervisor/launcher_failure.hpp"
+
+#include <fmt/format.h>
+
+#include <regex>
+
+namespace tasuki::supervisor {
+namespace {
+
+using Match = std::smatch;
+
+LauncherFailure refusal(const std::string& line, const std::string& host) {
+  return {Cause{line, std::nullopt, host}, StartFailure::refused};
+}
+
+// What mpirun says, and what follows from it.
+struct Pattern {
+  std::regex text;
+  LauncherFailure (*meaning)(const Match& found);
+};
+
+// Line breaks differ with the lengths of names, so every space stands for any number of them.
+const std::vector<Pattern>& paragraphs() {
+  static const std::vector<Pattern> patterns = {
+      {std::regex(
+           R"(process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+) \(([^)]*)\))"),
+       [](const Match& found) {
+         return LauncherFailure{
+             Cause{fmt::format("rank {} on {}: ended by signal {} ({})", found[1].str(),
+                               found[2].str(), found[3].str(), found[4].str()),
+                   std::stoi(found[1]), found[2]}};
+       }},
+      {std::regex(
+           R"(exited with non-zero status.*Process name: \[\[\d+,\d+\],(\d+)\] Exit code: (\d+))"),
+       [](const Match& found) {
+         return LauncherFailure{Cause{
+             fmt::format("error: rank {} ended with exit code {}", found[1].str(), found[2].str()),
+             std::stoi(found[1]), ""}};
+       }},
+      {std::regex(
+           R"(lost communication with a remote daemon.*Remote daemon: \[\[\d+,\d+\],\d+\] on node (\S+))"),
+       [](const Match& found) {
+         return LauncherFailure{
+             Cause{fmt::format("error: the connection to {} was lost", found[1].str()),
+                   std::nullopt, found[1]}};
+       }},
+      {std::regex("MPI_ABORT was invoked on rank |Primary job terminated normally, but"),
+       [](const Match&) { return LauncherFailure{}; }},
+      {std::regex(R"(could not access or execute an executable: Executable: (.*) Node: (\S+))"),
+       [](const Match& found) {
+         return refusal(fmt::format("error: {} is missing on {}, or cannot be executed there; "
+                                    "every host needs it at this path",
+                                    found[1].str(), found[2].str()),
+                        found[2]);
+       }},
+      {std::regex(
+           R"(change to the specified working directory: Working directory: (.*) Node: (\S+))"),
+       [](const Match& found) {
+         return refusal(fmt::format("error: the working folder {} is missing on {}, or cannot be "
+                                    "entered there; every host needs it",
+                                    found[1].str(), found[2].str()),
+                        found[2]);
+       }},
+      {std::regex(
+           R"(tried to fork a new process.*Local host: (\S+) Working dir: .* Application name: (.*) Error: (.*) -)"),
+       [](const Match& found) {
+         return refusal(fmt::format("error: {} cannot be executed on {}: {}", found[2].str(),
+                                    found[1].str(), found[3].str()),
+                        found[1]);
+       }},
+      // It follows the paragraph above.
+      {std::regex(
+           R"(unable to start the specified application as it encountered an error.* [Nn]ode:? (\S+))"),
+       [](const Match& found) {
+         return refusal(fmt::format("error: the program cannot be executed on {}", found[1].str()),
+                        found[1]);
+       }},
+      {std::regex("There are not enough slots available in the system"),
+       [](const Match&) {
+         return LauncherFailure{std::nullopt, StartFailure::refused, true};
+       }},
+      {std::regex("ORTE was unable to reliably start one or more daemons|An ORTE daemon has "
+                  "unexpectedly failed after launch"),
+       [](const Match&) {
+         return LauncherFailure{Cause{"error: mpirun could not start its daemon on a host, or has "
+                                      "lost it; it says more above",
+                                      std::nullopt, ""},
+                                StartFailure::no_daemon, true};
+       }}};
+  return patterns;
+}
+
+const std::vector<Pattern>& lines() {
+  static const std::vector<Pattern> patterns = {
+      {std::regex(R"(srun: error: (\S+): tasks? (\d+)[-,\d]*: (.*))"),
+       [](const Match& found) {
+         return LauncherFailure{
+             Cause{fmt::format("rank {} on {}: {}", found[2].str(), found[1].str(), found[3].str()),
+                   std::stoi(found[2]), found[1]}};
+       }},
+      {std::regex(R"(slurmstepd-(\S+): error: execve\(\): (.*): (.*))"),
+       [](const Match& found) {
+         return refusal(fmt::format("error: {} cannot be executed on {}: {}", found[2].str(),
+                                    found[1].str(), found[3].str()),
+                        found[1]);
+       }},
+      {std::regex("mpirun: Error: (.*)"), [](const Match& found) {
+         return refusal(fmt::format("error: mpirun: {}", found[1].str()), "");
+       }}};
+  return patterns;
+}
+
+std::optional<LauncherFailure> find(const std::vector<Pattern>& patterns, const std::string& text) {
+  for (const Pattern& pattern : patterns)
+    if (Match found; std::regex_search(text, found, pattern.text)) return pattern.meaning(found);
+  return std::nullopt;
+}
+
+}  // namespace
+
+Cause parse_error_line(std::string_view line) {
+  static const std::regex of_rank(R"(rank (\d{1,7}) on ([^ :]+): .*)");
+  Cause cause{std::string(line), std::nullopt, ""};
+  Match found;
+  if (std::regex_match(cause.line, found, of_rank)) {
+    cause.rank = std::stoi(found[1]);
+    cause.host = found[2];
+  }
+  return cause;
+}
+
+std::optional<LauncherFailure> parse_paragraph(const std::string& text) {
+  static const std::regex spaces("\\s+");
+  return find(paragraphs(), std::regex_replace(text, spaces, " "));
+}
+
+LauncherFailure lost_daemon() {
+  return {
+      Cause{"error: a host was lost while the job ran: mpirun has no connection to its daemon "
+            "there any more (it does not say where)",
+            std::nullopt, ""}};
+}
+
+std::optional<LauncherFailure> parse_launcher_line(const std::string& line) {
+  if (!line.starts_with("srun") && !line.starts_with("slurm") && !line.starts_with("mpirun"))
+    return std::nullopt;
+  return find(lines(), line);
+}
+
+std::optional<Cause> parse_ssh_line(const std::string& line) {
+  static const std::regex of_host(
+      R"(ssh: (?:connect to host|Could not resolve hostname) ([^\s:]+).*)");
+  Match found;
+  if (!line.starts_with("ssh: ") || !std::regex_match(line, found, of_host)) return std::nullopt;
+  return Cause{fmt::format("error: {} cannot be reached ({})", found[1].str(), line), std::nullopt,
+               found[1]};
+}
+
+}  // namespace tasuki::supervisor

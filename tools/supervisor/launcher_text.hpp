@@ -1,0 +1,60 @@
+// mpirun's own text on standard error: which parts of it hide the error of a rank, and what they
+// say.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tools/supervisor/launcher_failure.hpp"
+
+namespace tasuki::supervisor {
+
+// Passes a stream through and learns from it why the job ended. mpirun frames its paragraphs with
+// lines of dashes. Those that say no more than the cause are left out, and so are its remarks about
+// them; every other byte is passed unchanged, and at once unless it may belong to such a paragraph.
+// Without `leave_out` nothing is held back.
+class LauncherText {
+ public:
+  // `have_ranks_run`: whether a rank is known to have run, without which mpirun's text about a
+  // daemon has another meaning.
+  explicit LauncherText(
+      bool leave_out, std::function<bool()> have_ranks_run = [] { return false; })
+      : leave_out_(leave_out), have_ranks_run_(std::move(have_ranks_run)) {}
+
+  // What of the stream is to be shown now.
+  std::string pass(std::string_view bytes);
+  // What is held back because it may be left out, to be shown after all: when mpirun has paused, or
+  // at the end of the stream.
+  std::string release();
+  bool is_holding() const { return leave_out_ && (is_in_paragraph_ || shown_ < line_.size()); }
+
+  // An error line of a rank, the last one; else what mpirun said about the first failure.
+  std::optional<Cause> cause() const { return error_ ? error_ : learned_; }
+  // Whether that line was the last one shown.
+  bool is_cause_last() const { return error_ && is_error_last_; }
+  // What kept the launcher from starting the ranks, as far as it said so.
+  StartFailure start_failure() const { return start_failure_; }
+
+ private:
+  void finish_line(std::string& shown);
+  void note_shown(const std::string& line);
+  void note(const LauncherFailure& failure);
+  std::string take_paragraph(std::size_t left);
+  void finish_paragraph(std::string& shown);
+
+  bool leave_out_;
+  std::function<bool()> have_ranks_run_;
+  std::string line_;       // the present one, without its end
+  std::size_t shown_ = 0;  // bytes of it that were shown
+  bool is_in_paragraph_ = false;
+  std::string paragraph_;  // with the line that began it
+  std::optional<Cause> error_, learned_;
+  std::optional<Cause> unreached_;  // the last host that ssh has not reached
+  StartFailure start_failure_ = StartFailure::none;
+  bool is_error_last_ = false;
+};
+
+}  // namespace tasuki::supervisor

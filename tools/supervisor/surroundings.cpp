@@ -1,0 +1,142 @@
+// Finds the launcher, its settings, and what else a start depends on.
+
+#include <dlfcn.h>
+#include <link.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "core/error.hpp"
+#include "program/start/processors.hpp"
+#include "tools/supervisor/launch.hpp"
+#include "tools/supervisor/mca_parameters.hpp"
+#include "tools/supervisor/program.hpp"
+
+namespace tasuki::supervisor {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<int> number_in(const char* variable) {
+  const char* const text = std::getenv(variable);
+  if (text == nullptr) return std::nullopt;
+  const int number = std::atoi(text);
+  return number > 0 ? std::optional(number) : std::nullopt;
+}
+
+std::optional<SlurmJob> slurm_job() {
+  if (std::getenv("SLURM_JOB_ID") == nullptr) return std::nullopt;
+  return SlurmJob{number_in("SLURM_JOB_NUM_NODES").value_or(1), number_in("SLURM_NTASKS"),
+                  number_in("SLURM_NTASKS_PER_NODE"), number_in("SLURM_CPUS_PER_TASK"),
+                  std::getenv("SLURMD_NODENAME") != nullptr};
+}
+
+// The MPI library that this program was loaded with.
+fs::path mpi_library() {
+  fs::path found;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* result) {
+        const std::string_view name = info->dlpi_name;
+        if (name.find("/libmpi.so") == std::string_view::npos) return 0;
+        *static_cast<fs::path*>(result) = name;
+        return 1;
+      },
+      &found);
+  return found;
+}
+
+// mpirun of an Open MPI that is not in PATH, by its full path: then it finds its daemons on other
+// hosts, too.
+std::string mpirun_beside_library() {
+  for (fs::path folder = mpi_library().parent_path(); folder.has_relative_path();
+       folder = folder.parent_path())
+    if (const fs::path mpirun = folder / "bin/mpirun"; access(mpirun.c_str(), X_OK) == 0)
+      return mpirun;
+  return "";
+}
+
+std::string find_launcher(LauncherKind launcher) {
+  if (launcher == LauncherKind::srun) {
+    if (find_in_path("srun").empty())
+      fail(ErrorKind::unavailable, "srun was not found in PATH; --launcher srun needs Slurm");
+    return "srun";
+  }
+  if (!find_in_path("mpirun").empty()) return "mpirun";
+  std::string mpirun = mpirun_beside_library();
+  if (mpirun.empty())
+    fail(ErrorKind::unavailable,
+         "mpirun was not found in PATH, nor beside the MPI library {}; install openmpi-bin",
+         mpi_library().string());
+  return mpirun;
+}
+
+// In the build tree or the installed one; empty if it is not there.
+std::string find_data(const char* name) {
+  std::error_code not_there;
+  const fs::path program = fs::read_symlink("/proc/self/exe", not_there);
+  const fs::path file =
+      (program.parent_path() / TASUKI_DATA_FROM_PROGRAMS / name).lexically_normal();
+  return fs::exists(file, not_there) ? file.string() : "";
+}
+
+bool has_default_hosts(const std::string& mpirun) {
+  if (std::getenv("OMPI_MCA_orte_default_hostfile") != nullptr) return true;
+  std::ifstream file(find_default_hostfile(mpirun));
+  for (std::string line; std::getline(file, line);)
+    if (const auto begin = line.find_first_not_of(" \t"); begin != line.npos && line[begin] != '#')
+      return true;
+  return false;
+}
+
+// PBS, LSF or Grid Engine, whose allocations mpirun knows.
+bool has_other_scheduler() {
+  return std::ranges::any_of(std::to_array({"PBS_NODEFILE", "LSB_JOBID", "PE_HOSTFILE"}),
+                             [](const char* variable) { return std::getenv(variable) != nullptr; });
+}
+
+bool is_for_ranks(std::string_view variable) {
+  constexpr std::array<std::string_view, 4> prefixes = {"TASUKI_", "OMP_", "NCCL_",
+                                                        "CUDA_VISIBLE_DEVICES="};
+  for (const std::string_view prefix : prefixes)
+    if (variable.starts_with(prefix)) return true;
+  return false;
+}
+
+std::vector<std::string> exported_variables() {
+  std::vector<std::string> names;
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    if (is_for_ranks(*variable)) {
+      const std::string_view text = *variable;
+      names.emplace_back(text.substr(0, text.find('=')));
+    }
+  return names;
+}
+
+}  // namespace
+
+Surroundings look_around(LauncherKind launcher) {
+  Surroundings around;
+  around.mpirun = find_launcher(launcher);
+  around.cores = program::find_processors().cores;
+  around.is_root = geteuid() == 0;
+  around.exported = exported_variables();
+  around.tune = find_data("mca-params.conf");
+  if (launcher == LauncherKind::mpirun) {
+    around.mca_files = find_mca_files(around.mpirun);
+    around.may_have_other_hosts = has_default_hosts(around.mpirun) || has_other_scheduler();
+  }
+  std::error_code not_there;
+  const fs::space_info space = fs::space("/dev/shm", not_there);
+  if (!not_there) around.shared_memory = space.available;
+  // Called by its full path, mpirun finds orted on other hosts; start_orted looks in PATH only.
+  if (around.mpirun == "mpirun") around.start_orted = find_data("start_orted");
+  around.slurm = slurm_job();
+  return around;
+}
+
+}  // namespace tasuki::supervisor

@@ -1,0 +1,179 @@
+// Says what trained models say: classes of images, with probabilities and accuracy;
+// translations; how a text goes on.
+//
+//   build/apps/tasuki-predict result                      # the run in result, on its own test data
+//   build/apps/tasuki-predict result cat.jpg dog.png
+//   build/apps/tasuki-predict result/best --data FOLDER --format json
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+
+#include "communicator/registry.hpp"
+#include "communicator/run_on_root.hpp"
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "job/run_job.hpp"
+#include "program/start/device.hpp"
+#include "program/start/processors.hpp"
+#include "program/start/setup.hpp"
+#include "program/start/stalls.hpp"
+#include "program/training_flags.hpp"
+#include "tensor/backend.hpp"
+#include "tools/predict/output.hpp"
+#include "tools/predict/task.hpp"
+
+namespace tasuki::predict {
+namespace {
+
+using program::Options;
+
+constexpr std::int64_t most_examples = std::int64_t{1} << 40;
+
+using Tasks = std::vector<std::unique_ptr<Task>>;
+
+std::vector<std::string> networks_of(const Tasks& tasks) {
+  std::vector<std::string> names;
+  for (const auto& task : tasks)
+    for (std::string& name : task->networks()) names.push_back(std::move(name));
+  return names;
+}
+
+void add_flags(Options& options, Settings& settings, std::optional<std::string>& data,
+               const Tasks& tasks) {
+  options.group("Model and input");
+  options
+      .add("model,m", settings.model, "PATH",
+           "a checkpoint, a snapshot, a model file (of Chainer's save_npz, too), or the output "
+           "folder of a run, whose newest intact one is taken; as the first argument it needs no "
+           "flag")
+      .in_short("checkpoint, snapshot, model file or run folder");
+  options
+      .add("data", data, "auto", "PATH",
+           "images (a file, a folder or a data set; docs/predict.md), or text files (translation: "
+           "with sentences); `auto`: what the run was tested on. Inputs may also follow the model "
+           "without a flag")
+      .in_short("images or texts to predict");
+  program::Option arch;
+  arch.value_name = "NAME";
+  arch.help = fmt::format("the network: {}; `auto`: that of the training program",
+                          fmt::join(networks_of(tasks), ", "));
+  std::vector<std::string> choices = networks_of(tasks);
+  choices.insert(choices.begin(), "auto");
+  arch.set = [&settings, choices](const std::string& text) {
+    const std::string found = program::parse_choice(text, choices);
+    settings.arch = found == "auto" ? std::nullopt : std::optional(found);
+  };
+  arch.get = [&settings] { return settings.arch.value_or("auto"); };
+  options.add("arch", arch);
+  options
+      .add("batchsize,b", settings.batchsize, program::batch_sizes, "N",
+           "examples per rank that are computed together")
+      .in_short("examples per rank at a time");
+  options.add("examples", settings.examples, "all", {1, most_examples}, "N",
+              "the first N examples only");
+  options
+      .add("seed", settings.seed, "auto", {0, std::numeric_limits<std::int64_t>::max()}, "N",
+           "of images and text that a model makes up; `auto`: the run's")
+      .in_short("of what a model makes up");
+  for (const auto& task : tasks) task->add_flags(options);
+  options.group("Output");
+  options
+      .add("format", settings.format,
+           {{"table", Format::table}, {"json", Format::json}, {"csv", Format::csv}}, "NAME",
+           "table, json (an object on each line, the summary on the last) or csv")
+      .in_short("table, json or csv");
+  options
+      .add("out,o", settings.out, "none", "FILE",
+           "write what is said about each example to this file; the summary is printed")
+      .in_short("file for each example's line");
+  options.add("quiet", settings.quiet, "print only the summary");
+  options.group("Devices", program::OnScreen::no);
+  program::add_gpu_flags(options, settings.gpu);
+  program::add_processor_flags(options, settings.threads, settings.conv);
+  program::add_stall_flags(options, settings.stalls);
+}
+
+// `tasuki-predict MODEL [INPUT...] --flags`: takes the words before the first flag.
+std::vector<std::string> take_words(std::vector<std::string>& arguments) {
+  const auto end = std::ranges::find_if(
+      arguments, [](const std::string& word) { return word.starts_with('-'); });
+  std::vector<std::string> words(arguments.begin(), end);
+  arguments.erase(arguments.begin(), end);
+  return words;
+}
+
+void use_words(const std::vector<std::string>& words, const std::optional<std::string>& data,
+               const Options& options, Settings& settings) {
+  if (data) settings.inputs = {*data};
+  if (words.empty()) return;
+  if (options.is_given("model"))
+    fail_everywhere(ErrorKind::usage, "--model and {}: give the model once", words[0]);
+  settings.model = words[0];
+  if (words.size() == 1) return;
+  if (data) fail_everywhere(ErrorKind::usage, "--data and {}: give the input once", words[1]);
+  settings.inputs.assign(words.begin() + 1, words.end());
+}
+
+// The task that --arch or the run asks for, and the network.
+std::pair<Task*, std::string> choose_task(const Tasks& tasks, const Settings& settings,
+                                          const TrainedModel& trained) {
+  for (const auto& task : tasks) {
+    const std::vector<std::string> known = task->networks();
+    const auto network = settings.arch ? settings.arch : task->network_of(trained.run);
+    if (network && std::ranges::find(known, *network) != known.end()) return {task.get(), *network};
+  }
+  const std::string& program = trained.run.program;
+  fail_everywhere(ErrorKind::usage, "{}: {}; give --arch ({})", trained.file.string(),
+                  program.empty()
+                      ? "no about.json beside it says which network it is"
+                      : fmt::format("tasuki-predict does not know the network of {}", program),
+                  fmt::join(networks_of(tasks), ", "));
+}
+
+int predict(int argc, char** argv) {
+  Settings settings;
+  std::optional<std::string> data;
+  const Tasks tasks = create_tasks();
+  Options options("tasuki-predict",
+                  "says what a trained model says about images or text, and how often it is right",
+                  "tasuki-predict result cat.jpg dog.png --top 3");
+  add_flags(options, settings, data, tasks);
+
+  const auto communicator = create_communicator("naive");
+  std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  program::check_same_program(*communicator, arguments);
+  const std::vector<std::string> words = take_words(arguments);
+  const auto request = options.parse(arguments, program::read_on_root(*communicator));
+  if (request != Options::Request::run) {
+    program::print_on_root(*communicator, options.text(request));
+    return 0;
+  }
+  use_words(words, data, options, settings);
+  apply(settings.stalls);
+  configure_log(communicator->rank(), LogLevel::warning);
+  run_on_root(*communicator, 0, [&] {
+    check_output(settings);
+    return Bytes{};
+  });
+
+  const Device device = program::choose_device(settings.gpu, *communicator).device;
+  const program::Processors processors = program::find_processors();
+  const auto wanted = program::requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS"));
+  set_cpu_threads(program::plan_threads(wanted, processors.cores, communicator->intra_size(),
+                                        static_cast<int>(processors.cpus.size()))
+                      .threads);
+  set_conv_algorithm(settings.conv);
+
+  const TrainedModel trained = find_trained_model(settings.model, *communicator);
+  const auto [task, network] = choose_task(tasks, settings, trained);
+  task->run({settings, trained, network, *communicator, device});
+  return 0;
+}
+
+}  // namespace
+}  // namespace tasuki::predict
+
+int main(int argc, char** argv) {
+  return tasuki::run_job(argc, argv, tasuki::predict::predict);
+}
