@@ -2,6 +2,8 @@
 # Builds everything with warnings as errors and runs all checks and tests, or one of the long ones.
 #
 #   ./test.sh [--tidy] [ctest arguments]
+#   ./test.sh --quick [ctest arguments]       a few tests of each folder, with one rank and with two: five
+#                                             minutes after quickstart.sh, for use while you work
 #   ./test.sh --asan [ctest arguments]        all tests, with sanitizers for addresses and undefined
 #                                             behaviour, in build-asan/
 #   ./test.sh --fuzz [SECONDS [NAME...]]      arbitrary input to each parser for so long (600)
@@ -27,7 +29,7 @@ case ${1:-} in
     print_help
     exit
     ;;
-  --tidy | --asan | --fuzz | --faults | --scaling | --fresh)
+  --quick | --tidy | --asan | --fuzz | --faults | --scaling | --fresh)
     what=${1#--}
     shift
     ;;
@@ -52,23 +54,30 @@ if [[ $what == asan ]]; then
   exec scripts/run_ctest.py --test-dir build-asan --output-on-failure --parallel "$(nproc)" "$@"
 fi
 style=0
-if [[ $what == tests || $what == tidy ]]; then
+if [[ $what == tests || $what == quick || $what == tidy ]]; then
   scripts/check_format.sh || style=1
 fi
 cmake --preset release -DTASUKI_WERROR=ON -DTASUKI_CUDA_WERROR=ON -DTASUKI_BUILD_TESTS=ON \
       -DTASUKI_BUILD_BENCH=ON
-cmake --build --preset release
+if [[ $what == quick ]]; then
+  cmake --build --preset release --target quick_tests
+else
+  cmake --build --preset release
+fi
 case $what in
   fuzz) exec tests/fuzz/run.py --seconds "${1:-600}" "${@:2}" ;;
   faults) exec tests/fault/suite/run.py "$@" ;;
   scaling) exec bench/scaling.py "${@:---quick}" ;;
 esac
 
-tidy=()
-[[ $what == tests ]] || tidy=(--all)
-scripts/check_tidy.py "${tidy[@]}" || style=1
+chosen=()
+case $what in
+  quick) chosen=(-L quick) ;;
+  tidy) scripts/check_tidy.py --all || style=1 ;;
+  *) scripts/check_tidy.py || style=1 ;;
+esac
 tests=0
-scripts/run_ctest.py --test-dir build --output-on-failure --parallel "$(nproc)" "$@" || tests=$?
+scripts/run_ctest.py --test-dir build --output-on-failure --parallel "$(nproc)" "${chosen[@]}" "$@" || tests=$?
 if ((tests == 0 && style != 0)); then
   echo "test.sh: all tests passed, but clang-format or clang-tidy has findings (above)" >&2
   exit 1

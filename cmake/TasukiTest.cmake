@@ -17,6 +17,10 @@
 #
 # The same for a script; exit code 77 means skipped, and it says why.
 #
+# tasuki_quick(<target> <entries...>)
+#
+# Makes these entries of the folder a part of ./test.sh --quick, which builds their binary.
+#
 # tasuki_test_paths(<target> <NAME> <path> [<NAME> <path>...])
 #
 # Defines NAME in the target's sources as an expression whose value is the path, a std::string
@@ -79,6 +83,11 @@ function(tasuki_script_test name)
   if(ARG_SERIAL)
     set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
   endif()
+endfunction()
+
+function(tasuki_quick target)
+  set_property(TEST ${ARGN} APPEND PROPERTY LABELS quick)
+  set_property(GLOBAL APPEND PROPERTY TASUKI_QUICK_TARGETS ${target})
 endfunction()
 
 function(tasuki_test_paths target)
