@@ -75,7 +75,7 @@ TASUKI_VECTORIZE void normalize_channel(const float* x, float* y, float gamma, f
   for (std::int64_t j = 0; j < count; ++j) y[j] = factor * (x[j] - row.mean) + beta;
 }
 
-TASUKI_VECTORIZE ChannelSums channel_sums(const float* x, const float* dy, RowStatistics row,
+TASUKI_VECTORIZE SlopeSums slope_sums(const float* x, const float* dy, RowStatistics row,
                                           std::int64_t count) {
   float sums[lane_count] = {}, products[lane_count] = {};
   std::int64_t j = 0;

@@ -24,10 +24,10 @@ void normalize_row_gradient(const float* x, const float* dy, const float* gamma,
 void normalize_channel(const float* x, float* y, float gamma, float beta, RowStatistics row,
                        std::int64_t count);
 // Sums over a channel of dy and of dy times the normalised x.
-struct ChannelSums {
+struct SlopeSums {
   float dy, product;
 };
-ChannelSums channel_sums(const float* x, const float* dy, RowStatistics row, std::int64_t count);
+SlopeSums slope_sums(const float* x, const float* dy, RowStatistics row, std::int64_t count);
 // dx = inverse * (gamma * dy - mean_dy - x' * mean_product), x' the normalised x.
 void channel_gradient(const float* x, const float* dy, float* dx, float gamma, float mean_dy,
                       float mean_product, RowStatistics row, std::int64_t count);

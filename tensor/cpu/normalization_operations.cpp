@@ -155,7 +155,7 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     float dy_sum = 0, product_sum = 0;
     for (std::int64_t c = 0; c < rows.channels; ++c) {
       const std::int64_t at = c * rows.pixels;
-      const ChannelSums channel = channel_sums(x + at, dy + at, row, rows.pixels);
+      const SlopeSums channel = slope_sums(x + at, dy + at, row, rows.pixels);
       dbeta[c] += channel.dy;
       dgamma[c] += channel.product;
       dy_sum += gamma[c] * channel.dy;
