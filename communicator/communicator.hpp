@@ -50,6 +50,7 @@ class GpuExchange;
 class MpiComm;
 class NodeArray;
 class SliceQueue;
+class SumSearch;
 enum class MessageKind : int;
 
 // For receiving the first message from any rank, or with any tag. Tags are 0 .. 32767 (the range
@@ -187,6 +188,11 @@ class Communicator {
   double exchange_seconds() const { return exchange_seconds_; }
   // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
   virtual bool exchanges_gradients() const { return true; }
+  // Whether a sum of float32 values that Tasuki plans or adds has the same bits on all ranks. False
+  // where that is not known, as with MPI_Allreduce, which does not promise it.
+  virtual bool sums_alike() const { return false; }
+  // Looks for numbers that are not finite while sums are computed; null: this kind does not.
+  virtual SumSearch* sum_search() { return nullptr; }
   // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
   // it. False if ranks share a GPU: inside a recorded step they could deadlock.
   bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }

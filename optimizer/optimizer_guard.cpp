@@ -3,27 +3,19 @@
 #include "optimizer/optimizer.hpp"
 
 namespace tasuki {
-namespace {
-
-// Null: it has no way to search.
-SumSearch* search_of(Communicator* communicator) {
-  return dynamic_cast<SumSearch*>(communicator);
-}
-
-}  // namespace
-
 void Optimizer::note_loss(const Tensor& loss) {
   FiniteGuard::note_loss(arena_->loss_notice(), loss, batches_ > 1);
 }
 
 // Sums of gradients that loss scaling searches anyway are left to it.
 bool Optimizer::communicator_searches() const {
-  const SumSearch* const search = search_of(communicator_);
-  return guard_ && !loss_scaler_ && has_peers() && search != nullptr && search->can_search_sums();
+  if (!guard_ || loss_scaler_ || !has_peers()) return false;
+  const SumSearch* const search = communicator_->sum_search();
+  return search != nullptr && search->can_search_sums();
 }
 
 void Optimizer::begin_search() const {
-  if (communicator_searches()) search_of(communicator_)->begin_search();
+  if (communicator_searches()) communicator_->sum_search()->begin_search();
 }
 
 void Optimizer::search_gradients() {
@@ -34,7 +26,7 @@ void Optimizer::search_gradients() {
   }
   guard_->search(arena_->loss_notice());
   if (communicator_searches()) {
-    if (search_of(communicator_)->end_search()) guard_->note_found();
+    if (communicator_->sum_search()->end_search()) guard_->note_found();
     return agree_among_parts(guard_->found());
   }
   const Range own = needed_.empty() ? Range{0, arena_->update_count()} : owners_->own();

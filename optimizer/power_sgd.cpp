@@ -4,7 +4,6 @@
 #include <cstring>
 #include <utility>
 
-#include "communicator/node/node_communicator.hpp"
 #include "optimizer/low_rank.hpp"
 
 namespace tasuki {
@@ -33,7 +32,7 @@ bool sums_may_differ(const Communicator& communicator) {
   const CommunicatorOptions& options = communicator.options();
   if (!communicator.exchanges_gradients() || options.wire_dtype != DType::float32) return false;
   if (options.algorithm) return options.algorithm == AllreduceAlgorithm::mpi;
-  return dynamic_cast<const NodeCommunicator*>(&communicator) == nullptr;
+  return !communicator.sums_alike();
 }
 
 }  // namespace

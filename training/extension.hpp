@@ -60,6 +60,14 @@ class Extension {
   virtual void before_own_report(Trainer&) {}
   // A snapshot is about to be made. An exception prevents that. Collective.
   virtual void before_save(Trainer&) {}
+  // Whether this extension belongs to those that a resumed run runs again (see priorities), whatever
+  // its priority is.
+  virtual bool repeats_after_resume() const { return false; }
+  // Whether finalize() leaves a state from which a run that was stopped continues.
+  virtual bool saves_at_stop() const { return false; }
+  // Called before the first finalize(): waits for work in the background, whose errors finalize()
+  // throws. Not collective.
+  virtual void finish_background_work() {}
   // Called after the last iteration, highest priority first; not after an exception. The last
   // snapshot is saved with priority_snapshot: work that takes long and is not in it has a lower
   // one.

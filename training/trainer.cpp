@@ -16,7 +16,6 @@
 #include "core/stop_request.hpp"
 #include "core/system_error.hpp"
 #include "training/checkpoints/generations.hpp"
-#include "training/extensions/checkpoint.hpp"
 #include "training/extensions/snapshot.hpp"
 #include "training/snapshots/checked_numbers.hpp"
 
@@ -230,7 +229,7 @@ void Trainer::note_result(const std::filesystem::path& file) {
 
 bool Trainer::saves_by_checkpoint() const {
   return !has_checkpoint_failed_ && std::ranges::any_of(extensions_, [](const auto& each) {
-    return dynamic_cast<const Checkpoint*>(each->extension.get()) != nullptr;
+    return each->extension->saves_at_stop();
   });
 }
 
@@ -305,7 +304,7 @@ void Trainer::run_what_follows_saves() {
   const PhaseScope extending(Phase::extension);
   for (Attached* each : by_priority()) {
     const bool follows = each->priority < Extension::priority_snapshot ||
-                         dynamic_cast<const Snapshot*>(each->extension.get()) != nullptr;
+                         each->extension->repeats_after_resume();
     // Other triggers have a state, and must not be asked twice in an iteration.
     if (follows && each->trigger->times_fired(*this)) run_if_due(*each);
   }
@@ -318,7 +317,7 @@ std::optional<Error> Trainer::finalize_extensions() {
       extension.finalize(*this);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::cannot_write) throw;
-      const bool is_checkpoint = dynamic_cast<const Checkpoint*>(&extension) != nullptr;
+      const bool is_checkpoint = extension.saves_at_stop();
       has_checkpoint_failed_ = has_checkpoint_failed_ || is_checkpoint;
       std::optional<Error>& first = is_checkpoint ? of_checkpoint : of_others;
       if (!first) first = Error(kind_at_end(error), error.what(), error.scope());
@@ -326,9 +325,7 @@ std::optional<Error> Trainer::finalize_extensions() {
   };
   const std::vector<Attached*> extensions = by_priority();
   // While a checkpoint is written the disk may be full, and have room again when it is complete.
-  for (const Attached* each : extensions)
-    if (auto* const checkpoint = dynamic_cast<Checkpoint*>(each->extension.get()))
-      checkpoint->wait_for_files();
+  for (const Attached* each : extensions) each->extension->finish_background_work();
   const auto first_after_saving = std::ranges::find_if(extensions, [](const Attached* each) {
     return each->priority < Extension::priority_snapshot;
   });

@@ -23,6 +23,9 @@ class NodeCommunicator : public Communicator, public SumSearch {
         ranks_of_node_(topology().ranks_of_node(inter_rank())) {}
   bool shares_memory() const override { return options().device.is_cpu(); }
 
+  bool sums_alike() const override { return true; }
+
+  SumSearch* sum_search() override { return this; }
   // Where all ranks are on one node.
   bool can_search_sums() const override {
     return size() > 1 && inter_size() == 1 && options().device.is_cpu();

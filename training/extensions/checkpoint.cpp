@@ -230,7 +230,7 @@ std::future<void> Checkpoint::start(std::function<void()> work, bool in_backgrou
   return here.get_future();
 }
 
-void Checkpoint::wait_for_files() {
+void Checkpoint::finish_background_work() {
   if (!writing_.valid()) return;
   const PhaseScope saving(Phase::saving);
   const LongCall waiting;
@@ -241,7 +241,7 @@ void Checkpoint::finish(Trainer& trainer) {
   if (!save_) return;
   const PhaseScope saving(Phase::saving);
   const auto wait = [this] {
-    wait_for_files();
+    finish_background_work();
     if (writing_.valid()) writing_.get();
   };
   Communicator* const all = everybody(trainer);

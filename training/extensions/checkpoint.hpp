@@ -79,15 +79,15 @@ class Checkpoint : public Extension {
 
   std::string default_name() const override { return "Checkpoint"; }
   int priority() const override { return priority_snapshot; }
+  bool saves_at_stop() const override { return true; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
+  // Waits until this rank has written what it writes in the background, or failed to; which of them
+  // finalize() finds.
+  void finish_background_work() override;
   void finalize(Trainer& trainer) override;
   void on_error(Trainer& trainer) override;
   void serialize(const Serializer& serializer) override;
-
-  // Waits until this rank has written what it writes in the background, or failed to; which of them
-  // finalize() finds. Not collective.
-  void wait_for_files();
 
  private:
   struct Save;

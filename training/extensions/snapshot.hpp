@@ -53,6 +53,7 @@ class Snapshot : public Extension {
   std::string default_name() const override { return "Snapshot"; }
   int priority() const override { return priority_snapshot; }
   std::unique_ptr<Trigger> default_trigger() const override { return every(1, Unit::epoch); }
+  bool repeats_after_resume() const override { return true; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
   void finalize(Trainer& trainer) override;
