@@ -60,8 +60,8 @@ class Extension {
   virtual void before_own_report(Trainer&) {}
   // A snapshot is about to be made. An exception prevents that. Collective.
   virtual void before_save(Trainer&) {}
-  // Whether this extension belongs to those that a resumed run runs again (see priorities), whatever
-  // its priority is.
+  // Whether this extension belongs to those that a resumed run runs again (see priorities),
+  // whatever its priority is.
   virtual bool repeats_after_resume() const { return false; }
   // Whether finalize() leaves a state from which a run that was stopped continues.
   virtual bool saves_at_stop() const { return false; }

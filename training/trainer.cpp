@@ -303,8 +303,8 @@ void Trainer::run_what_follows_saves() {
   if (updater_->iteration() == 0) return;
   const PhaseScope extending(Phase::extension);
   for (Attached* each : by_priority()) {
-    const bool follows = each->priority < Extension::priority_snapshot ||
-                         each->extension->repeats_after_resume();
+    const bool follows =
+        each->priority < Extension::priority_snapshot || each->extension->repeats_after_resume();
     // Other triggers have a state, and must not be asked twice in an iteration.
     if (follows && each->trigger->times_fired(*this)) run_if_due(*each);
   }

@@ -76,7 +76,7 @@ TASUKI_VECTORIZE void normalize_channel(const float* x, float* y, float gamma, f
 }
 
 TASUKI_VECTORIZE SlopeSums slope_sums(const float* x, const float* dy, RowStatistics row,
-                                          std::int64_t count) {
+                                      std::int64_t count) {
   float sums[lane_count] = {}, products[lane_count] = {};
   std::int64_t j = 0;
   for (; j + lane_count <= count; j += lane_count)

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "tests/support/forked_child.hpp"
 #include "core/background_thread.hpp"
 #include "core/job_process.hpp"
+#include "tests/support/forked_child.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,7 +9,6 @@
 #include <stdexcept>
 #include <vector>
 
-#include "reference.hpp"
 #include "nn/backward.hpp"
 #include "nn/function.hpp"
 #include "nn/functions/activation.hpp"
@@ -23,6 +22,7 @@
 #include "nn/functions/reduction.hpp"
 #include "nn/functions/sigmoid_cross_entropy.hpp"
 #include "nn/functions/softmax.hpp"
+#include "reference.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki {

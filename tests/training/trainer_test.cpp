@@ -7,13 +7,13 @@
 #include <chrono>
 #include <thread>
 
+#include "core/file.hpp"
+#include "scripted_updater.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/forked_child.hpp"
-#include "scripted_updater.hpp"
-#include "core/file.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "training/extensions/log_report.hpp"
 #include "training/extensions/snapshot.hpp"
-#include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
 namespace {

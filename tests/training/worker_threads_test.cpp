@@ -7,10 +7,10 @@
 #include <barrier>
 #include <memory>
 
-#include "tests/support/errors.hpp"
-#include "tests/support/forked_child.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cpu/convolution.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/forked_child.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "tools/predict/trained_model.hpp"
 #include "nn/layer.hpp"
+#include "tools/predict/trained_model.hpp"
 
 namespace tasuki::predict {
 

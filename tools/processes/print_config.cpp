@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
-#include "tools/processes/memory_file.hpp"
-#include "tools/processes/run_to_end.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "program/flags/options_builtin.hpp"
+#include "tools/processes/memory_file.hpp"
+#include "tools/processes/run_to_end.hpp"
 
 namespace tasuki::processes {
 namespace {
