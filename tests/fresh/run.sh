@@ -46,7 +46,8 @@ if [[ -z $inside ]]; then
   "${isolated[@]}" true 2>/dev/null || skip "this machine allows no namespaces (unshare)"
   work=$(mktemp -d "${TMPDIR:-/var/tmp}/tasuki-fresh.XXXXXX")
   finish() {
-    [[ -z ${job:-} ]] || { kill "$job" && wait "$job"; } 2>/dev/null || true
+    # unshare ignores SIGTERM; all processes of its namespace end with it.
+    [[ -z ${job:-} ]] || { kill -KILL "$job" && wait "$job"; } 2>/dev/null || true
     if [[ -n $keep ]]; then say "the system is in $work/system"; else rm -rf --one-file-system "$work"; fi
   }
   trap finish EXIT
@@ -160,7 +161,7 @@ if [[ -n $quick ]]; then
   exit
 fi
 code=0
-as root "$test_limit" "./test.sh$(printf ' %q' "$@")" || code=$?
+as root "$test_limit" "./test.sh${*:+$(printf ' %q' "$@")}" || code=$?
 ((code == 0)) || fail "test.sh ended with exit code $code"
 trains root
 grep -q '^TASUKI_BUILD_TESTS:BOOL=ON$' "$system/root/tasuki/build/CMakeCache.txt" ||
