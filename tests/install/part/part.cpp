@@ -1,6 +1,6 @@
 #include <tasuki/tasuki.hpp>
 
-#include "tests/install/part/core/error.hpp"
+#include "core/error.hpp"
 
 int main() {
   const ErrorOfThisProject own{};
