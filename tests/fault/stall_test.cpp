@@ -92,8 +92,11 @@ void expect_named(const Placement& placement, int rank, const std::string& momen
   EXPECT_LT(ended.seconds, std::stod(stall_seconds) + seconds_to_end * patience()) << job.all();
 
   const std::string line = error_line(job.err);
-  EXPECT_EQ(count_of(job.err, " that long, give it") + count_of(job.err, " that long, programs"), 1)
-      << job.all();
+  const int endings =
+      count_of(job.err, " that long, give it") + count_of(job.err, " that long, programs");
+  EXPECT_GE(endings, 1) << job.all();
+  // On a busy machine another node may reach its own limit before the job's end reaches it.
+  EXPECT_LE(endings, patience() > 2 ? 2 : 1) << job.all();
   const std::string named =
       state.empty() ? "the ranks wait for each other"
                     : fmt::format("rank {} on {} {}", rank, placement.host_of(rank), state);
