@@ -24,7 +24,7 @@ int main(int argc, char** argv) {
   program.flags
       .add("model-ranks", program.settings.model_ranks, {0, 64}, "N",
            "ranks among which the channels of one model are divided, which data and "
-           "gradients are not; 0: all. --batchsize is that of one model")
+           "gradients are not; 0: all. --batchsize counts the examples of one model")
       .in_short("ranks that share one model");
   // ChainerMN's names of flags that all programs have.
   program.flags.alias("lr", {"learnrate"});

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// A training program with a flag of its own, in the order of TrainingProgram.
+// A training program that adds a flag, in the order of TrainingProgram.
 struct OwnProgram {
   OwnProgram() {
     options.group("Program");
