@@ -213,7 +213,7 @@ class Bench {
     return create_communicator(variant.communicator,
                                {.device = device(),
                                 .wire_dtype = variant.wire,
-                                .gpu_is_shared = settings_.gpu.share,
+                                .gpu_is_shared = device_.gpu_is_shared,
                                 .algorithm = variant.algorithm,
                                 .link = links_.between.value_or(gigabit_ethernet),
                                 .link_inside = links_.inside.value_or(shared_memory_messages)});

@@ -11,8 +11,12 @@ struct Choice {
   const char* reason;
 };
 
-Choice choose(const Topology& topology, Device device) {
-  if (!device.is_cpu()) return {"pure_nccl", "NCCL finds the fastest way between GPUs itself"};
+Choice choose(const Topology& topology, const CommunicatorOptions& options) {
+  // NCCL's kernels wait for each other, and a GPU runs its processes in turns of milliseconds
+  // (bench/results/gpu.md).
+  if (options.gpu_is_shared) return {"flat", "ranks that share a GPU do not run at the same time"};
+  if (!options.device.is_cpu())
+    return {"pure_nccl", "NCCL finds the fastest way between GPUs itself"};
   if (topology.inter_size == 1) return {"single_node", "all ranks are on one node"};
   if (topology.ranks_per_node() == 0)
     return {"hierarchical", "nodes have different numbers of ranks"};
@@ -20,7 +24,7 @@ Choice choose(const Topology& topology, Device device) {
 }
 
 std::unique_ptr<Communicator> create_chosen(CommunicatorSetup setup) {
-  const Choice choice = choose(discover_topology(mpi_ranks(setup)), setup.options.device);
+  const Choice choice = choose(discover_topology(mpi_ranks(setup)), setup.options);
   setup.chosen_by = std::exchange(setup.name, choice.name);
   setup.reason = choice.reason;
   return create_communicator(setup);

@@ -1,5 +1,6 @@
 #include "program/start/device.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -117,6 +118,8 @@ ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicat
   chosen.text = fmt::format("{} {}", chosen.device.text(), own_gpu.name);
   if (choice.ranks_on_gpu > 1) chosen.text += fmt::format(" ({} ranks)", choice.ranks_on_gpu);
   chosen.cpus_nearby = cpus_near(own_gpu.pci_bus_id);
+  chosen.gpu_is_shared = std::ranges::any_of(
+      binding.of_rank, [](const GpuChoice& one) { return one.ranks_on_gpu > 1; });
   return chosen;
 }
 

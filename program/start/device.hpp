@@ -15,6 +15,7 @@ struct ChosenDevice {
   Device device;
   std::string text = "cpu";      // "cuda:1 NVIDIA H100 80GB HBM3", for the banner
   std::vector<int> cpus_nearby;  // empty: all CPUs, or not known
+  bool gpu_is_shared = false;    // by ranks of this node or of another; the same on all ranks
 };
 
 // --gpu (none, auto, or a number) and --share-gpu.

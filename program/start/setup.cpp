@@ -123,7 +123,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   setup.communicator = create_communicator(
       settings.communicator, {.device = chosen.device,
                               .wire_dtype = settings.wire_dtype,
-                              .gpu_is_shared = settings.gpu.share,
+                              .gpu_is_shared = chosen.gpu_is_shared,
                               .algorithm = settings.allreduce,
                               .link = links.between.value_or(gigabit_ethernet),
                               .link_inside = links.inside.value_or(shared_memory_messages)});
