@@ -94,7 +94,7 @@ __global__ void map_planes_kernel(Map map, unsigned items, std::int64_t channels
 
 template <int V, class Map>
 void map(const Launch& launch, const BatchNormSize& size, const Map& map) {
-  const NormGrid grid = grid_of(launch, size, V);
+  const NormGrid grid = grid_of(launch, size, V, 8);
   if (size.channels_last)
     map_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(map, size.items * size.pixels,
                                                                       size.channels / V);

@@ -1,5 +1,5 @@
 // The sums of batch normalisation: one kernel adds up two sums by channel, for both layouts, and
-// small structs define the summands; a warp then finishes a channel. Memory is read in 16 bytes if
+// small structs define the summands; a block then finishes a channel. Memory is read in 16 bytes if
 // shapes allow.
 #include "tensor/cuda/batch_norm_support.cuh"
 
@@ -80,37 +80,38 @@ struct GradientTerms {
 template <int V, class Terms>
 __global__ void sum_rows_kernel(Terms terms, std::int64_t rows, std::int64_t channels,
                                 float* scratch) {
-  __shared__ float sums[2][norm_threads * V];
+  // Neighbouring threads use neighbouring words, so that no two of a warp meet in a bank.
+  __shared__ float sums[2][V][norm_threads];
   const std::int64_t packs = channels / V;
   const std::int64_t pack = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   float first[V] = {}, second[V] = {};
   if (pack < packs) {
     typename Terms::Channel constants[V];
     for (int j = 0; j < V; ++j) constants[j] = terms.channel(pack * V + j);
+#pragma unroll 4
     for (std::int64_t row = std::int64_t{blockIdx.y} * blockDim.y + threadIdx.y; row < rows;
          row += std::int64_t{gridDim.y} * blockDim.y)
       terms.template add<V>(row * packs + pack, constants, first, second);
   }
-  const unsigned at = (threadIdx.y * blockDim.x + threadIdx.x) * V;
+  const unsigned at = threadIdx.y * blockDim.x + threadIdx.x;
   for (int j = 0; j < V; ++j) {
-    sums[0][at + j] = first[j];
-    sums[1][at + j] = second[j];
+    sums[0][j][at] = first[j];
+    sums[1][j][at] = second[j];
   }
   for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
     __syncthreads();
     if (threadIdx.y < half)
       for (int j = 0; j < V; ++j) {
-        const unsigned other = at + half * blockDim.x * V + j;
-        sums[0][at + j] += sums[0][other];
-        sums[1][at + j] += sums[1][other];
+        sums[0][j][at] += sums[0][j][at + half * blockDim.x];
+        sums[1][j][at] += sums[1][j][at + half * blockDim.x];
       }
   }
   // A thread of the first row reads what it wrote.
   if (threadIdx.y == 0 && pack < packs)
     for (int j = 0; j < V; ++j) {
       const std::int64_t channel = pack * V + j;
-      scratch[std::int64_t{2} * blockIdx.y * channels + channel] = sums[0][at + j];
-      scratch[(std::int64_t{2} * blockIdx.y + 1) * channels + channel] = sums[1][at + j];
+      scratch[std::int64_t{2} * blockIdx.y * channels + channel] = sums[0][j][at];
+      scratch[(std::int64_t{2} * blockIdx.y + 1) * channels + channel] = sums[1][j][at];
     }
 }
 
@@ -139,18 +140,19 @@ __global__ void sum_planes_kernel(Terms terms, unsigned items, std::int64_t chan
   }
 }
 
-// Both sums over the shares, by a warp; every lane gets them.
+// Both sums of a channel over the shares, by a block; thread 0 gets them.
 struct Sums {
   double first, second;
 };
 __device__ Sums sum_shares(const float* scratch, unsigned shares, std::int64_t channels,
                            std::int64_t c) {
+  __shared__ double shared[32];
   Sums sums{0, 0};
-  for (unsigned i = threadIdx.x % 32; i < shares; i += 32) {
+  for (unsigned i = threadIdx.x; i < shares; i += blockDim.x) {
     sums.first += static_cast<double>(scratch[std::int64_t{2} * i * channels + c]);
     sums.second += static_cast<double>(scratch[(std::int64_t{2} * i + 1) * channels + c]);
   }
-  return {warp_reduce(sums.first, Plus()), warp_reduce(sums.second, Plus())};
+  return {block_sum(sums.first, shared), block_sum(sums.second, shared)};
 }
 
 __device__ float inverse_root(double variance, float eps) {
@@ -162,9 +164,9 @@ __global__ void finish_statistics_kernel(StatisticsTerms<T> terms, const float* 
                                          unsigned shares, std::int64_t channels, double values,
                                          float eps, float* mean, float* variance,
                                          float* inverse_deviation) {
-  for (std::int64_t c = thread_index() / 32; c < channels; c += thread_count() / 32) {
+  for (std::int64_t c = blockIdx.x; c < channels; c += gridDim.x) {
     const Sums sums = sum_shares(scratch, shares, channels, c);
-    if (threadIdx.x % 32 != 0) continue;
+    if (threadIdx.x != 0) continue;
     const double apart = sums.first / values;
     const double spread = sums.second / values - apart * apart;
     const double biased = spread < 0 ? 0 : spread;  // a NaN stays one
@@ -178,9 +180,9 @@ __global__ void finish_statistics_kernel(StatisticsTerms<T> terms, const float* 
 template <class T>
 __global__ void finish_sums_kernel(StatisticsTerms<T> terms, const float* scratch, unsigned shares,
                                    std::int64_t channels, double values, double* sums) {
-  for (std::int64_t c = thread_index() / 32; c < channels; c += thread_count() / 32) {
+  for (std::int64_t c = blockIdx.x; c < channels; c += gridDim.x) {
     const Sums found = sum_shares(scratch, shares, channels, c);
-    if (threadIdx.x % 32 != 0) continue;
+    if (threadIdx.x != 0) continue;
     const double shift = static_cast<double>(terms.channel(c).shift);
     sums[c] = values * shift + found.first;
     sums[channels + c] = found.second + shift * (2 * found.first + values * shift);
@@ -221,9 +223,9 @@ __global__ void inverse_deviation_kernel(float* inverse_deviation, const float* 
 __global__ void finish_gradient_kernel(const float* scratch, unsigned shares, std::int64_t channels,
                                        double values, const float* inverse_deviation, float* dgamma,
                                        float* dbeta, bool accumulate, float* means) {
-  for (std::int64_t c = thread_index() / 32; c < channels; c += thread_count() / 32) {
+  for (std::int64_t c = blockIdx.x; c < channels; c += gridDim.x) {
     const Sums sums = sum_shares(scratch, shares, channels, c);
-    if (threadIdx.x % 32 != 0) continue;
+    if (threadIdx.x != 0) continue;
     const double products = sums.second * static_cast<double>(inverse_deviation[c]);
     const float gamma_gradient = static_cast<float>(products);
     const float beta_gradient = static_cast<float>(sums.first);
@@ -236,11 +238,14 @@ __global__ void finish_gradient_kernel(const float* scratch, unsigned shares, st
 
 // --- launches ---
 
+// A multiprocessor: each block has sums to add up at its end, and leaves a share to be added.
+constexpr int sum_blocks = 4;
+
 // Returns the number of shares.
 template <int V, class Terms>
 unsigned sum_by(const Launch& launch, const BatchNormSize& size, const Terms& terms,
                 float* scratch) {
-  const NormGrid grid = grid_of(launch, size, V);
+  const NormGrid grid = grid_of(launch, size, V, sum_blocks);
   if (size.channels_last)
     sum_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
         terms, size.items * size.pixels, size.channels, scratch);
@@ -284,8 +289,8 @@ std::size_t batch_norm_scratch(const Launch& launch, DType type, const BatchNorm
   unsigned shares = 1;
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    shares = std::max(grid_of(launch, size, width_for<T>(size)).blocks.y,
-                      grid_of(launch, size, 1).blocks.y);
+    shares = std::max(grid_of(launch, size, width_for<T>(size), sum_blocks).blocks.y,
+                      grid_of(launch, size, 1, sum_blocks).blocks.y);
   });
   return std::size_t{2} * shares * static_cast<std::size_t>(size.channels);
 }
@@ -294,7 +299,7 @@ void batch_norm_statistics(const Launch& launch, DType type, const void* x,
                            const BatchNormSize& size, float eps, float* mean, float* variance,
                            float* inverse_deviation, float* scratch) {
   sum_statistics(launch, type, x, size, scratch, [&](const auto& terms, unsigned shares) {
-    finish_statistics_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0,
+    finish_statistics_kernel<<<grid_for(launch, block_threads * size.channels), block_threads, 0,
                                launch.stream>>>(terms, scratch, shares, size.channels,
                                                 values_per_channel(size), eps, mean, variance,
                                                 inverse_deviation);
@@ -304,8 +309,9 @@ void batch_norm_statistics(const Launch& launch, DType type, const void* x,
 void batch_norm_sums(const Launch& launch, DType type, const void* x, const BatchNormSize& size,
                      double* sums, float* scratch) {
   sum_statistics(launch, type, x, size, scratch, [&](const auto& terms, unsigned shares) {
-    finish_sums_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0, launch.stream>>>(
-        terms, scratch, shares, size.channels, values_per_channel(size), sums);
+    finish_sums_kernel<<<grid_for(launch, block_threads * size.channels), block_threads, 0,
+                         launch.stream>>>(terms, scratch, shares, size.channels,
+                                          values_per_channel(size), sums);
   });
 }
 
@@ -336,7 +342,7 @@ void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, c
     const GradientTerms<T> terms{static_cast<const T*>(x), static_cast<const T*>(dy), channels,
                                  relu};
     const unsigned shares = sum<T>(launch, size, terms, scratch, x, dy);
-    finish_gradient_kernel<<<grid_for(launch, 32 * size.channels), block_threads, 0,
+    finish_gradient_kernel<<<grid_for(launch, block_threads * size.channels), block_threads, 0,
                              launch.stream>>>(scratch, shares, size.channels,
                                               values_per_channel(size), channels.inverse_deviation,
                                               dgamma, dbeta, accumulate, means);

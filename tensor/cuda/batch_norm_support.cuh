@@ -6,20 +6,6 @@
 
 namespace tasuki::kernels {
 
-// V values at once.
-template <class T, int V>
-struct alignas(V * sizeof(T)) Values {
-  T values[V];
-};
-template <int V, class T>
-__device__ inline Values<T, V> load(const T* from, std::int64_t index) {
-  return reinterpret_cast<const Values<T, V>*>(from)[index];
-}
-template <int V, class T>
-__device__ inline void store(T* to, std::int64_t index, const Values<T, V>& values) {
-  reinterpret_cast<Values<T, V>*>(to)[index] = values;
-}
-
 // The forward pass and the backward pass's ReLU must round alike.
 __device__ inline float normalised(float x, float mean, float scale, float beta) {
   return __fmaf_rn(__fsub_rn(x, mean), scale, beta);
@@ -47,8 +33,9 @@ inline unsigned threads_across(std::int64_t packs, int width) {
   return best;
 }
 
-inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int width) {
-  const std::int64_t filling = std::int64_t{launch.multiprocessors} * 8;
+// At most `blocks` a multiprocessor, 8 of which fill it.
+inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int width, int blocks) {
+  const std::int64_t filling = std::int64_t{launch.multiprocessors} * blocks;
   const auto share = [&](std::int64_t parts, std::int64_t most) {
     const std::int64_t wanted = std::max<std::int64_t>(1, filling / parts);
     return static_cast<unsigned>(std::clamp<std::int64_t>(most, 1, std::min(wanted, filling)));

@@ -68,6 +68,20 @@ __device__ inline void store_pack(T* to, std::int64_t index, const Pack<T>& pack
   reinterpret_cast<Pack<T>*>(to)[index] = pack;
 }
 
+// V values that are loaded and stored at once; at most 16 bytes.
+template <class T, int V>
+struct alignas(V * sizeof(T)) Values {
+  T values[V];
+};
+template <int V, class T>
+__device__ inline Values<T, V> load(const T* from, std::int64_t index) {
+  return reinterpret_cast<const Values<T, V>*>(from)[index];
+}
+template <int V, class T>
+__device__ inline void store(T* to, std::int64_t index, const Values<T, V>& values) {
+  reinterpret_cast<Values<T, V>*>(to)[index] = values;
+}
+
 // Whether all of these can be read in packs.
 template <class... Pointers>
 bool are_aligned(Pointers... pointers) {

@@ -1,5 +1,6 @@
-// One thread per element of the result. Backward passes gather, too: an element of dx adds up the
-// windows that contain it, always in the same order.
+// One thread per element of the result; channels last, for 16 bytes of channels, where they consist
+// of such packs. Backward passes gather, too: an element of dx adds up the windows that contain it,
+// always in the same order.
 #include "tensor/cuda/pooling_kernels.hpp"
 
 #include <limits>
@@ -9,40 +10,31 @@
 namespace tasuki::kernels {
 namespace {
 
-// The coordinates of an element; n and c together if that is enough.
+// Where V values of the result lie in their image, and that image's counterpart on the other side,
+// in units of V values: where it begins, and the step from pixel to pixel.
 struct Place {
-  std::int64_t n, c;
   int row, column;
-};
-
-__device__ Place place_of(std::int64_t i, std::int64_t channels, std::int64_t height,
-                          std::int64_t width, bool channels_last) {
-  Place place;
-  if (channels_last) {
-    place.c = i % channels;
-    i /= channels;
-  }
-  place.column = static_cast<int>(i % width);
-  i /= width;
-  place.row = static_cast<int>(i % height);
-  i /= height;
-  if (!channels_last) {
-    place.c = i % channels;
-    i /= channels;
-  }
-  place.n = i;
-  return place;
-}
-
-// Where the image of (n, c) begins, and the step from pixel to pixel.
-struct Image {
   std::int64_t begin, step;
 };
 
-__device__ Image image_of(const Place& place, std::int64_t channels, std::int64_t pixels,
-                          bool channels_last) {
-  if (channels_last) return {place.n * pixels * channels + place.c, channels};
-  return {(place.n * channels + place.c) * pixels, 1};
+// `packs`: the channels in units of V. `Index` has room for all values of the result: dividing 32
+// bits is much faster.
+template <class Index>
+__device__ Place place_of(Index i, const PoolingSize& s, Index packs, std::int64_t height,
+                          std::int64_t width, std::int64_t other_pixels) {
+  Place place;
+  Index pack = 0;
+  if (s.channels_last) {
+    pack = i % packs;
+    i /= packs;
+  }
+  const Index rows = i / static_cast<Index>(width);
+  place.column = static_cast<int>(i - rows * static_cast<Index>(width));
+  const Index images = rows / static_cast<Index>(height);
+  place.row = static_cast<int>(rows - images * static_cast<Index>(height));
+  place.step = s.channels_last ? packs : 1;
+  place.begin = static_cast<std::int64_t>(images) * other_pixels * place.step + pack;
+  return place;
 }
 
 __device__ int clamp_low(int value) {
@@ -55,84 +47,110 @@ struct Range {
 };
 
 __device__ Range windows_with(int at, int kernel, int stride, int pad, std::int64_t count) {
-  const int shifted = at + pad;
-  const int begin = shifted < kernel ? 0 : (shifted - kernel) / stride + 1;
-  const int last = shifted / stride;
+  const auto shifted = static_cast<unsigned>(at + pad), step = static_cast<unsigned>(stride);
+  const auto size = static_cast<unsigned>(kernel);
+  const int begin = shifted < size ? 0 : static_cast<int>((shifted - size) / step) + 1;
+  const int last = static_cast<int>(shifted / step);
   return {begin, last < count ? last + 1 : static_cast<int>(count)};
 }
 
-template <class T>
-__global__ void max_pool_kernel(T* y, const T* x, std::uint16_t* places, std::int64_t count,
+template <class T, int V, class Index>
+__global__ void max_pool_kernel(T* y, const T* x, std::uint16_t* places, Index count, Index packs,
                                 PoolingSize s) {
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const Place place = place_of(i, s.channels, s.out_height, s.out_width, s.channels_last);
-    const Image image = image_of(place, s.channels, s.height * s.width, s.channels_last);
+  for (std::int64_t at = thread_index(); at < count; at += thread_count()) {
+    const Place place =
+        place_of(static_cast<Index>(at), s, packs, s.out_height, s.out_width, s.height * s.width);
     const int top = place.row * s.stride_h - s.pad_h, left = place.column * s.stride_w - s.pad_w;
-    float largest = -std::numeric_limits<float>::infinity();
-    int found = clamp_low(-top) * s.kernel_w + clamp_low(-left);  // the first that is in the image
+    float largest[V];
+    Values<std::uint16_t, V> found;
+    const int first = clamp_low(-top) * s.kernel_w + clamp_low(-left);  // that is in the image
+    for (int j = 0; j < V; ++j) {
+      largest[j] = -std::numeric_limits<float>::infinity();
+      found.values[j] = static_cast<std::uint16_t>(first);
+    }
     for (int a = clamp_low(-top); a < s.kernel_h && top + a < s.height; ++a)
       for (int b = clamp_low(-left); b < s.kernel_w && left + b < s.width; ++b) {
-        const float value =
-            convert<float>(x[image.begin + ((top + a) * s.width + left + b) * image.step]);
-        if (value > largest || (value != value && largest == largest)) {
-          largest = value;
-          found = a * s.kernel_w + b;
+        const Values<T, V> in =
+            load<V>(x, place.begin + ((top + a) * s.width + left + b) * place.step);
+        for (int j = 0; j < V; ++j) {
+          const float value = convert<float>(in.values[j]);
+          if (value > largest[j] || (value != value && largest[j] == largest[j])) {
+            largest[j] = value;
+            found.values[j] = static_cast<std::uint16_t>(a * s.kernel_w + b);
+          }
         }
       }
-    y[i] = convert<T>(largest);
-    if (places != nullptr) places[i] = static_cast<std::uint16_t>(found);
+    Values<T, V> out;
+    for (int j = 0; j < V; ++j) out.values[j] = convert<T>(largest[j]);
+    store<V>(y, at, out);
+    if (places != nullptr) store<V>(places, at, found);
   }
 }
 
-template <class T>
+template <class T, int V, class Index>
 __global__ void max_pool_backward_kernel(T* dx, const T* dy, const std::uint16_t* places,
-                                         std::int64_t count, PoolingSize s) {
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const Place place = place_of(i, s.channels, s.height, s.width, s.channels_last);
-    const Image image = image_of(place, s.channels, s.out_height * s.out_width, s.channels_last);
+                                         Index count, Index packs, PoolingSize s) {
+  for (std::int64_t at = thread_index(); at < count; at += thread_count()) {
+    const Place place =
+        place_of(static_cast<Index>(at), s, packs, s.height, s.width, s.out_height * s.out_width);
     const Range rows = windows_with(place.row, s.kernel_h, s.stride_h, s.pad_h, s.out_height);
     const Range columns = windows_with(place.column, s.kernel_w, s.stride_w, s.pad_w, s.out_width);
-    float sum = 0;
+    float sum[V] = {};
     for (int a = rows.begin; a < rows.end; ++a)
       for (int b = columns.begin; b < columns.end; ++b) {
-        const std::int64_t from = image.begin + (a * s.out_width + b) * image.step;
+        const std::int64_t from = place.begin + (a * s.out_width + b) * place.step;
         const int within = (place.row + s.pad_h - a * s.stride_h) * s.kernel_w + place.column +
                            s.pad_w - b * s.stride_w;
-        if (places[from] == within) sum += convert<float>(dy[from]);
+        const Values<T, V> upstream = load<V>(dy, from);
+        const Values<std::uint16_t, V> found = load<V>(places, from);
+        for (int j = 0; j < V; ++j)
+          if (found.values[j] == within) sum[j] += convert<float>(upstream.values[j]);
       }
-    dx[i] = convert<T>(sum);
+    Values<T, V> out;
+    for (int j = 0; j < V; ++j) out.values[j] = convert<T>(sum[j]);
+    store<V>(dx, at, out);
   }
 }
 
-template <class T>
-__global__ void average_pool_kernel(T* y, const T* x, std::int64_t count, PoolingSize s) {
+template <class T, int V, class Index>
+__global__ void average_pool_kernel(T* y, const T* x, Index count, Index packs, PoolingSize s) {
   const float share = 1.0f / static_cast<float>(s.kernel_h * s.kernel_w);
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const Place place = place_of(i, s.channels, s.out_height, s.out_width, s.channels_last);
-    const Image image = image_of(place, s.channels, s.height * s.width, s.channels_last);
+  for (std::int64_t at = thread_index(); at < count; at += thread_count()) {
+    const Place place =
+        place_of(static_cast<Index>(at), s, packs, s.out_height, s.out_width, s.height * s.width);
     const int top = place.row * s.stride_h - s.pad_h, left = place.column * s.stride_w - s.pad_w;
-    float sum = 0;
+    float sum[V] = {};
     for (int a = clamp_low(-top); a < s.kernel_h && top + a < s.height; ++a)
-      for (int b = clamp_low(-left); b < s.kernel_w && left + b < s.width; ++b)
-        sum += convert<float>(x[image.begin + ((top + a) * s.width + left + b) * image.step]);
-    y[i] = convert<T>(sum * share);
+#pragma unroll 4
+      for (int b = clamp_low(-left); b < s.kernel_w && left + b < s.width; ++b) {
+        const Values<T, V> in =
+            load<V>(x, place.begin + ((top + a) * s.width + left + b) * place.step);
+        for (int j = 0; j < V; ++j) sum[j] += convert<float>(in.values[j]);
+      }
+    Values<T, V> out;
+    for (int j = 0; j < V; ++j) out.values[j] = convert<T>(sum[j] * share);
+    store<V>(y, at, out);
   }
 }
 
-template <class T>
-__global__ void average_pool_backward_kernel(T* dx, const T* dy, std::int64_t count,
+template <class T, int V, class Index>
+__global__ void average_pool_backward_kernel(T* dx, const T* dy, Index count, Index packs,
                                              PoolingSize s) {
   const float share = 1.0f / static_cast<float>(s.kernel_h * s.kernel_w);
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const Place place = place_of(i, s.channels, s.height, s.width, s.channels_last);
-    const Image image = image_of(place, s.channels, s.out_height * s.out_width, s.channels_last);
+  for (std::int64_t at = thread_index(); at < count; at += thread_count()) {
+    const Place place =
+        place_of(static_cast<Index>(at), s, packs, s.height, s.width, s.out_height * s.out_width);
     const Range rows = windows_with(place.row, s.kernel_h, s.stride_h, s.pad_h, s.out_height);
     const Range columns = windows_with(place.column, s.kernel_w, s.stride_w, s.pad_w, s.out_width);
-    float sum = 0;
+    float sum[V] = {};
     for (int a = rows.begin; a < rows.end; ++a)
-      for (int b = columns.begin; b < columns.end; ++b)
-        sum += convert<float>(dy[image.begin + (a * s.out_width + b) * image.step]);
-    dx[i] = convert<T>(sum * share);
+      for (int b = columns.begin; b < columns.end; ++b) {
+        const Values<T, V> upstream = load<V>(dy, place.begin + (a * s.out_width + b) * place.step);
+        for (int j = 0; j < V; ++j) sum[j] += convert<float>(upstream.values[j]);
+      }
+    Values<T, V> out;
+    for (int j = 0; j < V; ++j) out.values[j] = convert<T>(sum[j] * share);
+    store<V>(dx, at, out);
   }
 }
 
@@ -143,45 +161,98 @@ std::int64_t count_out(const PoolingSize& s) {
   return s.items * s.channels * s.out_height * s.out_width;
 }
 
+// How the threads of a kernel share `values` of its result: V at once, counted by Index.
+template <int V, class IndexType>
+struct Share {
+  using Index = IndexType;
+  static constexpr int width = V;
+  Index count, packs;
+};
+
+// visitor(Share) with the widest V that the layout, the channels and the arrays allow.
+template <class T, class Visitor, class... Arrays>
+void with_work(const PoolingSize& s, std::int64_t values, Visitor&& visitor, Arrays... arrays) {
+  const auto sized = [&](auto width) {
+    constexpr int v = decltype(width)::value;
+    const std::int64_t count = values / v, packs = s.channels / v;
+    if (count <= std::numeric_limits<std::uint32_t>::max())
+      visitor(Share<v, std::uint32_t>{static_cast<std::uint32_t>(count),
+                                      static_cast<std::uint32_t>(packs)});
+    else
+      visitor(Share<v, std::int64_t>{count, packs});
+  };
+  constexpr int widest = Pack<T>::width;
+  if (s.channels_last && s.channels % widest == 0 && are_aligned(arrays...))
+    sized(std::integral_constant<int, widest>{});
+  else
+    sized(std::integral_constant<int, 1>{});
+}
+
 }  // namespace
 
 void max_pool(const Launch& launch, DType type, void* y, const void* x, std::uint16_t* places,
               const PoolingSize& size) {
-  const std::int64_t count = count_out(size);
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    max_pool_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<T*>(y), static_cast<const T*>(x), places, count, size);
+    with_work<T>(
+        size, count_out(size),
+        [&](auto work) {
+          using Work = decltype(work);
+          max_pool_kernel<T, Work::width, typename Work::Index>
+              <<<grid_for(launch, work.count), block_threads, 0, launch.stream>>>(
+                  static_cast<T*>(y), static_cast<const T*>(x), places, work.count, work.packs,
+                  size);
+        },
+        y, x, places);
   });
 }
 
 void max_pool_backward(const Launch& launch, DType type, void* dx, const void* dy,
                        const std::uint16_t* places, const PoolingSize& size) {
-  const std::int64_t count = count_in(size);
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    max_pool_backward_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<T*>(dx), static_cast<const T*>(dy), places, count, size);
+    with_work<T>(
+        size, count_in(size),
+        [&](auto work) {
+          using Work = decltype(work);
+          max_pool_backward_kernel<T, Work::width, typename Work::Index>
+              <<<grid_for(launch, work.count), block_threads, 0, launch.stream>>>(
+                  static_cast<T*>(dx), static_cast<const T*>(dy), places, work.count, work.packs,
+                  size);
+        },
+        dx, dy, places);
   });
 }
 
 void average_pool(const Launch& launch, DType type, void* y, const void* x,
                   const PoolingSize& size) {
-  const std::int64_t count = count_out(size);
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    average_pool_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<T*>(y), static_cast<const T*>(x), count, size);
+    with_work<T>(
+        size, count_out(size),
+        [&](auto work) {
+          using Work = decltype(work);
+          average_pool_kernel<T, Work::width, typename Work::Index>
+              <<<grid_for(launch, work.count), block_threads, 0, launch.stream>>>(
+                  static_cast<T*>(y), static_cast<const T*>(x), work.count, work.packs, size);
+        },
+        y, x);
   });
 }
 
 void average_pool_backward(const Launch& launch, DType type, void* dx, const void* dy,
                            const PoolingSize& size) {
-  const std::int64_t count = count_in(size);
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    average_pool_backward_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<T*>(dx), static_cast<const T*>(dy), count, size);
+    with_work<T>(
+        size, count_in(size),
+        [&](auto work) {
+          using Work = decltype(work);
+          average_pool_backward_kernel<T, Work::width, typename Work::Index>
+              <<<grid_for(launch, work.count), block_threads, 0, launch.stream>>>(
+                  static_cast<T*>(dx), static_cast<const T*>(dy), work.count, work.packs, size);
+        },
+        dx, dy);
   });
 }
 

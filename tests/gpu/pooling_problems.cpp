@@ -21,6 +21,24 @@ Results pooling(Side& side, const Shape& shape, const Pool2dOptions& options) {
       {"dx with ReLU", side.backend().relu_pool2d_backward(dy, shape, options, with_relu.get())}};
 }
 
+// Of images in the order in which a convolution leaves them, which computes nothing here: where
+// values are rounded, another of two nearly equal ones may be the largest.
+Results made_images(Side& side, std::int64_t channels, const Pool2dOptions& options) {
+  Backend& backend = side.backend();
+  const Tensor same = Tensor::zeros({channels, channels, 1, 1});
+  for (std::int64_t c = 0; c < channels; ++c) same.data<float>()[c * channels + c] = 1;
+  const Tensor x =
+      backend.conv2d(side.activations({3, channels, 12, 13}), same.to(side.device()), {}, {});
+  const PoolingGeometry geometry(x.shape(), options);
+  std::shared_ptr<Workspace> workspace;
+  const Tensor y = backend.pool2d(x, options, &workspace);
+  const Tensor dy = side.activations(geometry.y);
+  return {{"x", x},
+          {"y", y},
+          {"y of inference", backend.pool2d(x, options, nullptr)},
+          {"dx", backend.pool2d_backward(dy, x.shape(), options, workspace.get())}};
+}
+
 }  // namespace
 
 void add_pooling_problems(Problems& problems) {
@@ -35,6 +53,12 @@ void add_pooling_problems(Problems& problems) {
       problems.push_back({fmt::format("pooling/{}{}", PoolingGeometry(shape, options).text(),
                                       options.cover_all ? ", all covered" : ""),
                           [=](Side& side) { return pooling(side, shape, options); }});
+  for (const std::int64_t channels : {16, 12})  // 12 are no whole packs of 16 bits
+    for (const Pool2dOptions& options : settings)
+      problems.push_back({fmt::format("pooling/{}{}, of a convolution",
+                                      PoolingGeometry({3, channels, 12, 13}, options).text(),
+                                      options.cover_all ? ", all covered" : ""),
+                          [=](Side& side) { return made_images(side, channels, options); }});
 }
 
 }  // namespace tasuki::testing

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes C++ of a CUDA source: kernel<<<grid, block, shared, stream>>>(arguments) becomes a call of
-tasuki::simulated::launch() (kernel.hpp), reading the device's timer one of nanoseconds(), all else stays
-as it is. Headers (.cuh) that launch kernels are copied into the result.
+tasuki::simulated::launch() (kernel.hpp), reading the device's timer one of nanoseconds(), and nvcc's
+unroll pragmas empty lines; all else stays as it is. Headers (.cuh) that launch kernels are copied into
+the result.
 
   translate_kernels.py SOURCE.cu RESULT.cpp
 """
@@ -14,6 +15,8 @@ LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
 HEADER = re.compile(r'#include "(\w+/cuda/\w+\.cuh)"\n')
 # The one instruction that CUDA has no function for.
 TIMER = re.compile(r'asm volatile\("mov\.u64 %0, %%globaltimer;" : "=l"\((\w+)\)\);')
+# Other compilers do not know it.
+UNROLL = re.compile(r"^#pragma unroll.*$", re.MULTILINE)
 
 
 def end_of_arguments(text, begin):
@@ -56,7 +59,8 @@ def with_headers(source):
 
 def main():
     source, destination = sys.argv[1:]
-    text = TIMER.sub(r"\1 = ::tasuki::simulated::nanoseconds();", translate(with_headers(source)))
+    text = UNROLL.sub("", translate(with_headers(source)))
+    text = TIMER.sub(r"\1 = ::tasuki::simulated::nanoseconds();", text)
     # Relative to the build folder, where compilers run: clones share what ccache has of it.
     shown = os.path.relpath(source)
     with open(destination, "w", encoding="utf-8") as file:
