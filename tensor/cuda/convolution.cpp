@@ -1,5 +1,5 @@
 // Convolutions by cuDNN. Weights are plain as a rule, and their gradients plain float32; if the
-// plan uses another type or order, they are converted for each use, and so are activations.
+// plan uses another type or order, they are converted, and so are activations.
 #include "core/error.hpp"
 #include "tensor/cuda/channels_last.hpp"
 #include "tensor/cuda/convolution_plan.hpp"
@@ -36,18 +36,50 @@ Tensor result(const Tensor& y, DType type) {
   return y.dtype() == type ? y : copy_as(y, type, y.layout());
 }
 
-kernels::FilterSize size_of_filter(const Shape& w) {
-  return {w[0], w[1], w[2] * w[3]};
+// An activation of images, with the plan's number of channels.
+Tensor image_operand(const CudaContext& context, const Tensor& x, const ConvolutionPlan& plan) {
+  const Shape& shape = x.shape();
+  if (plan.inputs() == shape[1]) return operand(x, plan);
+  const Tensor from = x.dtype() == plan.type() ? x : copy_as(x, plan.type(), x.layout());
+  Tensor padded = cuda_empty({shape[0], plan.inputs(), shape[2], shape[3]}, plan.type(), x.device(),
+                             plan.layout());
+  kernels::pad_channels(context.launch(), plan.type(), padded.raw(), from.raw(),
+                        {shape[0], shape[1], shape[2] * shape[3], plan.inputs()},
+                        is_channels_last(from));
+  check_launch("pad_channels");
+  return padded;
 }
 
-// Weights in the plan's type and layout.
-Tensor filter(const CudaContext& context, const Tensor& w, const ConvolutionPlan& plan) {
-  // With a single place both orders are the same.
-  const bool is_last = plan.layout() != nullptr && w.shape()[2] * w.shape()[3] > 1;
-  if (plan.type() == w.dtype() && !is_last && is_aligned(w)) return w;
-  Tensor made = cuda_empty(w.shape(), plan.type(), w.device(), plan.layout());
+kernels::FilterSize size_of_filter(const Shape& w, const ConvolutionPlan& plan,
+                                   const ConvolutionGeometry& geometry) {
+  return {w[0], w[1], w[2] * w[3], w[1] + plan.inputs() - geometry.x[1]};
+}
+
+// Whether a filter in the plan's order differs from a plain one; with a single place and no more
+// inputs it does not.
+bool is_reordered(const Shape& w, const ConvolutionPlan& plan,
+                  const ConvolutionGeometry& geometry) {
+  return plan.layout() != nullptr && (w[2] * w[3] > 1 || plan.inputs() != geometry.x[1]);
+}
+
+Shape filter_shape(const Shape& w, const ConvolutionPlan& plan,
+                   const ConvolutionGeometry& geometry) {
+  return {w[0], size_of_filter(w, plan, geometry).padded_inputs, w[2], w[3]};
+}
+
+// Weights in the plan's type and layout; `given` as a parameter or as another pass has used them.
+Tensor filter(const CudaContext& context, const Tensor& given, const ConvolutionPlan& plan,
+              const ConvolutionGeometry& geometry) {
+  const bool is_last = is_reordered(given.shape(), plan, geometry);
+  const std::shared_ptr<const Layout> needed = is_last ? plan.layout() : nullptr;
+  if (plan.type() == given.dtype() && given.layout() == needed && is_aligned(given) &&
+      plan.inputs() == geometry.x[1])
+    return given;
+  const Tensor w = given.plain();
+  Tensor made =
+      cuda_empty(filter_shape(w.shape(), plan, geometry), plan.type(), w.device(), needed);
   kernels::convert_filter(context.launch(), plan.type(), made.raw(), w.dtype(), w.raw(),
-                          size_of_filter(w.shape()), is_last);
+                          size_of_filter(w.shape(), plan, geometry), is_last);
   check_launch("convert_filter");
   return made;
 }
@@ -57,8 +89,7 @@ Tensor filter(const CudaContext& context, const Tensor& w, const ConvolutionPlan
 Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b,
                            const Conv2dOptions& options, Tensor* prepared) {
   const Tensor w = given.plain();
-  if (prepared != nullptr)
-    *prepared = w;  // converting it again costs little beside the convolution
+  if (prepared != nullptr) *prepared = w;
   const ConvolutionGeometry geometry(x.shape(), w.shape(), options);
   check_activation(x, "conv2d");
   check_weights(w, x.device(), x.dtype(), "conv2d");
@@ -70,7 +101,8 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b
   CudaContext& context = CudaContext::of(x.device());
   const ConvolutionWork work{ConvolutionPass::forward, geometry, x.dtype()};
   const Tensor y = with_convolution_plan(context, work, [&](const ConvolutionPlan& plan) {
-    const Tensor in = operand(x, plan), weights = filter(context, w, plan);
+    const Tensor in = image_operand(context, x, plan), weights = filter(context, w, plan, geometry);
+    if (prepared != nullptr && weights.shape() == w.shape()) *prepared = weights;
     Tensor made = cuda_empty(geometry.y, plan.type(), x.device(), plan.layout());
     plan.run(context, {"cudnnConvolutionForward"},
              [&](const ConvolutionPlan::Choice& choice, void* workspace) {
@@ -92,10 +124,9 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b
 
 Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& given,
                                          const Shape& x_shape, const Conv2dOptions& options) {
-  const Tensor w = given.plain();
-  const ConvolutionGeometry geometry(x_shape, w.shape(), options);
+  const ConvolutionGeometry geometry(x_shape, given.shape(), options);
   check_activation(dy, "conv2d_backward_data");
-  check_weights(w, dy.device(), dy.dtype(), "conv2d_backward_data");
+  if (given.is_plain()) check_weights(given, dy.device(), dy.dtype(), "conv2d_backward_data");
   TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
                dy.shape().text());
   if (x_shape.count() == 0) return cuda_empty(x_shape, dy.dtype(), dy.device());
@@ -103,7 +134,7 @@ Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& given,
   CudaContext& context = CudaContext::of(dy.device());
   const ConvolutionWork work{ConvolutionPass::backward_data, geometry, dy.dtype()};
   const Tensor dx = with_convolution_plan(context, work, [&](const ConvolutionPlan& plan) {
-    const Tensor upstream = operand(dy, plan), weights = filter(context, w, plan);
+    const Tensor upstream = operand(dy, plan), weights = filter(context, given, plan, geometry);
     Tensor made = cuda_empty(x_shape, plan.type(), dy.device(), plan.layout());
     plan.run(context, {"cudnnConvolutionBackwardData"},
              [&](const ConvolutionPlan::Choice& choice, void* workspace) {
@@ -134,12 +165,14 @@ void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, con
   CudaContext& context = CudaContext::of(x.device());
   const ConvolutionWork task{ConvolutionPass::backward_weights, geometry, x.dtype()};
   with_convolution_plan(context, task, [&](const ConvolutionPlan& plan) {
-    const Tensor in = operand(x, plan), upstream = operand(dy, plan);
+    const Tensor in = image_operand(context, x, plan), upstream = operand(dy, plan);
     // cuDNN writes a gradient in its operands' type and order (the plan's).
-    const bool is_last = plan.layout() != nullptr && dw.shape()[2] * dw.shape()[3] > 1;
+    const bool is_last = is_reordered(dw.shape(), plan, geometry);
     const bool is_direct = plan.type() == DType::float32 && !is_last && is_aligned(dw);
-    const Tensor gradient =
-        is_direct ? dw : cuda_empty(dw.shape(), plan.type(), dw.device(), plan.layout());
+    const Tensor gradient = is_direct
+                                ? dw
+                                : cuda_empty(filter_shape(dw.shape(), plan, geometry), plan.type(),
+                                             dw.device(), is_last ? plan.layout() : nullptr);
     const float* const beta = is_direct && accumulate ? &one : &zero;
     AlgorithmTrials::Work work{"cudnnConvolutionBackwardFilter"};
     if (beta == &one) {
@@ -154,8 +187,8 @@ void CudaBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, con
     });
     if (is_direct) return;
     kernels::convert_filter_gradient(context.launch(), dw.data<float>(), gradient.dtype(),
-                                     gradient.raw(), size_of_filter(dw.shape()), is_last,
-                                     accumulate);
+                                     gradient.raw(), size_of_filter(dw.shape(), plan, geometry),
+                                     is_last, accumulate);
     check_launch("convert_filter_gradient");
   });
 }

@@ -26,6 +26,20 @@ struct ConvolutionRules {
   std::size_t workspace_limit = 0;
 };
 
+// The offers of two timings of the same algorithms, each with the shorter of its times, fastest
+// first.
+inline std::vector<ConvolutionOffer> fastest_times(std::vector<ConvolutionOffer> offers,
+                                                   std::span<const ConvolutionOffer> again) {
+  for (ConvolutionOffer& offer : offers)
+    for (const ConvolutionOffer& other : again)
+      if (other.works && other.algorithm == offer.algorithm && other.math == offer.math)
+        offer.milliseconds = std::min(offer.milliseconds, other.milliseconds);
+  std::ranges::stable_sort(offers, [](const ConvolutionOffer& a, const ConvolutionOffer& b) {
+    return a.works != b.works ? a.works : a.works && a.milliseconds < b.milliseconds;
+  });
+  return offers;
+}
+
 // The algorithms that the rules allow, in the order given (fastest first).
 inline std::vector<ConvolutionOffer> allowed_offers(std::span<const ConvolutionOffer> offers,
                                                     const ConvolutionRules& rules) {

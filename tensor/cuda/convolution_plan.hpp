@@ -32,12 +32,14 @@ class ConvolutionPlan {
   };
 
   // `type` of x, y and the filter; `layout` for x and y; the filter has the same order:
-  // O x KH x KW x I for channels last.
+  // O x KH x KW x I for channels last. `inputs`: the channels of x as the plan computes with them,
+  // those of the geometry or more, which are zeros then.
   ConvolutionPlan(const ConvolutionGeometry& geometry, DType type,
-                  std::shared_ptr<const Layout> layout);
+                  std::shared_ptr<const Layout> layout, std::int64_t inputs);
 
   DType type() const { return type_; }
   const std::shared_ptr<const Layout>& layout() const { return layout_; }
+  std::int64_t inputs() const { return inputs_; }
   cudnnTensorDescriptor_t x() const { return x_.get(); }
   cudnnTensorDescriptor_t y() const { return y_.get(); }
   cudnnFilterDescriptor_t w() const { return w_.get(); }
@@ -58,6 +60,7 @@ class ConvolutionPlan {
  private:
   DType type_;
   std::shared_ptr<const Layout> layout_;
+  std::int64_t inputs_;
   std::size_t form_ = 0;
   CudnnTensor x_, y_;
   CudnnFilter w_;
@@ -68,7 +71,8 @@ class ConvolutionPlan {
 // The plan for this work and the present cuda_settings(). float32 is plain; half types and
 // TF32, which tensor cores compute, are channels last if cuDNN supports that. A plan for half types
 // is of type float32 where cuDNN has an algorithm for that alone (some numbers of channels, groups,
-// dilation). An Error if it has no algorithm.
+// dilation). Tensor cores take 16 bytes of channels at a time: images with other numbers of
+// channels (3 colours) get channels of zeros. An Error if it has no algorithm.
 const ConvolutionPlan& convolution_plan(CudaContext& context, const ConvolutionWork& work);
 // The plan that takes the place of one whose algorithms have all refused or failed when they ran,
 // for good: of the other order, or in float32. nullptr: none is left.

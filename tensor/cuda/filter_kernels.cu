@@ -21,14 +21,17 @@ constexpr std::int64_t chunk_inputs = 64;
 struct Chunk {
   std::int64_t plain;          // where it begins in the plain order
   std::int64_t channels_last;  // and in the other
-  int inputs;
+  int inputs, padded_inputs;
 };
 
 __device__ Chunk chunk_of(std::int64_t i, const FilterSize& size, std::int64_t chunks) {
   const std::int64_t output = i / chunks, first = i % chunks * chunk_inputs;
-  const std::int64_t left = size.inputs - first;
-  return {(output * size.inputs + first) * size.places, output * size.places * size.inputs + first,
-          static_cast<int>(left < chunk_inputs ? left : chunk_inputs)};
+  const std::int64_t left = size.inputs - first, padded_left = size.padded_inputs - first;
+  return {(output * size.inputs + first) * size.places,
+          output * size.places * size.padded_inputs + first,
+          static_cast<int>(left < chunk_inputs ? left : chunk_inputs),
+          // The last chunk of inputs has all that is added to them.
+          static_cast<int>(left <= chunk_inputs ? padded_left : chunk_inputs)};
 }
 
 template <class To, class From>
@@ -42,10 +45,10 @@ __global__ void to_channels_last_kernel(To* to, const From* from, FilterSize siz
     for (int i = threadIdx.x; i < count; i += blockDim.x)
       staged[i] = convert<float>(from[chunk.plain + i]);
     __syncthreads();
-    for (int i = threadIdx.x; i < count; i += blockDim.x) {
-      const int place = i / chunk.inputs, input = i % chunk.inputs;
-      to[chunk.channels_last + place * size.inputs + input] =
-          convert<To>(staged[input * places + place]);
+    for (int i = threadIdx.x; i < chunk.padded_inputs * places; i += blockDim.x) {
+      const int place = i / chunk.padded_inputs, input = i % chunk.padded_inputs;
+      to[chunk.channels_last + place * size.padded_inputs + input] =
+          convert<To>(input < chunk.inputs ? staged[input * places + place] : 0.0f);
     }
     __syncthreads();
   }
@@ -62,7 +65,7 @@ __global__ void from_channels_last_kernel(float* to, const From* from, FilterSiz
     for (int i = threadIdx.x; i < count; i += blockDim.x) {
       const int place = i / chunk.inputs, input = i % chunk.inputs;
       staged[input * places + place] =
-          convert<float>(from[chunk.channels_last + place * size.inputs + input]);
+          convert<float>(from[chunk.channels_last + place * size.padded_inputs + input]);
     }
     __syncthreads();
     for (int i = threadIdx.x; i < count; i += blockDim.x) {
@@ -80,6 +83,25 @@ std::int64_t chunks_of(const FilterSize& size) {
 unsigned grid_for_chunks(const Launch& launch, const FilterSize& size) {
   return static_cast<unsigned>(std::min<std::int64_t>(size.outputs * chunks_of(size),
                                                       std::int64_t{launch.multiprocessors} * 16));
+}
+
+template <class T>
+__global__ void pad_channels_kernel(T* to, const T* from, std::int64_t packs, ImageSize size,
+                                    bool channels_last) {
+  const std::int64_t packs_per_pixel = size.padded_channels / Pack<T>::width;
+  for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
+    const std::int64_t at = i / packs_per_pixel;  // among the pixels of all images
+    const std::int64_t first = i % packs_per_pixel * Pack<T>::width;
+    const std::int64_t item = at / size.pixels, pixel = at % size.pixels;
+    Pack<T> pack;
+    for (int j = 0; j < Pack<T>::width; ++j) {
+      const std::int64_t c = first + j;
+      pack.values[j] = c >= size.channels ? convert<T>(0.0f)
+                       : channels_last    ? from[at * size.channels + c]
+                                          : from[(item * size.channels + c) * size.pixels + pixel];
+    }
+    store_pack(to, i, pack);
+  }
 }
 
 template <class T>
@@ -137,6 +159,17 @@ void convert_filter_gradient(const Launch& launch, float* to, DType type, const 
           to, source, count, accumulate);
     from_channels_last_kernel<<<grid_for_chunks(launch, size), block_threads, 0, launch.stream>>>(
         to, source, size, chunks_of(size), accumulate);
+  });
+}
+
+void pad_channels(const Launch& launch, DType type, void* to, const void* from,
+                  const ImageSize& size, bool channels_last) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const std::int64_t packs = size.items * size.pixels * (size.padded_channels / Pack<T>::width);
+    if (packs == 0) return;
+    pad_channels_kernel<<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
+        static_cast<T*>(to), static_cast<const T*>(from), packs, size, channels_last);
   });
 }
 

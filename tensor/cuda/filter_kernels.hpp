@@ -1,4 +1,4 @@
-// Kernels around cuDNN's convolutions: weights in another type and order, and biases.
+// Kernels around cuDNN's convolutions: weights and images in another order, and biases.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace tasuki::kernels {
 
 // A filter of O outputs, I inputs (of a group) and P = KH x KW places. Parameters are O x I x P;
-// cuDNN's are O x P x I with `channels_last`, else O x I x P. All are of float types, gradients of
-// parameters float32.
+// cuDNN's are O x P x PI with `channels_last`, where PI >= I and the inputs beyond I are zeros,
+// else O x I x P. All are of float types, gradients of parameters float32.
 struct FilterSize {
-  std::int64_t outputs, inputs, places;
+  std::int64_t outputs, inputs, places, padded_inputs;
 };
 
 // Most places of a filter in channels-last order, limited by shared memory.
@@ -23,6 +23,14 @@ void convert_filter(const Launch& launch, DType to_type, void* to, DType from_ty
 // Back: to = from, or to += from with `accumulate`.
 void convert_filter_gradient(const Launch& launch, float* to, DType type, const void* from,
                              const FilterSize& size, bool channels_last, bool accumulate);
+
+// N x C images of P pixels, plain or channels last, to N x P x PC with zeros in the channels from C
+// on. PC is a multiple of 16 bytes' worth of `type`, and `to` is aligned to 16 bytes.
+struct ImageSize {
+  std::int64_t items, channels, pixels, padded_channels;
+};
+void pad_channels(const Launch& launch, DType type, void* to, const void* from,
+                  const ImageSize& size, bool channels_last);
 
 // y[n, c, p] += bias[c], for `items` images of `channels` channels of `pixels` pixels.
 void add_bias(const Launch& launch, DType type, void* y, const float* bias, std::int64_t items,

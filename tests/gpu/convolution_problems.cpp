@@ -44,6 +44,22 @@ Results made_weights(Side& side) {
           {"dx", backend.conv2d_backward_data(dy, w, x.shape(), same)}};
 }
 
+// A backward pass with the weights as the forward pass left them, and images of `inputs` channels
+// in the order in which a convolution leaves them.
+Results prepared_weights(Side& side, std::int64_t inputs) {
+  const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
+  Backend& backend = side.backend();
+  const Tensor x =
+      backend.conv2d(side.activations({2, 8, 9, 9}), side.weights({inputs, 8, 3, 3}), {}, same);
+  const Tensor w = side.weights({16, inputs, 3, 3}), dy = side.activations({2, 16, 9, 9});
+  Tensor prepared;
+  const Tensor y = backend.conv2d(x, w, {}, same, &prepared);
+  const Tensor dw = side.destination(w.shape(), false);
+  backend.conv2d_backward_weights(x, dy, dw, same, false);
+  return {
+      {"y", y}, {"dx", backend.conv2d_backward_data(dy, prepared, x.shape(), same)}, {"dw", dw}};
+}
+
 // Results in a backend's own layout as inputs of every function that takes images.
 Results chain(Side& side) {
   const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
@@ -107,6 +123,9 @@ void add_convolution_problems(Problems& problems) {
            [=](Side& side) { return convolution(side, size, accumulate); }});
   problems.push_back({"convolution/chain of layouts", chain});
   problems.push_back({"convolution/weights made by a convolution", made_weights});
+  for (const std::int64_t inputs : {16, 12})
+    problems.push_back({fmt::format("convolution/prepared weights of {} inputs", inputs),
+                        [=](Side& side) { return prepared_weights(side, inputs); }});
   for (const auto& [filter, pad] : {std::pair{Shape{16, 8, 3, 3}, 1}, {Shape{16, 8, 1, 1}, 0}})
     problems.push_back(
         {"convolution/rounded weights of " + filter.text(),

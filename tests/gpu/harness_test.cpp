@@ -104,5 +104,24 @@ TEST(ConvolutionChoice, TakesTheFastestThatTheRulesAllow) {
   EXPECT_EQ(algorithms({true, false, 0}), (std::vector<int>{0}));
 }
 
+TEST(ConvolutionChoice, ATimingThatLoadsCodeDoesNotDecide) {
+  const std::vector<ConvolutionOffer> first = {
+      {.algorithm = 0, .works = true, .milliseconds = 0.5f},
+      {.algorithm = 1, .works = true, .math = 1, .milliseconds = 3.0f},  // its code was loaded
+      {.algorithm = 7, .works = false, .milliseconds = -1}};
+  const std::vector<ConvolutionOffer> again = {
+      {.algorithm = 1, .works = true, .math = 1, .milliseconds = 0.02f},
+      {.algorithm = 1, .works = true, .math = 2, .milliseconds = 0.01f},
+      {.algorithm = 0, .works = true, .milliseconds = 0.6f},
+      {.algorithm = 7, .works = false, .milliseconds = -1}};
+  const std::vector<ConvolutionOffer> offers = fastest_times(first, again);
+  ASSERT_EQ(offers.size(), 3u);
+  EXPECT_EQ(offers[0].algorithm, 1);
+  EXPECT_EQ(offers[0].milliseconds, 0.02f);
+  EXPECT_EQ(offers[1].algorithm, 0);
+  EXPECT_EQ(offers[1].milliseconds, 0.5f);
+  EXPECT_FALSE(offers[2].works);
+}
+
 }  // namespace
 }  // namespace tasuki::testing

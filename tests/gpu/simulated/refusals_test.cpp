@@ -73,7 +73,7 @@ class Refusals : public ::testing::TestWithParam<DType> {
 
     bool adds = false;  // gradients of weights are added
 
-    explicit Convolution(std::int64_t height) : x{2, 4, height, 6}, w{6, 4, 3, 3} {}
+    explicit Convolution(std::int64_t height) : x{2, 8, height, 6}, w{6, 8, 3, 3} {}
     Convolution(const Shape& x, const Shape& w, const Conv2dOptions& options)
         : x(x), w(w), options(options) {}
     Results on(Side& side) const {
@@ -193,6 +193,21 @@ TEST_P(Refusals, OfALayoutTheOtherTakesItsPlace) {
       expect_type(convolution, GetParam());
     }
   }
+}
+
+TEST_P(Refusals, OfNothingImagesGetTheChannelsThatTensorCoresTake) {
+  refuse("run 9 any", CUDNN_STATUS_NOT_SUPPORTED);
+  const Convolution colours({2, 3, 9, 8}, {8, 3, 3, 3}, {1, 1, 1, 1, 1, 1, 1});
+  expect_right(colours, plain_first);
+  const ConvolutionGeometry geometry(colours.x, colours.w, colours.options);
+  const auto inputs = [&](ConvolutionPass pass) {
+    return convolution_plan(CudaContext::of(Device::cuda(0)), {pass, geometry, GetParam()})
+        .inputs();
+  };
+  const std::int64_t filled_up = plain_first ? 3 : 8;
+  EXPECT_EQ(inputs(ConvolutionPass::forward), filled_up);
+  EXPECT_EQ(inputs(ConvolutionPass::backward_weights), filled_up);
+  EXPECT_EQ(inputs(ConvolutionPass::backward_data), 3);
 }
 
 // Numbers of channels, groups and dilation for which cuDNN may have nothing in 16 bits.
