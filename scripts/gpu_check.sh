@@ -378,8 +378,9 @@ for case in ${TASUKI_GPU_STEPS:-}; do cases+=(--case "$case"); done
 # In the order of what they are worth.
 all_parts() {
   part functions 100 200 bash -c 'each_function "$1"' each "$test_gpu"
+  # Two processors are up to 4e-4 apart after 100 steps: the order of a sum is another.
   part momentum_losses_as_on_cpu 20 40 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
-    main/loss each 1e-4 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd
+    main/loss each 1e-3 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd
   part adam_losses_as_on_cpu 15 40 bash -c 'as_on_cpu "$@"' as "$scratch/adam" \
     main/loss mean 5e-3 "${train[@]}" "${first_losses[@]}"
   part mnist_20_epochs 20 40 "${train[@]}" --gpu --out "$scratch/fp32"
@@ -395,7 +396,7 @@ all_parts() {
   sanitize memcheck
   part training 60 120 "$(program test_gpu_training)"
   communicators part 1 30 90
-  communicators part 2 40 90
+  communicators part 2 60 120  # ranks that share a GPU take turns of milliseconds
   part refused_unless_shared 15 30 bash -c 'refuses "$@"' refuses $(ranks $((gpus + 1))) \
     "${train[@]}"
   share part auto

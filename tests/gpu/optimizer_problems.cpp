@@ -6,14 +6,6 @@
 namespace tasuki::testing {
 namespace {
 
-// What an update wrote once more, less what it should be.
-Tensor apart(const Tensor& rounded, const Tensor& parameter) {
-  Tensor found = rounded.to(Device::cpu()).to(DType::float32);
-  const Tensor expected = parameter.to(Device::cpu()).to(rounded.dtype()).to(DType::float32);
-  backend(Device::cpu()).accumulate(found, expected, -1);
-  return found;
-}
-
 // Where an update finds its factors: with the pass, in a row on the device, or in several rows.
 enum class Place : std::uint8_t { pass, row, rows };
 
@@ -79,7 +71,7 @@ Results update(Side& side, UpdateKernel kernel, std::int64_t count, DType rounde
   }
   Results results = {{"parameter", parameter}, {"state 1", state[0]}, {"state 2", state[1]}};
   if (pass.rounded != nullptr)
-    results.push_back({"rounded less parameter", apart(rounded, parameter)});
+    results.push_back({"rounded less parameter", less_rounded(rounded, parameter)});
   return results;
 }
 
@@ -187,7 +179,7 @@ Results lamb(Side& side, std::int64_t parameters, DType rounded_type) {
   run(yes.data<float>());
   Results results = {{"parameter", w}, {"m", m}, {"v", v}, {"ratios", ratios}};
   if (rounded_type != DType::float32)
-    results.push_back({"rounded less parameter", apart(rounded, w)});
+    results.push_back({"rounded less parameter", less_rounded(rounded, w)});
   return results;
 }
 

@@ -52,6 +52,13 @@ Tensor Side::destination(const Shape& shape, bool accumulate) {
   return Tensor::full(shape, std::numeric_limits<double>::quiet_NaN(), DType::float32, device_);
 }
 
+Tensor less_rounded(const Tensor& rounded, const Tensor& parameter) {
+  Tensor found = rounded.to(Device::cpu()).to(DType::float32);
+  const Tensor expected = parameter.to(Device::cpu()).to(rounded.dtype()).to(DType::float32);
+  backend(Device::cpu()).accumulate(found, expected, -1);
+  return found;
+}
+
 void poison_pool(Device device) {
   constexpr std::int64_t most = 262144;
   static const Tensor poison = Tensor::full({most}, std::numeric_limits<double>::quiet_NaN());

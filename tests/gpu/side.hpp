@@ -65,6 +65,11 @@ struct Result {
 };
 using Results = std::vector<Result>;
 
+// A copy of a parameter that an update has rounded, less what it should be. A comparison of the
+// copies of two sides would fail where parameters that hardly differ are rounded to different
+// neighbours.
+Tensor less_rounded(const Tensor& rounded, const Tensor& parameter);
+
 // Fills memory that the device's pool hands out next with NaN, so that a result that is not written
 // shows.
 void poison_pool(Device device);

@@ -80,7 +80,7 @@ Results updates(Side& side, std::int64_t count) {
     side.backend().adjust_loss_scale(state, {});
     results.push_back({"parameter", parameter.clone()});
     results.push_back({"speed", speed.clone()});
-    results.push_back({"rounded", rounded.clone()});
+    results.push_back({"rounded less parameter", less_rounded(rounded, parameter)});
   }
   results.push_back({"state", state});
   return results;
