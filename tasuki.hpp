@@ -132,6 +132,7 @@
 #include "tensor/array_operations.hpp"
 #include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tensor/cuda_loading/loader.hpp"
 #include "tensor/cuda_settings.hpp"
 #include "tensor/device.hpp"

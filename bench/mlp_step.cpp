@@ -21,8 +21,8 @@
 #include "nn/initializer.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 using namespace tasuki;
 

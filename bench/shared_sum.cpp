@@ -21,7 +21,7 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace {
 

@@ -52,7 +52,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   tasuki_compile_options(-Wno-restrict)
 endif()
 # One binary for every x86-64 machine since about 2010; loops that gain from more are dispatched at
-# run time (tensor/cpu/vectorize.hpp), as they are in oneDNN. A processor in the user's flags
+# run time (tensor/vectorize.hpp), as they are in oneDNN. A processor in the user's flags
 # (CXXFLAGS, CMAKE_CXX_FLAGS) wins: options of targets come after those flags and would replace it.
 string(TOUPPER "CMAKE_CXX_FLAGS_${CMAKE_BUILD_TYPE}" flags_of_build_type)
 if(CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64

@@ -38,7 +38,7 @@
 #include "communicator/topology.hpp"
 #include "core/activity.hpp"
 #include "core/range.hpp"
-#include "tensor/reduce_op.hpp"
+#include "tensor/reduce.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {

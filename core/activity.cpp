@@ -3,8 +3,6 @@
 #include <array>
 #include <utility>
 
-#include "core/uncounted_progress.hpp"
-
 namespace tasuki {
 namespace {
 

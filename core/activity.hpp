@@ -140,4 +140,19 @@ class WaitScope {
   std::optional<TraceScope> trace_;
 };
 
+// RAII: background work that must not count as progress. Nothing that this thread reports counts,
+// because it would hide stalls of the main thread, which does not wait for it.
+class UncountedProgress {
+ public:
+  UncountedProgress();
+  ~UncountedProgress();
+  UncountedProgress(const UncountedProgress&) = delete;
+  UncountedProgress& operator=(const UncountedProgress&) = delete;
+
+ private:
+  bool before_;
+};
+// Whether this thread's progress counts.
+bool counts_progress();
+
 }  // namespace tasuki

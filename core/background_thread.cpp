@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/uncounted_progress.hpp"
+#include "core/activity.hpp"
 
 namespace tasuki {
 

@@ -1,12 +1,27 @@
 #include "core/environment.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 #include "core/error.hpp"
 #include "core/printable.hpp"
 
 namespace tasuki {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+std::filesystem::path present_folder() {
+  std::error_code removed;
+  return std::filesystem::current_path(removed);
+}
 
 bool is_switched_on(const char* variable) {
   const char* const value = std::getenv(variable);

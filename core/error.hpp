@@ -44,6 +44,13 @@ class Error : public std::runtime_error {
   ErrorScope scope_;
 };
 
+// An error whose message has several lines, which stay lines when it is printed. In the messages of
+// other errors, line ends can only come from the names and values in them, and are replaced.
+class TableError : public Error {
+ public:
+  using Error::Error;
+};
+
 // Throws Error(kind) with a formatted message.
 template <class... Args>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {

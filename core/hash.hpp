@@ -1,6 +1,8 @@
-// 64-bit hashes (xxHash's XXH3) of bytes and names.
+// 64-bit hashes of bytes and names: xxHash's XXH3, which has seeds but hides nothing, and SipHash,
+// which has a secret key.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,5 +38,10 @@ class RunningHash {
 // 16 hexadecimal digits, and back: nothing for any other text.
 std::string hash_digits(std::uint64_t hash);
 std::optional<std::uint64_t> parse_hash(std::string_view digits);
+
+// SipHash-2-4 by J.-P. Aumasson and D. J. Bernstein ("SipHash: a fast short-input PRF", 2012): it
+// cannot be computed without the key and does not reveal it.
+using SipKey = std::array<std::uint64_t, 2>;  // 128 bits, the low half first
+std::uint64_t siphash(std::span<const std::byte> bytes, const SipKey& key);
 
 }  // namespace tasuki

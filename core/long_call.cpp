@@ -4,7 +4,6 @@
 #include <system_error>
 
 #include "core/activity.hpp"
-#include "core/uncounted_progress.hpp"
 
 namespace tasuki {
 

@@ -9,7 +9,7 @@ namespace tasuki {
 
 // During its life, but for at most half an hour, a thread calls report_progress() every second: for
 // calls that may rightly take minutes, such as fsync to a slow disk. There are no reports if the
-// thread cannot be started, or if the calling one's is not counted (uncounted_progress.hpp).
+// thread cannot be started, or if the calling one's is not counted (UncountedProgress).
 class LongCall {
  public:
   LongCall();

@@ -1,6 +1,10 @@
 #include "core/printable.hpp"
 
+#include <cxxabi.h>
+
 #include <algorithm>
+#include <cstdlib>
+#include <memory>
 
 #include "core/utf8.hpp"
 
@@ -47,6 +51,13 @@ std::string quoted_input(std::string_view text) {
 
 std::string message_line(std::string_view text) {
   return printable(text, most_of_message);
+}
+
+std::string type_name(const std::type_info& type) {
+  int status = 0;
+  const std::unique_ptr<char, decltype(&std::free)> readable(
+      abi::__cxa_demangle(type.name(), nullptr, nullptr, &status), &std::free);
+  return readable ? readable.get() : type.name();
 }
 
 }  // namespace tasuki

@@ -1,8 +1,9 @@
-// Text from files and command lines, for messages and tables.
+// Text for messages and tables: from files and command lines, and the names of types.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <typeinfo>
 
 namespace tasuki {
 
@@ -19,5 +20,8 @@ std::string quoted_input(std::string_view text);
 
 // The message of an error or warning as one line, whatever stands in the names and values in it.
 std::string message_line(std::string_view text);
+
+// The name of a type as its source has it.
+std::string type_name(const std::type_info& type);
 
 }  // namespace tasuki

@@ -13,8 +13,8 @@
 #include <random>
 
 #include "core/descriptor.hpp"
+#include "core/environment.hpp"
 #include "core/hash.hpp"
-#include "core/host_name.hpp"
 #include "core/process_state.hpp"
 
 namespace tasuki {

@@ -22,4 +22,11 @@ std::string from_utf8(std::string_view text);
 std::u32string characters_of(std::string_view text);
 std::string text_of(std::u32string_view characters);
 
+// `text`, the beginning of a file, without the byte order mark that some editors put there.
+inline std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";
+  if (text.starts_with(mark)) text.remove_prefix(mark.size());
+  return text;
+}
+
 }  // namespace tasuki

@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "core/error.hpp"
-#include "tensor/cpu/vectorize.hpp"
 #include "tensor/half.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

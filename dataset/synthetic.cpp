@@ -7,7 +7,7 @@
 
 #include "core/hash.hpp"
 #include "core/philox.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

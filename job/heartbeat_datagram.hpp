@@ -8,7 +8,7 @@
 #include <span>
 
 #include "core/activity.hpp"
-#include "core/siphash.hpp"
+#include "core/hash.hpp"
 
 namespace tasuki {
 

@@ -11,7 +11,7 @@
 #include <random>
 
 #include "communicator/mpi/mpi.hpp"
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 #include "job/run_job.hpp"
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 
 #include <fmt/format.h>
 #include <mpi.h>
@@ -33,7 +33,6 @@
 #include "core/printable.hpp"
 #include "core/stop_request.hpp"
 #include "core/system_error.hpp"
-#include "core/table_error.hpp"
 #include "job/launched_ranks.hpp"
 #include "job/launcher.hpp"
 #include "job/launcher_end.hpp"

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 #include "core/stopwatch.hpp"
 #include "job/launcher.hpp"
 #include "job/launcher_end.hpp"

@@ -20,7 +20,6 @@
 #include "core/log.hpp"
 #include "core/process_state.hpp"
 #include "core/stopwatch.hpp"
-#include "core/table_error.hpp"
 #include "core/terminal.hpp"
 #include "job/launcher_process.hpp"
 #include "job/stall_text.hpp"

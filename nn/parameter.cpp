@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/type_name.hpp"
+#include "core/printable.hpp"
 #include "nn/node.hpp"
 
 namespace tasuki {

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "core/philox.hpp"
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/error.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 

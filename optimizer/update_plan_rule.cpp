@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "optimizer/update_plan.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "dataset/images/exif.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tensor/device.hpp"
 #include "tensor/dtype.hpp"
 #include "training/updater.hpp"

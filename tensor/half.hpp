@@ -1,9 +1,11 @@
 // 16-bit floating point: conversions between the bits of IEEE binary16 or bfloat16 and float, to
-// nearest, ties to even.
+// nearest, ties to even, of single values and of arrays.
 #pragma once
 
 #include <bit>
 #include <cstdint>
+
+#include "tensor/dtype.hpp"
 
 namespace tasuki {
 
@@ -47,5 +49,14 @@ inline std::uint16_t half_from_float(float value) {
   }
   return static_cast<std::uint16_t>(out | sign);
 }
+
+// The conversions of arrays of one type, in vectorised loops. Arrays do not overlap.
+struct HalfFormat {
+  void (*widen)(float* result, const std::uint16_t* x, std::int64_t count);
+  void (*narrow)(std::uint16_t* result, const float* x, std::int64_t count);
+};
+
+// float16 or bfloat16.
+HalfFormat half_format(DType type);
 
 }  // namespace tasuki

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/philox.hpp"
+#include "tensor/shape.hpp"
 
 namespace tasuki {
 
@@ -74,5 +75,10 @@ constexpr ImageDraw draw_image(const SeededImageTransform& transform, const Imag
     draw.contrast = 1 + static_cast<float>(settings.contrast) * around_zero(streams.contrast);
   return draw;
 }
+
+// Transforms the pixels of an image of `shape` (C x H x W) to as many floats, on a CPU. The same
+// bits on every processor.
+void transform_image(const ImageTransform& settings, const ImageDraw& draw, const Shape& shape,
+                     const std::uint8_t* pixels, float* destination);
 
 }  // namespace tasuki

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "core/environment.hpp"
-#include "core/type_name.hpp"
+#include "core/printable.hpp"
 #include "tensor/recorder.hpp"
 
 namespace tasuki {

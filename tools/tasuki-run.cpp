@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <random>
 
-#include "core/job_age.hpp"
+#include "core/job_process.hpp"
 #include "core/printable.hpp"
 #include "program/report/about.hpp"
 #include "run_tool.hpp"

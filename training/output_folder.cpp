@@ -10,12 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/file_lock.hpp"
-#include "core/host_name.hpp"
 #include "core/log.hpp"
-#include "core/present_folder.hpp"
 #include "core/system_error.hpp"
 #include "training/checkpoints/course.hpp"
 #include "training/checkpoints/generations.hpp"

@@ -13,7 +13,7 @@
 #include "communicator/mpi/mpi.hpp"
 #include "communicator/sliced_work.hpp"
 #include "tensor/dtype.hpp"
-#include "tensor/reduce_op.hpp"
+#include "tensor/reduce.hpp"
 
 namespace tasuki {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "tensor/cpu/half_arrays.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/half.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "communicator/cuda/nccl_monitor.hpp"
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 #include "core/log.hpp"
 #include "core/polite_wait.hpp"
 

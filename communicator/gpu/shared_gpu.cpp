@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 
 namespace tasuki {
 

@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/polite_wait.hpp"
-#include "tensor/cpu/reduce.hpp"
+#include "tensor/reduce.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "tensor/dtype.hpp"
-#include "tensor/reduce_op.hpp"
+#include "tensor/reduce.hpp"
 
 // Calls an MPI function and throws tasuki::Error (kind io) with the function's name and MPI's own
 // text if it fails. Relies on MPI_ERRORS_RETURN, which run_job and MpiComm set: by default MPI ends
@@ -74,7 +74,7 @@ class MpiRequests {
 };
 
 // MPI's types and operations. Those for float16 and bfloat16, which MPI does not have, are made on
-// first use (with reduce_arrays() of tensor/cpu/reduce.hpp) and live until MPI_Finalize.
+// first use (with reduce_arrays() of tensor/reduce.hpp) and live until MPI_Finalize.
 MPI_Datatype mpi_type(DType type);
 MPI_Op mpi_op(DType type, ReduceOp op);
 

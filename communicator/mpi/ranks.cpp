@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 
 namespace tasuki {
 

@@ -8,7 +8,7 @@
 #include "core/activity.hpp"
 #include "core/cast.hpp"
 #include "core/error.hpp"
-#include "tensor/cpu/reduce.hpp"
+#include "tensor/reduce.hpp"
 
 namespace tasuki {
 

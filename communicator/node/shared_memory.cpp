@@ -17,8 +17,8 @@
 
 #include "communicator/mpi/mpi.hpp"
 #include "core/cast.hpp"
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 
 namespace tasuki {
 namespace {

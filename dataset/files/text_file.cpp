@@ -6,9 +6,9 @@
 #include <sstream>
 #include <vector>
 
-#include "core/byte_order_mark.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
+#include "core/utf8.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/image_transform.hpp"
+#include "tensor/image_draw.hpp"
 
 namespace tasuki {
 

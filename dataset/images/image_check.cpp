@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "core/activity.hpp"
+#include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
-#include "core/host_name.hpp"
 #include "core/printable.hpp"
 #include "dataset/images/image.hpp"
 

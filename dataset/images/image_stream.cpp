@@ -1,13 +1,13 @@
 #include "dataset/images/image_stream.hpp"
 
 #include "core/activity.hpp"
+#include "core/environment.hpp"
 #include "core/file.hpp"
 #include "core/philox.hpp"
-#include "core/present_folder.hpp"
 #include "dataset/images/image.hpp"
 #include "dataset/images/image_check.hpp"
 #include "dataset/images/image_record.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

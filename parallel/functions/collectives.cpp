@@ -5,7 +5,7 @@
 #include "core/range.hpp"
 #include "parallel/functions/exchange.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/reduce.hpp"
+#include "tensor/reduce.hpp"
 
 namespace tasuki::functions {
 namespace {

@@ -5,7 +5,6 @@
 #include <optional>
 #include <system_error>
 
-#include "core/byte_order_mark.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/utf8.hpp"

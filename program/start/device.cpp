@@ -7,7 +7,7 @@
 #include "communicator/gpu/gpu_binding.hpp"
 #include "communicator/gpu/gpu_transport.hpp"
 #include "communicator/gpu/shared_gpu.hpp"
-#include "core/table_error.hpp"
+#include "core/error.hpp"
 #include "program/start/processors.hpp"
 #include "tensor/cuda_loading/loader.hpp"
 

@@ -21,7 +21,7 @@
 #include "program/start/stalls.hpp"
 #include "program/workers.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -1,11 +1,10 @@
 #include "tensor/array_operations.hpp"
 
+#include "tensor/cpu/array_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/eltwise_kernels.hpp"
 #include "tensor/cpu/eltwise_operands.hpp"
 #include "tensor/cpu/matrix_product.hpp"
-#include "tensor/cpu/reduction.hpp"
-#include "tensor/cpu/views.hpp"
 #include "tensor/matmul_geometry.hpp"
 
 namespace tasuki {

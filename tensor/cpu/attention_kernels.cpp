@@ -2,7 +2,7 @@
 
 #include "tensor/cpu/fast_math.hpp"
 #include "tensor/cpu/lanes.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 

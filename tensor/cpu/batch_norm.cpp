@@ -5,7 +5,7 @@
 
 #include "tensor/cpu/channel_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/dnnl_batch_norm.hpp"
+#include "tensor/cpu/dnnl_normalization.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/interleaved.hpp"
 

@@ -5,7 +5,7 @@
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/eltwise_kernels.hpp"
 #include "tensor/cpu/interleaved.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "core/error.hpp"
 #include "tensor/cpu/map_kernels.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

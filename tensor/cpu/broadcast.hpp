@@ -4,8 +4,8 @@
 #include <array>
 #include <vector>
 
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/cpu/strided.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 

@@ -4,8 +4,8 @@
 #include <array>
 
 #include "tensor/cpu/dnnl_support.hpp"
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

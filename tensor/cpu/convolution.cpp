@@ -1,4 +1,4 @@
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 
 #include <limits>
 #include <vector>

@@ -4,8 +4,8 @@
 
 #include "tensor/cpu/fast_math.hpp"
 #include "tensor/cpu/losses.hpp"
-#include "tensor/cpu/softmax_rows.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/softmax_kernels.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

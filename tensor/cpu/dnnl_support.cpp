@@ -9,8 +9,8 @@
 #include "core/hash.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cpu/filter_order.hpp"
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/host_memory.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

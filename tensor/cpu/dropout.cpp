@@ -1,9 +1,9 @@
 // Dropout with counter-based random numbers.
 #include "core/philox.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/cpu/philox_lanes.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

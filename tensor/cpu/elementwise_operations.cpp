@@ -8,7 +8,7 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/eltwise_operands.hpp"
 #include "tensor/cpu/map_kernels.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

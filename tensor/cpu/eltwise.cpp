@@ -2,7 +2,7 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/eltwise_kernels.hpp"
 #include "tensor/cpu/eltwise_operands.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 

@@ -1,12 +1,12 @@
-#include "tensor/cpu/embedding.hpp"
 #include "tensor/bad_index.hpp"
+#include "tensor/cpu/sequences.hpp"
 
 #include <cstring>
 #include <vector>
 
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
 #include "tensor/embed_check.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,9 +2,9 @@
 #include <cstring>
 
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/image_transform.hpp"
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/gather_check.hpp"
+#include "tensor/image_draw.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,12 +7,12 @@
 #include "core/philox.hpp"
 #include "tensor/cpu/channel_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_normalization.hpp"
 #include "tensor/cpu/fast_math.hpp"
 #include "tensor/cpu/interleaved.hpp"
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/cpu/philox_lanes.hpp"
-#include "tensor/cpu/response_norm.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "tensor/cpu/interleaved.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {
@@ -148,6 +148,20 @@ Tensor padded(const Tensor& x, const ConvolutionGeometry& g) {
 }
 
 }  // namespace
+
+dnnl::memory::desc interleaved_desc(const Shape& shape) {
+  return {{shape.begin(), shape.end()},
+          dnnl::memory::data_type::f32,
+          dnnl::memory::format_tag::Abcd16a};
+}
+
+bool is_interleaved(const Tensor& x) {
+  return !x.is_plain() && x.shape().rank() == 4 && desc_of(x) == interleaved_desc(x.shape());
+}
+
+Tensor dnnl_order(const Tensor& x) {
+  return is_interleaved(x) ? x.plain() : x;
+}
 
 bool can_interleave(const ConvolutionGeometry& geometry) {
   return geometry.options.groups == 1 && geometry.x.count() > 0;

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "tensor/cpu/interleaved.hpp"
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,10 +5,9 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/eltwise_kernels.hpp"
-#include "tensor/cpu/linear_bfloat16.hpp"
 #include "tensor/cpu/matrix_product.hpp"
 #include "tensor/cpu/measure.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

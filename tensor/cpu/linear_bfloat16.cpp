@@ -1,4 +1,4 @@
-#include "tensor/cpu/linear_bfloat16.hpp"
+#include "tensor/cpu/matrix_product.hpp"
 
 #include "tensor/cpu/dnnl_support.hpp"
 

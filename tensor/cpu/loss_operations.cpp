@@ -7,7 +7,7 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/fast_math.hpp"
 #include "tensor/cpu/losses.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

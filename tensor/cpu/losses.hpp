@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/loss_operations.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 

@@ -4,7 +4,7 @@
 
 #include "core/error.hpp"
 #include "tensor/cpu/fast_math.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,7 +5,7 @@
 #include <atomic>
 
 #include "tensor/cpu/dnnl_support.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/half.hpp"
 #include "tensor/host_memory.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

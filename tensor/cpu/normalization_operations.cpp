@@ -6,8 +6,8 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/eltwise_operands.hpp"
 #include "tensor/cpu/norm_kernels.hpp"
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/cpu/softmax_kernels.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 

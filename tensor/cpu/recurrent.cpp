@@ -1,11 +1,11 @@
-#include "tensor/cpu/recurrent.hpp"
+#include "tensor/cpu/sequences.hpp"
 
 #include <algorithm>
 
 #include "tensor/cpu/packed_steps.hpp"
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/cpu/recurrent_kernels.hpp"
 #include "tensor/cpu/step_product.hpp"
+#include "tensor/parallel.hpp"
 #include "tensor/recurrent_check.hpp"
 
 namespace tasuki {

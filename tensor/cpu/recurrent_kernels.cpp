@@ -1,7 +1,7 @@
 #include "tensor/cpu/recurrent_kernels.hpp"
 
 #include "tensor/cpu/fast_math.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 

@@ -1,11 +1,11 @@
-#include "tensor/cpu/reduction.hpp"
+#include "tensor/cpu/array_kernels.hpp"
 
 #include <algorithm>
 #include <limits>
 #include <vector>
 
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tensor/cpu/response_norm.hpp"
+#include "tensor/cpu/dnnl_normalization.hpp"
 
 #include <bit>
 

@@ -1,8 +1,7 @@
 #include "tensor/sequence_operations.hpp"
 
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/embedding.hpp"
-#include "tensor/cpu/recurrent.hpp"
+#include "tensor/cpu/sequences.hpp"
 
 namespace tasuki {
 namespace {

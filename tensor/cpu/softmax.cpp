@@ -5,9 +5,9 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/fast_math.hpp"
 #include "tensor/cpu/lanes.hpp"
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/softmax_rows.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/cpu/softmax_kernels.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 TASUKI_VECTORIZE float largest_in_row(const float* x, std::int64_t count) {

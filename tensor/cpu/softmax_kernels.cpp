@@ -4,8 +4,7 @@
 
 #include "tensor/cpu/fast_math.hpp"
 #include "tensor/cpu/lanes.hpp"
-#include "tensor/cpu/softmax_rows.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

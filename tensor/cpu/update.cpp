@@ -6,9 +6,9 @@
 #include "core/error.hpp"
 #include "core/range.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/parallel.hpp"
-#include "tensor/cpu/vectorize.hpp"
 #include "tensor/half.hpp"
+#include "tensor/parallel.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

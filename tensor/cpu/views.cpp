@@ -1,7 +1,7 @@
-#include "tensor/cpu/views.hpp"
+#include "tensor/cpu/array_kernels.hpp"
 
-#include "tensor/cpu/parallel.hpp"
 #include "tensor/cpu/strided.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -13,6 +13,7 @@
 #include "tensor/cuda_loading/driver.hpp"
 #include "tensor/cuda_loading/entry.hpp"
 #include "tensor/cuda_loading/libraries.hpp"
+#include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
 namespace {
@@ -100,6 +101,11 @@ int load_cuda_backend() {
   const std::lock_guard lock(mutex);
   if (devices == 0) devices = load();
   return devices;
+}
+
+CudaSettings& cuda_settings() {
+  static CudaSettings settings;
+  return settings;
 }
 
 }  // namespace tasuki

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/supervisor/host_check.hpp"

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/fake_nccl/fake_nccl.hpp"
 

@@ -10,7 +10,6 @@
 
 #include "core/background_thread.hpp"
 #include "core/long_call.hpp"
-#include "core/uncounted_progress.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/job_age.hpp"
+#include "core/job_process.hpp"
 
 #include <gtest/gtest.h>
 

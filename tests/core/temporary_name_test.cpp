@@ -10,7 +10,7 @@
 #include <set>
 #include <string>
 
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 #include "tests/support/leftover.hpp"
 
 namespace tasuki {

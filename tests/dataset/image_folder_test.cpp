@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "communicator/registry.hpp"
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 #include "dataset/images/augmentation.hpp"
 #include "dataset/images/image_check.hpp"
 #include "dataset/images/image_search.hpp"

@@ -3,8 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 #include "tests/support/launch.hpp"
 
 namespace tasuki::testing {

@@ -11,8 +11,8 @@
 #include <sstream>
 #include <thread>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 #include "tests/support/digits.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/patience.hpp"

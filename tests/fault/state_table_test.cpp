@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <regex>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/temporary_folder.hpp"
 

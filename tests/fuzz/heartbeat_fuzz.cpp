@@ -3,7 +3,7 @@
 // same ones in both directions, made of those addresses.
 #include <algorithm>
 
-#include "core/siphash.hpp"
+#include "core/hash.hpp"
 #include "fuzz.hpp"
 #include "job/heartbeat_datagram.hpp"
 #include "job/heartbeat_paths.hpp"

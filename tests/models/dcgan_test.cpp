@@ -10,7 +10,7 @@
 #include "nn/initializer.hpp"
 #include "nn/random.hpp"
 #include "optimizer/optimizer.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tensor/late.hpp"
 #include "tests/support/errors.hpp"
 

@@ -14,7 +14,7 @@
 #include "nn/random.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tests/support/errors.hpp"
 
 namespace tasuki {

@@ -15,7 +15,7 @@
 #include "nn/parameter.hpp"
 #include "reference.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 
 namespace tasuki {
 namespace {

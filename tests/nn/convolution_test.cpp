@@ -10,7 +10,7 @@
 #include "nn/functions/deconv2d.hpp"
 #include "reference.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tests/support/convolution_definition.hpp"
 #include "tests/support/orders.hpp"
 #include "tests/support/weighted_sum.hpp"

@@ -10,7 +10,7 @@
 #include "nn/functions/resize_images.hpp"
 #include "nn/random.hpp"
 #include "reference_check.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tests/support/errors.hpp"
 
 namespace tasuki {

@@ -37,7 +37,7 @@
 #include "nn/random.hpp"
 #include "reference.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tests/support/weighted_sum.hpp"
 
 namespace tasuki {

@@ -19,7 +19,7 @@
 #include "nn/functions/softmax_cross_entropy.hpp"
 #include "nn/random.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 
 namespace tasuki {
 namespace {

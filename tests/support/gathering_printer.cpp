@@ -7,7 +7,7 @@
 
 #include "communicator/registry.hpp"
 #include "communicator/text_bytes.hpp"
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <thread>
 
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 #include "patience.hpp"
 
 namespace tasuki::testing {

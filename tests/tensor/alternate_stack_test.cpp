@@ -10,7 +10,7 @@
 
 #include "core/alternate_stack.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,5 +1,5 @@
 // Convolutions and pooling against plain loops in double, in all shapes; layouts; algorithms.
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 
 #include <gtest/gtest.h>
 

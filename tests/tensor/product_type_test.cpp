@@ -3,7 +3,7 @@
 
 #include "core/error.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/linear_bfloat16.hpp"
+#include "tensor/cpu/matrix_product.hpp"
 #include "values.hpp"
 
 namespace tasuki {

@@ -1,6 +1,6 @@
 // Reductions of several arrays: order, rounding, aliasing, and lengths around the vector
 // registers'.
-#include "tensor/cpu/reduce.hpp"
+#include "tensor/reduce.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The loader picks the version of a loop that the processor's features allow.
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/vectorize.hpp"
 
 #include <gtest/gtest.h>
 

@@ -15,7 +15,7 @@
 #include "models/mlp.hpp"
 #include "same_run.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/forked_child.hpp"
 

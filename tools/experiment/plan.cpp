@@ -10,10 +10,10 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "core/byte_order_mark.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/terminal.hpp"
+#include "core/utf8.hpp"
 #include "program/flags/config_file.hpp"
 #include "program/flags/option_value.hpp"
 

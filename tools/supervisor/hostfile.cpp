@@ -12,10 +12,10 @@
 #include <regex>
 #include <sstream>
 
-#include "core/byte_order_mark.hpp"
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 #include "core/printable.hpp"
+#include "core/utf8.hpp"
 
 namespace tasuki::supervisor {
 namespace {

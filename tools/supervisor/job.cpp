@@ -12,7 +12,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/job_age.hpp"
+#include "core/job_process.hpp"
 #include "tools/processes/orphans.hpp"
 #include "tools/processes/start_process.hpp"
 #include "tools/supervisor/error_stream.hpp"

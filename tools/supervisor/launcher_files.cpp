@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 #include "core/process_state.hpp"
 #include "job/launcher_process.hpp"
 

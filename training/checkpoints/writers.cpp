@@ -9,8 +9,8 @@
 
 #include "communicator/outcome.hpp"
 #include "communicator/text_bytes.hpp"
+#include "core/environment.hpp"
 #include "core/error.hpp"
-#include "core/host_name.hpp"
 #include "core/own_file.hpp"
 #include "core/system_error.hpp"
 #include "core/temporary_name.hpp"

@@ -7,7 +7,7 @@
 
 #include "core/hash.hpp"
 #include "core/range.hpp"
-#include "tensor/cpu/parallel.hpp"
+#include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,6 +1,6 @@
 #include "training/extensions/time_limit.hpp"
 
-#include "core/job_age.hpp"
+#include "core/job_process.hpp"
 #include "core/log.hpp"
 #include "core/stop_request.hpp"
 #include "training/trainer.hpp"

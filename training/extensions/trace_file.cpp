@@ -12,12 +12,11 @@
 #include <vector>
 
 #include "communicator/run_on_root.hpp"
+#include "core/environment.hpp"
 #include "core/file.hpp"
-#include "core/host_name.hpp"
 #include "core/json.hpp"
 #include "core/log.hpp"
 #include "core/named_file.hpp"
-#include "core/present_folder.hpp"
 #include "core/trace.hpp"
 #include "core/version.hpp"
 #include "training/trainer.hpp"

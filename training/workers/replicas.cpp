@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "optimizer/slices.hpp"
-#include "tensor/cpu/reduce.hpp"
+#include "tensor/reduce.hpp"
 
 namespace tasuki {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/cpu/convolution.hpp"
+#include "tensor/conv_algorithm.hpp"
 
 namespace tasuki {
 

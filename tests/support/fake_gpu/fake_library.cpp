@@ -2,7 +2,7 @@
 // environment's FAKE_CUDA_DEVICES says, which the fake driver beside it reads too.
 #include <cstdlib>
 
-#include "core/host_name.hpp"
+#include "core/environment.hpp"
 #include "fake_gpu.hpp"
 #include "tensor/cuda_loading/entry.hpp"
 

@@ -1,12 +1,19 @@
-// LSTM and GRU on the CPU, as sequence_operations.hpp describes them. One product adds what the
-// inputs of all steps contribute; each step then has the product of the states and one pass over
-// the gates.
+// Embeddings, LSTM and GRU on the CPU, as sequence_operations.hpp describes them.
 #pragma once
+
+#include <memory>
+#include <optional>
 
 #include "tensor/sequence_operations.hpp"
 
 namespace tasuki {
 
+Tensor cpu_embed(const Tensor& w, const Tensor& ids, std::optional<std::int64_t> ignore);
+void cpu_embed_backward(const Tensor& ids, const Tensor& dy, std::optional<std::int64_t> ignore,
+                        const Tensor& dw, bool accumulate);
+
+// One product adds what the inputs of all steps contribute; each step then has the product of the
+// states and one pass over the gates.
 SequenceOperations::Outputs cpu_recurrent(const RecurrentLayer& layer, const Tensor& x,
                                           const Tensor& lengths, const Tensor& states,
                                           std::shared_ptr<Workspace>* workspace);

@@ -1,19 +1,35 @@
-// Element-wise reduction of several arrays: the arithmetic of every exchange on CPUs.
+// Element-wise reductions of values of several ranks or arrays: the operations, and on CPUs the
+// arithmetic of every exchange.
 #pragma once
 
 #include <cstdint>
 #include <span>
 
 #include "tensor/dtype.hpp"
-#include "tensor/reduce_op.hpp"
 
 namespace tasuki {
 
+enum class ReduceOp { sum, max, min, prod };
+
+constexpr const char* name_of(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum:
+      return "sum";
+    case ReduceOp::max:
+      return "max";
+    case ReduceOp::min:
+      return "min";
+    case ReduceOp::prod:
+      return "prod";
+  }
+  return "";
+}
+
 // For every element i < count: (((sources[0][i] op sources[1][i]) op sources[2][i]) ...), written
 // to all destinations. Destinations may be sources; arrays must not overlap otherwise. The order is
-// that of `sources`, so results do not depend on the thread or on how the work is divided. float16
-// and bfloat16 are combined in float32 and rounded once, to nearest even. Types: float32, float64,
-// float16, bfloat16, int32, int64.
+// the order of `sources`, so results do not depend on the thread or on how the work is divided.
+// float16 and bfloat16 are combined in float32 and rounded once, to nearest even. Types: float32,
+// float64, float16, bfloat16, int32, int64.
 void reduce_arrays(DType type, ReduceOp op, std::span<const void* const> sources,
                    std::span<void* const> destinations, std::int64_t count);
 

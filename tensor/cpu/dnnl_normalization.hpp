@@ -1,13 +1,16 @@
-// Batch normalisation by oneDNN (Ioffe and Szegedy, arXiv 1502.03167), optionally with ReLU in the
-// same pass. Tensors are in oneDNN's order (dnnl_order), by functions inside of with_dnnl().
+// Normalisation by oneDNN.
 #pragma once
 
 #include <initializer_list>
 #include <string>
 
 #include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/image_operations.hpp"
 
 namespace tasuki {
+
+// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167), optionally with ReLU in the same pass.
+// Tensors are in oneDNN's order (dnnl_order), by functions inside of with_dnnl().
 
 // oneDNN's record of what ReLU let through, and of how many values a channel's statistics are.
 struct BatchNormWorkspace final : Workspace {
@@ -32,5 +35,11 @@ Tensor normalised(const Tensor& x, const Tensor& gamma, const Tensor& beta, cons
 Tensor differentiate(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
                      const Tensor& gamma, const Tensor& beta, float eps, bool relu,
                      Statistics statistics, const Tensor& dgamma, const Tensor& dbeta);
+
+// Local response normalisation, which keeps blocked layouts (image_operations.hpp).
+Tensor cpu_response_norm(const Tensor& x, const ResponseNormOptions& options,
+                         std::shared_ptr<Workspace>* workspace);
+Tensor cpu_response_norm_backward(const Tensor& x, const Tensor& dy,
+                                  const ResponseNormOptions& options, const Workspace& workspace);
 
 }  // namespace tasuki

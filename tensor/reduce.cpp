@@ -1,4 +1,4 @@
-#include "tensor/cpu/reduce.hpp"
+#include "tensor/reduce.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "core/error.hpp"
-#include "tensor/cpu/half_arrays.hpp"
-#include "tensor/cpu/vectorize.hpp"
+#include "tensor/half.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,4 +1,4 @@
-#include "tensor/cpu/half_arrays.hpp"
+#include "tensor/half.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -6,8 +6,7 @@
 #endif
 
 #include "core/error.hpp"
-#include "tensor/cpu/vectorize.hpp"
-#include "tensor/half.hpp"
+#include "tensor/vectorize.hpp"
 
 namespace tasuki {
 namespace {
