@@ -6,7 +6,7 @@
 
 #include "apps/dcgan/samples.hpp"
 #include "dataset/catalog.hpp"
-#include "nn/functions/add.hpp"
+#include "nn/functions/arithmetic.hpp"
 #include "nn/random.hpp"
 #include "program/training_program.hpp"
 

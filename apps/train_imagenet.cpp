@@ -11,15 +11,15 @@
 #include "models/catalog.hpp"
 #include "models/googlenet_bn.hpp"
 #include "nn/classifier.hpp"
-#include "nn/functions/accuracy.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/mapped.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/building_blocks.hpp"
+#include "nn/functions/loss.hpp"
 #include "program/training_program.hpp"
 
 namespace {
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 using program::Recipe;
 namespace fs = std::filesystem;
 
@@ -114,14 +114,15 @@ LossFunction googlenet_loss(Classifier& model) {
     const Tensor t = batch["t"].to(device);
     auto& net = dynamic_cast<GoogLeNetBn&>(model.predictor());
     const auto [main, first, second] = net.all_scores(Variable(batch["x"].to(device)));
-    const auto [correct, counted] = count_correct(main, t);
+    const auto [correct, counted] = F::count_correct(main, t);
     report.add_sum("accuracy", correct, counted);
-    const Variable loss1 = softmax_cross_entropy(first, t),
-                   loss2 = softmax_cross_entropy(second, t), loss3 = softmax_cross_entropy(main, t);
+    const Variable loss1 = F::softmax_cross_entropy(first, t),
+                   loss2 = F::softmax_cross_entropy(second, t),
+                   loss3 = F::softmax_cross_entropy(main, t);
     for (const auto& [name, loss] : {std::pair("loss1", loss1), {"loss2", loss2}, {"loss3", loss3}})
       if (batch.size() > 0) report.add_mean(name, loss.value(), batch.size());
-    return add(loss3,
-               mapped("scale", Map::affine, add(loss1, loss2), GoogLeNetBn::auxiliary_weight, 0));
+    return F::add(loss3, F::mapped("scale", Map::affine, F::add(loss1, loss2),
+                                   GoogLeNetBn::auxiliary_weight, 0));
   };
 }
 

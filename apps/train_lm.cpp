@@ -10,12 +10,13 @@
 #include "apps/lm/text.hpp"
 #include "communicator/run_on_root.hpp"
 #include "models/gpt.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 #include "program/training_program.hpp"
 
 namespace {
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 struct Flags {
   GptSettings model;
@@ -31,7 +32,7 @@ LossFunction loss_of(Gpt& model) {
     const Device device = model.device();
     const Tensor t = batch["t"].to(device);
     const Variable scores = model(Variable(batch["x"].to(device)));
-    Variable loss = softmax_cross_entropy(scores, t.reshape({t.count()}));
+    Variable loss = F::softmax_cross_entropy(scores, t.reshape({t.count()}));
     const Tensor bits = loss.value().clone();
     backend(device).scale(bits, static_cast<float>(1 / std::log(2.0)));
     report.add_mean("bits_per_byte", bits, t.shape()[0]);

@@ -1,9 +1,11 @@
 #include "models/cnn10.hpp"
 
 #include "models/conv_block.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/images.hpp"
 #include "nn/sequential.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 
@@ -11,14 +13,14 @@ std::unique_ptr<Layer> cnn10(std::int64_t classes, std::int64_t channels) {
   auto net = std::make_unique<Sequential>();
   int group = 0;
   for (const std::int64_t width : {64, 128, 256}) {
-    if (group > 0) net->append([](const Variable& x) { return average_pooling_2d(x, 2); });
+    if (group > 0) net->append([](const Variable& x) { return F::average_pooling_2d(x, 2); });
     ++group;
     for (int i = 1; i <= 3; ++i) {
       net->append(fmt::format("block{}_{}", group, i), conv_block(channels, width));
       channels = width;
     }
   }
-  net->append(global_average_pooling_2d);
+  net->append(F::global_average_pooling_2d);
   net->append("fc", std::make_unique<Linear>(channels, classes));
   return net;
 }

@@ -5,8 +5,8 @@
 #include <functional>
 #include <memory>
 
-#include "nn/batch_norm.hpp"
-#include "nn/conv2d.hpp"
+#include "nn/connection.hpp"
+#include "nn/normalization.hpp"
 
 namespace tasuki {
 

@@ -3,15 +3,15 @@
 #include <fmt/format.h>
 
 #include "core/error.hpp"
-#include "nn/batch_norm.hpp"
-#include "nn/conv2d.hpp"
-#include "nn/deconv2d.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/gaussian_noise.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/sigmoid_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/functions/normalization.hpp"
+#include "nn/normalization.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -38,12 +38,12 @@ int stages_of(const DcganSettings& settings) {
 
 // leaky_relu(x + noise)
 Variable activate(const Variable& x) {
-  return leaky_relu(gaussian_noise(x, noise_deviation));
+  return F::leaky_relu(F::gaussian_noise(x, noise_deviation));
 }
 
 Variable mean_entropy(const Variable& scores, float target) {
-  return sigmoid_cross_entropy(scores, Tensor::full(scores.shape(), static_cast<double>(target),
-                                                    DType::float32, scores.value().device()));
+  return F::sigmoid_cross_entropy(scores, Tensor::full(scores.shape(), static_cast<double>(target),
+                                                       DType::float32, scores.value().device()));
 }
 
 }  // namespace
@@ -72,7 +72,7 @@ DcganGenerator::DcganGenerator(const DcganSettings& settings) {
          std::make_unique<Linear>(settings.hidden, smallest * smallest * channels, true, weights));
   normalise(0, smallest * smallest * channels);
   append([=](const Variable& x) {
-    return reshape(x, {x.shape()[0], channels, smallest, smallest});
+    return F::reshape(x, {x.shape()[0], channels, smallest, smallest});
   });
   for (int i = 1; i <= stages; ++i) {
     append(fmt::format("dc{}", i),
@@ -83,7 +83,7 @@ DcganGenerator::DcganGenerator(const DcganSettings& settings) {
   append(fmt::format("dc{}", stages + 1),
          std::make_unique<Deconv2d>(channels_at(settings, stages), settings.image[0], 3, 1, 1, true,
                                     weights));
-  append(sigmoid);
+  append(F::sigmoid);
 }
 
 DcganDiscriminator::DcganDiscriminator(const DcganSettings& settings) {
@@ -98,7 +98,7 @@ DcganDiscriminator::DcganDiscriminator(const DcganSettings& settings) {
     if (normalise) append("bn" + name, std::make_unique<BatchNorm>(to, without_gamma));
     append(activate);
   };
-  append([](const Variable& x) { return gaussian_noise(x, noise_deviation); });
+  append([](const Variable& x) { return F::gaussian_noise(x, noise_deviation); });
   convolve("0_0", settings.image[0], channels_at(settings, stages), false, false);
   for (int i = 0; i < stages; ++i) {
     const std::int64_t to = channels_at(settings, stages - 1 - i);
@@ -117,7 +117,7 @@ Dcgan::Dcgan(const DcganSettings& settings) : gen(settings), dis(settings) {
 DcganLosses dcgan_losses(Dcgan& gan, const DcganSettings& settings, const Tensor& real) {
   const Variable real_scores = gan.dis(Variable(real));
   const Tensor noise =
-      uniform_noise({real.shape()[0], settings.hidden}, real.dtype(), real.device());
+      F::uniform_noise({real.shape()[0], settings.hidden}, real.dtype(), real.device());
   const Variable fake_scores = gan.dis(gan.gen(Variable(noise)));
   return {.dis = mean_entropy(real_scores, 1) + mean_entropy(fake_scores, 0),
           .gen = mean_entropy(fake_scores, 1)};

@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "models/conv_block.hpp"
-#include "nn/functions/concat.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/images.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -50,9 +52,9 @@ class Inception final : public Layer {
     results.push_back(run(twice_three_, x));
     const std::int64_t stride = settings_.stride;
     results.push_back(run(pooled_, settings_.pool == Pool::max
-                                       ? max_pooling_2d(x, 3, stride, 1, /*cover_all=*/false)
-                                       : average_pooling_2d(x, 3, stride, 1)));
-    return concat(results);
+                                       ? F::max_pooling_2d(x, 3, stride, 1, /*cover_all=*/false)
+                                       : F::average_pooling_2d(x, 3, stride, 1)));
+    return F::concat(results);
   }
 
   const std::int64_t channels_out;
@@ -123,7 +125,7 @@ struct Auxiliary {
         out(std::make_unique<Linear>(units, classes)) {}
 
   Variable operator()(const Variable& x) const {
-    const Variable h = (*norm)((*conv)(average_pooling_2d(x, 5, /*stride=*/3)));
+    const Variable h = (*norm)((*conv)(F::average_pooling_2d(x, 5, /*stride=*/3)));
     return (*out)((*norm2)((*lin)(h)));
   }
 
@@ -153,12 +155,12 @@ struct GoogLeNetBn::Parts {
   }
 
   Variable to_4a(const Variable& x) const {
-    Variable h = max_pooling_2d((*norm1)((*conv1)(x)), 3, /*stride=*/2, /*pad=*/1);
-    h = max_pooling_2d((*norm2)((*conv2)(h)), 3, /*stride=*/2, /*pad=*/1);
+    Variable h = F::max_pooling_2d((*norm1)((*conv1)(x)), 3, /*stride=*/2, /*pad=*/1);
+    h = F::max_pooling_2d((*norm2)((*conv2)(h)), 3, /*stride=*/2, /*pad=*/1);
     return run(until_4a, h);
   }
   Variable from_4d(const Variable& x) const {
-    return (*out)(average_pooling_2d(run(until_5b, x), window));
+    return (*out)(F::average_pooling_2d(run(until_5b, x), window));
   }
 };
 

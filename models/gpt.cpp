@@ -4,12 +4,13 @@
 #include <string>
 
 #include "nn/functions/activation.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/attention.hpp"
-#include "nn/functions/rearrange.hpp"
-#include "nn/functions/reshape.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/sequences.hpp"
 #include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -75,9 +76,9 @@ Gpt::Gpt(const GptSettings& settings)
 }
 
 Variable Gpt::forward(const Variable& ids) {
-  const AttentionSettings settings = {.heads = settings_.heads, .causal = true};
-  return scores_of(ids, 0,
-                   [&](std::size_t, const Variable& qkv) { return self_attention(qkv, settings); });
+  const F::AttentionSettings settings = {.heads = settings_.heads, .causal = true};
+  return scores_of(
+      ids, 0, [&](std::size_t, const Variable& qkv) { return F::self_attention(qkv, settings); });
 }
 
 Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend& attend) {
@@ -87,13 +88,13 @@ Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend
   const std::int64_t items = ids.shape()[0], length = ids.shape()[1], width = settings_.width;
   const Shape rows = {items * length, width};  // activations are N T x width between attentions
   Variable positions = position_.w;
-  if (length < settings_.context) positions = slice(positions, {{position, position + length}});
-  Variable x = reshape(embed_(ids) + positions, rows);
+  if (length < settings_.context) positions = F::slice(positions, {{position, position + length}});
+  Variable x = F::reshape(embed_(ids) + positions, rows);
   for (std::size_t i = 0; i < blocks_.all.size(); ++i) {
     Block& block = *blocks_.all[i];
-    const Variable qkv = reshape(block.qkv(block.norm1(x)), {items, length, 3 * width});
-    x = x + block.attention(reshape(attend(i, qkv), rows));
-    x = x + block.output(gelu(block.hidden(block.norm2(x))));
+    const Variable qkv = F::reshape(block.qkv(block.norm1(x)), {items, length, 3 * width});
+    x = x + block.attention(F::reshape(attend(i, qkv), rows));
+    x = x + block.output(F::gelu(block.hidden(block.norm2(x))));
   }
   return scores_(norm_(x));
 }
@@ -130,7 +131,7 @@ Variable GptText::attend(std::size_t block, const Variable& qkv) {
     rows_.push_back(Tensor::zeros({settings.context, 3 * width}, fresh.dtype(), fresh.device()));
   const Tensor& rows = rows_[block];
   rows.slice(length_, length_ + count).copy_from(fresh.reshape({count, 3 * width}));
-  if (length_ == 0) return self_attention(qkv, {.heads = settings.heads, .causal = true});
+  if (length_ == 0) return F::self_attention(qkv, {.heads = settings.heads, .causal = true});
   const Tensor seen = rows.slice(0, length_ + 1).reshape({1, length_ + 1, 3 * width});
   const std::int64_t head = width / settings.heads;
   return Variable(backend(fresh.device())

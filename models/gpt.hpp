@@ -7,9 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "nn/embed_id.hpp"
+#include "nn/connection.hpp"
 #include "nn/layer.hpp"
-#include "nn/linear.hpp"
 #include "nn/normalization.hpp"
 
 namespace tasuki {

@@ -1,9 +1,10 @@
 #include "models/lenet.hpp"
 
-#include "nn/conv2d.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/images.hpp"
 #include "nn/sequential.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 
@@ -16,7 +17,7 @@ std::unique_ptr<Layer> lenet(std::int64_t classes) {
   const auto connected = [&](std::int64_t from, std::int64_t to, bool relu) {
     return std::make_unique<Linear>(from, to, /*bias=*/true, weights, relu);
   };
-  const auto relu_halve = [](const Variable& x) { return relu_average_pooling_2d(x, 2); };
+  const auto relu_halve = [](const Variable& x) { return F::relu_average_pooling_2d(x, 2); };
 
   auto net = std::make_unique<Sequential>();
   net->append("conv1", convolution(1, 20, 3)).append(relu_halve);

@@ -1,7 +1,7 @@
 // Multi-layer perceptron of Chainer's MNIST example.
 #pragma once
 
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 
 namespace tasuki {
 

@@ -1,16 +1,18 @@
 #include "models/nin.hpp"
 
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/dropout.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/mlp_conv2d.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/normalization.hpp"
 #include "nn/sequential.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
 
 Variable pool(const Variable& x) {
-  return max_pooling_2d(x, 3, /*stride=*/2);
+  return F::max_pooling_2d(x, 3, /*stride=*/2);
 }
 
 }  // namespace
@@ -21,12 +23,12 @@ std::unique_ptr<Layer> nin(std::int64_t classes, std::int64_t channels) {
     return std::make_unique<MlpConv2d>(from, to, kernel, stride, pad, initializers::he_normal());
   };
   auto net = std::make_unique<Sequential>();
-  net->append("mlpconv1", mlpconv(channels, {96, 96, 96}, 11, 4, 0)).append(relu).append(pool);
-  net->append("mlpconv2", mlpconv(96, {256, 256, 256}, 5, 1, 2)).append(relu).append(pool);
-  net->append("mlpconv3", mlpconv(256, {384, 384, 384}, 3, 1, 1)).append(relu).append(pool);
-  net->append([](const Variable& x) { return dropout(x); });
+  net->append("mlpconv1", mlpconv(channels, {96, 96, 96}, 11, 4, 0)).append(F::relu).append(pool);
+  net->append("mlpconv2", mlpconv(96, {256, 256, 256}, 5, 1, 2)).append(F::relu).append(pool);
+  net->append("mlpconv3", mlpconv(256, {384, 384, 384}, 3, 1, 1)).append(F::relu).append(pool);
+  net->append([](const Variable& x) { return F::dropout(x); });
   net->append("mlpconv4", mlpconv(384, {1024, 1024, classes}, 3, 1, 1));
-  net->append(global_average_pooling_2d);
+  net->append(F::global_average_pooling_2d);
   return net;
 }
 

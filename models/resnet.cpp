@@ -4,11 +4,13 @@
 #include <vector>
 
 #include "models/conv_block.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/images.hpp"
 #include "nn/sequential.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -37,7 +39,9 @@ class ResidualBlock final : public Layer {
              std::make_unique<BatchNorm>(channels));
   }
 
-  Variable forward(const Variable& x) override { return relu(run(main_, x) + run(shortcut_, x)); }
+  Variable forward(const Variable& x) override {
+    return F::relu(run(main_, x) + run(shortcut_, x));
+  }
 
  private:
   struct Pair {
@@ -87,7 +91,7 @@ std::int64_t append_stages(Sequential& net, const std::vector<int>& blocks, std:
 }
 
 void append_head(Sequential& net, std::int64_t channels, std::int64_t classes) {
-  net.append(global_average_pooling_2d);
+  net.append(F::global_average_pooling_2d);
   net.append("fc", std::make_unique<Linear>(channels, classes));
 }
 
@@ -101,7 +105,7 @@ std::unique_ptr<Layer> imagenet_resnet(const std::vector<int>& blocks, const Mak
     net->append("conv1", std::make_unique<Conv2d>(channels, width, 7, /*stride=*/2, /*pad=*/3,
                                                   /*bias=*/true, initializers::he_normal()));
     net->append("bn1", batch_norm_relu(width));
-    net->append([](const Variable& x) { return max_pooling_2d(x, 3, /*stride=*/2); });
+    net->append([](const Variable& x) { return F::max_pooling_2d(x, 3, /*stride=*/2); });
   } else {
     net->append("conv1", same_convolution(channels, width, 3));
     net->append("bn1", batch_norm_relu(width));

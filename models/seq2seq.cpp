@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "nn/functions/reshape.hpp"
+#include "nn/functions/arrays.hpp"
 #include "nn/recurrent_steps.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -12,7 +14,7 @@ namespace {
 // N x T x units, row by row.
 Variable rows(const Variable& y) {
   const Shape& shape = y.shape();
-  return reshape(y, {shape[0] * shape[1], shape[2]});
+  return F::reshape(y, {shape[0] * shape[1], shape[2]});
 }
 
 std::vector<std::int32_t> largest_of_rows(const Tensor& scores) {

@@ -4,8 +4,7 @@
 
 #include <vector>
 
-#include "nn/embed_id.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 #include "nn/n_step_rnn.hpp"
 
 namespace tasuki {

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "models/conv_block.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/dropout.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/normalization.hpp"
 #include "nn/sequential.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -31,7 +33,7 @@ std::int64_t append_groups(Sequential& net, const std::vector<Group>& groups, st
       append(fmt::format("{}_{}", group + 1, i), channels, groups[group].channels);
       channels = groups[group].channels;
     }
-    net.append([](const Variable& x) { return max_pooling_2d(x, 2); });
+    net.append([](const Variable& x) { return F::max_pooling_2d(x, 2); });
   }
   return channels;
 }
@@ -54,12 +56,12 @@ std::unique_ptr<Layer> vgg_small(std::int64_t classes, const Shape& image) {
         net->append("conv" + number,
                     std::make_unique<Conv2d>(from, to, 3, /*stride=*/1, /*pad=*/1, /*bias=*/true,
                                              initializers::he_normal()));
-        net->append(relu);
+        net->append(F::relu);
       });
   const std::int64_t pixels = after_three_poolings(image[1]) * after_three_poolings(image[2]);
   net->append("fc1", std::make_unique<Linear>(channels * pixels, units, /*bias=*/true,
                                               initializers::lecun_normal(), /*relu=*/true));
-  net->append([](const Variable& x) { return dropout(x, 0.5F); });
+  net->append([](const Variable& x) { return F::dropout(x, 0.5F); });
   net->append("fc2", std::make_unique<Linear>(units, classes));
   return net;
 }
@@ -71,7 +73,7 @@ std::unique_ptr<Layer> vgg16_bn(std::int64_t classes, std::int64_t channels,
                            [&](const std::string& number, std::int64_t from, std::int64_t to) {
                              net->append("block" + number, conv_block(from, to, convolution));
                            });
-  net->append(global_average_pooling_2d);
+  net->append(F::global_average_pooling_2d);
   net->append("fc", std::make_unique<Linear>(channels, classes));
   return net;
 }

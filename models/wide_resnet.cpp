@@ -1,10 +1,12 @@
 #include "models/wide_resnet.hpp"
 
 #include "models/conv_block.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/images.hpp"
 #include "nn/sequential.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -60,7 +62,7 @@ std::unique_ptr<Layer> wide_resnet(int depth, std::int64_t widen, std::int64_t c
     net->append(fmt::format("group{}", group), std::move(blocks));
   }
   net->append("bn", batch_norm_relu(channels));
-  net->append(global_average_pooling_2d);
+  net->append(F::global_average_pooling_2d);
   net->append("fc", std::make_unique<Linear>(channels, classes));
   return net;
 }

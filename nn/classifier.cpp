@@ -1,7 +1,6 @@
 #include "nn/classifier.hpp"
 
-#include "nn/functions/accuracy.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 
 namespace tasuki {
 
@@ -12,8 +11,8 @@ Classifier::Classifier(std::unique_ptr<Layer> predictor) : predictor_(std::move(
 
 Classifier::Result Classifier::operator()(const Variable& x, const Tensor& t) {
   const Variable scores = predictor_->forward(x);
-  const auto [correct, counted] = count_correct(scores, t);
-  return {softmax_cross_entropy(scores, t), correct, counted, scores.shape()[0]};
+  const auto [correct, counted] = functions::count_correct(scores, t);
+  return {functions::softmax_cross_entropy(scores, t), correct, counted, scores.shape()[0]};
 }
 
 }  // namespace tasuki

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/hash.hpp"
+#include "nn/node.hpp"
 
 namespace tasuki {
 
@@ -156,6 +157,16 @@ Tensor& Module::add_buffer(const std::string& name, Tensor value) {
 void Module::add(const std::string& name, Module& child) {
   check_name(name);
   children_.push_back({name, &child});
+}
+
+ConstantParameters::ConstantParameters(const Module& module) {
+  for (const Module::NamedParameter& named : module.all_parameters())
+    if (!named.parameter->is_frozen()) learning_.push_back(named.parameter);
+  for (const Parameter* parameter : learning_) parameter->node()->is_frozen = true;
+}
+
+ConstantParameters::~ConstantParameters() {
+  for (const Parameter* parameter : learning_) parameter->node()->is_frozen = false;
 }
 
 }  // namespace tasuki

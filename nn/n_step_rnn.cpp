@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
-#include "nn/functions/concat.hpp"
-#include "nn/functions/dropout.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/normalization.hpp"
 
 namespace tasuki {
 
@@ -23,20 +23,20 @@ RecurrentCell::RecurrentCell(Recurrence kind, std::int64_t in_size, std::int64_t
   std::ranges::reverse(w_);
 }
 
-RecurrentWeights RecurrentCell::weights() const {
-  RecurrentWeights weights;
+functions::RecurrentWeights RecurrentCell::weights() const {
+  functions::RecurrentWeights weights;
   for (const Parameter* const w : w_) weights.w.push_back(*w);
   for (const Parameter* const b : b_) weights.b.push_back(*b);
   return weights;
 }
 
-RecurrentResult RecurrentCell::forward(const Variable& x, const Tensor& lengths,
-                                       const Variable& states, bool is_reversed) {
-  return recurrent(kind_, x, lengths, states, weights(), is_reversed);
+functions::RecurrentResult RecurrentCell::forward(const Variable& x, const Tensor& lengths,
+                                                  const Variable& states, bool is_reversed) {
+  return functions::recurrent(kind_, x, lengths, states, weights(), is_reversed);
 }
 
 RecurrentLayer RecurrentCell::layer(DType type) const {
-  return stacked_layer(kind_, weights(), type);
+  return functions::stacked_layer(kind_, weights(), type);
 }
 
 NStepRNN::NStepRNN(Recurrence kind, Direction direction, std::int64_t n_layers,
@@ -67,9 +67,9 @@ NStepRNN::Result NStepRNN::forward(const Variable& x, const Tensor& lengths,
   };
   const std::size_t directions = direction_ == Direction::both ? 2 : 1;
   for (std::size_t cell = 0; cell < cells_.size(); cell += directions) {
-    const Variable input = cell == 0 ? x : dropout(result.y, dropout_);
+    const Variable input = cell == 0 ? x : functions::dropout(result.y, dropout_);
     result.y = run(input, cell, false);
-    if (directions == 2) result.y = concat({result.y, run(input, cell + 1, true)}, 2);
+    if (directions == 2) result.y = functions::concat({result.y, run(input, cell + 1, true)}, 2);
   }
   return result;
 }

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "nn/functions/recurrent.hpp"
+#include "nn/functions/sequences.hpp"
 #include "nn/module.hpp"
 
 namespace tasuki {
@@ -14,13 +14,13 @@ namespace tasuki {
 class RecurrentCell : public Module {
  public:
   RecurrentCell(Recurrence kind, std::int64_t in_size, std::int64_t out_size);
-  RecurrentResult forward(const Variable& x, const Tensor& lengths, const Variable& states,
-                          bool is_reversed);
+  functions::RecurrentResult forward(const Variable& x, const Tensor& lengths,
+                                     const Variable& states, bool is_reversed);
   // The weights as they are now, in one direction, for activations of this type.
   RecurrentLayer layer(DType type) const;
 
  private:
-  RecurrentWeights weights() const;
+  functions::RecurrentWeights weights() const;
 
   Recurrence kind_;
   std::vector<Parameter*> w_, b_;

@@ -11,7 +11,7 @@
 namespace tasuki {
 
 //   Sequential net;
-//   net.append("conv1", std::make_unique<Conv2d>(3, 16, 3)).append(relu);
+//   net.append("conv1", std::make_unique<Conv2d>(3, 16, 3)).append(F::relu);
 class Sequential : public Layer {
  public:
   using Link = std::function<Variable(const Variable&)>;

@@ -1,6 +1,6 @@
 #include "parallel/mlp_over_ranks.hpp"
 
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 
 namespace tasuki {
 

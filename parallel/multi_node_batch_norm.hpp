@@ -18,7 +18,7 @@
 #include <memory>
 
 #include "communicator/communicator.hpp"
-#include "nn/batch_norm.hpp"
+#include "nn/normalization.hpp"
 
 namespace tasuki {
 

@@ -4,9 +4,8 @@
 
 #include "core/range.hpp"
 #include "nn/function.hpp"
-#include "nn/functions/conv2d.hpp"
-#include "nn/functions/linear.hpp"
-#include "nn/functions/reshape.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/late.hpp"
 
@@ -106,7 +105,8 @@ ColumnParallelLinear::ColumnParallelLinear(std::int64_t n_in, std::int64_t n_out
       relu_(relu) {}
 
 Variable ColumnParallelLinear::forward(const Variable& x) {
-  return linear(spread(x.shape().rank() == 2 ? x : flatten(x), sum_), w_, b_, relu_);
+  return functions::linear(spread(x.shape().rank() == 2 ? x : functions::flatten(x), sum_), w_, b_,
+                           relu_);
 }
 
 RowParallelLinear::RowParallelLinear(std::int64_t n_in, std::int64_t n_out,
@@ -121,10 +121,11 @@ RowParallelLinear::RowParallelLinear(std::int64_t n_in, std::int64_t n_out,
       b_(add_parameter("b", {n_out}, initializers::zero())) {}
 
 Variable RowParallelLinear::forward(const Variable& x) {
-  if (sum_->communicator().size() == 1) return linear(x, w_, b_);
+  if (sum_->communicator().size() == 1) return functions::linear(x, w_, b_);
   const bool adds_bias = sum_->communicator().rank() == 0;
   const DType type = x.value().dtype();
-  const Variable part = linear(x, w_, adds_bias ? Variable(b_.value_as(type)) : Variable());
+  const Variable part =
+      functions::linear(x, w_, adds_bias ? Variable(b_.value_as(type)) : Variable());
   return Function::record(sum_->of(part.value()).clone(), {part, b_},
                           [] { return std::make_unique<Join>(); });
 }
@@ -147,7 +148,8 @@ ParallelConv2d::ParallelConv2d(std::int64_t channels_in, std::int64_t channels_o
 }
 
 Variable ParallelConv2d::forward(const Variable& x) {
-  const Variable own = conv2d(spread(x, sum_), w_, b_ != nullptr ? *b_ : Variable(), options_);
+  const Variable own =
+      functions::conv2d(spread(x, sum_), w_, b_ != nullptr ? *b_ : Variable(), options_);
   return gather_channels(own, channels_out_, sum_->communicator());
 }
 

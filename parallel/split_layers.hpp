@@ -14,7 +14,7 @@
 #include <memory>
 
 #include "communicator/communicator.hpp"
-#include "nn/conv2d.hpp"
+#include "nn/connection.hpp"
 #include "nn/layer.hpp"
 #include "parallel/sum_over_ranks.hpp"
 

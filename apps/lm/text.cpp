@@ -11,7 +11,9 @@
 #include "core/named_file.hpp"
 #include "dataset/files/text_windows.hpp"
 #include "dataset/views.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::lm {
 
@@ -82,7 +84,7 @@ CodeLength code_length(Gpt& model, Iterator& batches) {
     if (batch.size() == 0) continue;
     const Tensor t = batch["t"].to(device);
     const Variable scores = model(Variable(batch["x"].to(device)));
-    const double mean = softmax_cross_entropy(scores, t.reshape({t.count()})).value().item();
+    const double mean = F::softmax_cross_entropy(scores, t.reshape({t.count()})).value().item();
     length.bits += mean / std::log(2.0) * static_cast<double>(t.count());
     length.bytes += t.count();
   }

@@ -3,10 +3,11 @@
 #include <utility>
 #include <vector>
 
-#include "nn/functions/accuracy.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/random.hpp"
 #include "parallel/functions/messages.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::seq2seq {
 namespace {
@@ -27,9 +28,9 @@ Variable loss_of(Seq2seqDecoder& decoder, const std::vector<Variable>& states, c
   const Variable scores =
       decoder.score(states, batch["y"].to(device), batch.lengths("y").to(device));
   const Tensor labels = t.reshape({t.count()});
-  const AccuracyResult right = count_correct(scores, labels);
+  const AccuracyResult right = F::count_correct(scores, labels);
   report.add_sum("accuracy", right.correct, right.counted);
-  return softmax_cross_entropy(scores, labels);
+  return F::softmax_cross_entropy(scores, labels);
 }
 
 LossFunction translation_loss(Seq2seqDecoder& decoder, FirstStates first) {
@@ -66,7 +67,7 @@ constexpr int encoder_rank = 0, decoder_rank = 1;
 Translator encoder_part(const Seq2seqSizes& sizes, Communicator& model) {
   auto encoder = std::make_unique<Part<Seq2seqEncoder>>(sizes);
   const auto send_states = [&encoder = *encoder, &model](const Batch& batch) {
-    return functions::send(encode(encoder, batch), model, decoder_rank);
+    return F::send(encode(encoder, batch), model, decoder_rank);
   };
   return {
       .training = {std::move(encoder),
@@ -84,7 +85,7 @@ Translator decoder_part(const Seq2seqSizes& sizes, Communicator& model) {
     // The encoder's dropouts come first in a whole model, and masks depend on the place.
     if (TrainingMode::is_training() && sizes.dropout > 0)
       set_random_calls(random_calls() + static_cast<std::uint64_t>(sizes.layers - 1));
-    return functions::recv_many(model, encoder_rank);
+    return F::recv_many(model, encoder_rank);
   };
   LossFunction loss = translation_loss(*decoder, receive_states);
   auto evaluate = evaluation(*decoder, receive_states);

@@ -4,6 +4,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -22,11 +23,11 @@ std::unique_ptr<Dataset> made_up_images() {
 TrainingModel create_autoencoder(const DatasetHeader&) {
   auto model = std::make_unique<Sequential>();
   model->append("encoder", std::make_unique<Linear>(pixels, code))
-      .append([](const Variable& x) { return relu(x); })
+      .append(F::relu)
       .append("decoder", std::make_unique<Linear>(code, pixels));
   LossFunction loss = [model = model.get()](const Batch& batch, Observation&) {
     const Tensor& images = batch["image"];
-    return mean_squared_error((*model)(Variable(images)), images);
+    return F::mean_squared_error((*model)(Variable(images)), images);
   };
   return {std::move(model), std::move(loss)};
 }

@@ -8,6 +8,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -60,8 +61,8 @@ int train(int, char**) {
         [&] {
           const Variable a = model.left(Variable(views.left));
           const Variable b = model.right(Variable(views.right));
-          const Variable all = concat(functions::allgather(*own, b), /*axis=*/0);
-          return softmax_cross_entropy(matmul(a, all, false, /*transpose_b=*/true), t);
+          const Variable all = F::concat(F::allgather(*own, b), /*axis=*/0);
+          return F::softmax_cross_entropy(F::matmul(a, all, false, /*transpose_b=*/true), t);
         },
         last - first);
     if (step % 100 != 0) continue;

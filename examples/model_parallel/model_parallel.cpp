@@ -4,6 +4,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -16,7 +17,7 @@ std::unique_ptr<Dataset> patterns(std::int64_t count, std::uint64_t split) {
 
 std::unique_ptr<Layer> two_layers(std::int64_t in, std::int64_t out) {
   auto layers = std::make_unique<Sequential>();
-  layers->append("l1", std::make_unique<Linear>(in, units)).append(relu);
+  layers->append("l1", std::make_unique<Linear>(in, units)).append(F::relu);
   layers->append("l2", std::make_unique<Linear>(units, out));
   return layers;
 }

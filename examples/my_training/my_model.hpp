@@ -14,8 +14,9 @@ class MyModel : public tasuki::Layer {
   }
 
   tasuki::Variable forward(const tasuki::Variable& x) override {
-    const tasuki::Variable h = tasuki::relu(in_(x));
-    return out_(tasuki::add(h, tasuki::relu(inner_(h))));
+    namespace F = tasuki::functions;
+    const tasuki::Variable h = F::relu(in_(x));
+    return out_(F::add(h, F::relu(inner_(h))));
   }
 
  private:

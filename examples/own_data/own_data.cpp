@@ -7,6 +7,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -90,10 +91,10 @@ int main(int argc, char** argv) {
   program.create_model = [](const DatasetHeader&) {
     auto model = std::make_unique<Sequential>();
     model->append("l1", std::make_unique<Linear>(window, 64))
-        .append([](const Variable& x) { return tasuki::tanh(x); })
+        .append(F::tanh)
         .append("l2", std::make_unique<Linear>(64, 1));
     LossFunction loss = [model = model.get()](const Batch& batch, Observation&) {
-      return mean_squared_error((*model)(Variable(batch["past"])), batch["next"]);
+      return F::mean_squared_error((*model)(Variable(batch["past"])), batch["next"]);
     };
     return TrainingModel{std::move(model), std::move(loss)};
   };

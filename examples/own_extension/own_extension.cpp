@@ -5,6 +5,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -42,7 +43,7 @@ class TopThree : public Evaluator {
     // On a GPU, steps of training are recorded all the same: their loss function stays there.
     refuse_recording("top_3 is counted on the host");
     const Variable scores = model_(Variable(batch["x"]));
-    seen.add_mean("loss", softmax_cross_entropy(scores, batch["t"]).value(), batch.size());
+    seen.add_mean("loss", F::softmax_cross_entropy(scores, batch["t"]).value(), batch.size());
     const std::int64_t right = count_in_top_3(scores.value(), batch["t"]);
     seen.add_sum("top_3", static_cast<double>(right), batch.size());
   }
@@ -88,7 +89,7 @@ int main(int argc, char** argv) {
     auto model = std::make_unique<MLP>(inputs, 100, data.field("t").classes);
     trained = model.get();
     LossFunction loss = [trained](const Batch& batch, Observation&) {
-      return softmax_cross_entropy((*trained)(Variable(batch["x"])), batch["t"]);
+      return F::softmax_cross_entropy((*trained)(Variable(batch["x"])), batch["t"]);
     };
     return TrainingModel{std::move(model), std::move(loss)};
   };

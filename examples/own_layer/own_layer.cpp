@@ -9,6 +9,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -103,7 +104,7 @@ int check_gradients() {
   RandomStream random(/*seed=*/0);
   for (float& value : values.span<float>()) value = 2 * random.normal();
   const Variable x(values, /*requires_grad=*/true);
-  const auto loss = [&] { return mean_squared_error(swish(x, b), targets); };
+  const auto loss = [&] { return F::mean_squared_error(swish(x, b), targets); };
 
   b.clear_grad();
   loss().backward();

@@ -4,6 +4,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -28,7 +29,7 @@ int train(int, char**) {
   while (batches->epoch() < epochs) {
     const Batch batch = batches->next();
     const Tensor loss = optimizer->update(
-        [&] { return softmax_cross_entropy(model(Variable(batch["x"])), batch["t"]); },
+        [&] { return F::softmax_cross_entropy(model(Variable(batch["x"])), batch["t"]); },
         batch.size());
     if (batch.size() > 0) seen.add_mean("loss", loss, batch.size());
     if (!batches->is_new_epoch()) continue;

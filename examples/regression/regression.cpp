@@ -8,6 +8,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -40,7 +41,7 @@ int train(int argc, char** argv) {
 
   Sequential model;
   model.append("l1", std::make_unique<Linear>(columns, 32))
-      .append([](const Variable& x) { return tasuki::tanh(x); })
+      .append(F::tanh)
       .append("l2", std::make_unique<Linear>(32, 1));
   model.initialize(/*seed=*/0);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator);
@@ -49,7 +50,7 @@ int train(int argc, char** argv) {
 
   // Called with batches of this rank; returns the mean over their examples.
   const LossFunction loss = [&model](const Batch& batch, Observation&) {
-    return mean_squared_error(model(Variable(batch["x"])), batch["t"]);
+    return F::mean_squared_error(model(Variable(batch["x"])), batch["t"]);
   };
   auto updater = std::make_unique<StandardUpdater>(
       create_shuffled_iterator(share, batch_size, /*seed=*/0), *optimizer, loss);

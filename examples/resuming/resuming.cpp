@@ -8,6 +8,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -26,7 +27,7 @@ int train(int argc, char** argv) {
   const Share share =
       scatter_dataset(is_root ? &patterns : nullptr, *communicator, {.shuffle = true});
   const LossFunction loss = [&model](const Batch& batch, Observation&) {
-    return softmax_cross_entropy(model(Variable(batch["x"])), batch["t"]);
+    return F::softmax_cross_entropy(model(Variable(batch["x"])), batch["t"]);
   };
   auto updater = std::make_unique<StandardUpdater>(
       create_shuffled_iterator(share, batch_size, /*seed=*/0), *optimizer, loss);

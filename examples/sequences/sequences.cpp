@@ -6,6 +6,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -55,9 +56,9 @@ TrainingModel create_bag_of_tokens(const DatasetHeader& data) {
   auto model = std::make_unique<Linear>(vocabulary, data.field("t").classes);
   LossFunction loss = [model = model.get()](const Batch& batch, Observation& report) {
     const Variable scores = (*model)(Variable(count_tokens(batch)));
-    const auto [correct, counted] = count_correct(scores, batch["t"]);
+    const auto [correct, counted] = F::count_correct(scores, batch["t"]);
     report.add_sum("accuracy", correct, counted);
-    return softmax_cross_entropy(scores, batch["t"]);
+    return F::softmax_cross_entropy(scores, batch["t"]);
   };
   return {std::move(model), std::move(loss)};
 }

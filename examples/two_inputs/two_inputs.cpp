@@ -3,6 +3,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -17,8 +18,8 @@ class TwinModel : public Module {
     add("out", out_);
   }
   Variable operator()(const Variable& left, const Variable& right) {
-    const Variable both = concat({relu(twin_(left)), relu(twin_(right))}, /*axis=*/1);
-    return out_(relu(joined_(both)));
+    const Variable both = F::concat({F::relu(twin_(left)), F::relu(twin_(right))}, /*axis=*/1);
+    return out_(F::relu(joined_(both)));
   }
 
  private:
@@ -51,9 +52,9 @@ TrainingModel create_twin(const DatasetHeader&) {
   LossFunction loss = [model = model.get()](const Batch& batch, Observation& report) {
     const Variable scores = (*model)(Variable(batch["left"]), Variable(batch["right"]));
     const Tensor& t = batch["is_alike"];
-    const auto [correct, counted] = count_correct(scores, t);
+    const auto [correct, counted] = F::count_correct(scores, t);
     report.add_sum("accuracy", correct, counted);
-    return softmax_cross_entropy(scores, t);
+    return F::softmax_cross_entropy(scores, t);
   };
   return {std::move(model), std::move(loss)};
 }

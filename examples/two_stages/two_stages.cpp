@@ -6,6 +6,7 @@
 #include <tasuki/tasuki.hpp>
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -39,8 +40,8 @@ int train(int, char**) {
     const Tensor x = batch_of(step);
     const Tensor loss = optimizer->update(
         [&]() -> Variable {
-          if (is_first) return functions::send(stage(Variable(x)), *comm, 1);
-          return mean_squared_error(stage(functions::recv(*comm, 0)), x);
+          if (is_first) return F::send(stage(Variable(x)), *comm, 1);
+          return F::mean_squared_error(stage(F::recv(*comm, 0)), x);
         },
         batch_size);
     if (!is_first && step % 100 == 0)

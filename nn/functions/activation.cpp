@@ -1,10 +1,8 @@
 #include "nn/functions/activation.hpp"
 
-#include "nn/function.hpp"
-#include "nn/functions/mapped.hpp"
-#include "tensor/backend.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 // Their slopes follow from their outputs, so inputs need not be kept.
@@ -77,4 +75,4 @@ Variable softplus(const Variable& x, float beta) {
   return mapped("softplus", Map::softplus, x, beta);
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

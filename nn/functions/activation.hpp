@@ -1,10 +1,12 @@
-// Element-wise activation functions, which keep the shape. Of infinite values they are limits:
-// gelu and silu of -infinity are 0.
+// Activation functions, which keep the shape. Of infinite values they are limits: gelu and silu of
+// -infinity are 0.
 #pragma once
 
 #include "nn/variable.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
+
+// Element by element:
 
 // max(x, 0)
 Variable relu(const Variable& x);
@@ -23,4 +25,12 @@ Variable elu(const Variable& x, float alpha = 1);
 // log(1 + exp(beta * x)) / beta; beta is not 0.
 Variable softplus(const Variable& x, float beta = 1);
 
-}  // namespace tasuki
+// Along an axis:
+
+// exp(x) divided by its sum over the axis; negative axes count from the last one. The last axis is
+// the fastest.
+Variable softmax(const Variable& x, int axis = 1);
+// The logarithm of softmax(x), exact also where softmax(x) would round to 0.
+Variable log_softmax(const Variable& x, int axis = 1);
+
+}  // namespace tasuki::functions

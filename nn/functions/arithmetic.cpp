@@ -1,13 +1,19 @@
 #include "nn/functions/arithmetic.hpp"
 
-#include "nn/function.hpp"
-#include "nn/functions/broadcast_pair.hpp"
-#include "nn/functions/mapped.hpp"
-#include "tensor/backend.hpp"
-#include "tensor/elementwise_operations.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
+
+class Add final : public Function {
+ public:
+  const char* name() const override { return "add"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    for (std::size_t i = 0; i < 2; ++i)
+      if (gradients.needed(i)) gradients.add(i, dy);
+  }
+};
 
 // What the two operands were before they were converted and broadcast.
 struct Operands {
@@ -107,8 +113,11 @@ Variable combined(const char* name, Binary f, const Variable& a, const Variable&
 
 }  // namespace
 
-Variable add_broadcast(const Variable& a, const Variable& b) {
-  return combined("add", Binary::add, a, b);
+Variable add(const Variable& a, const Variable& b) {
+  if (a.shape() != b.shape() || a.value().dtype() != b.value().dtype())
+    return combined("add", Binary::add, a, b);
+  return Function::record(backend(a.value().device()).add(a.value(), b.value()), {a, b},
+                          [] { return std::make_unique<Add>(); });
 }
 
 Variable sub(const Variable& a, const Variable& b) {
@@ -156,32 +165,73 @@ Tensor greater_equal(const Variable& a, const Variable& b) {
   return compare("greater_equal", Binary::greater_equal, a, b);
 }
 
-Variable operator-(const Variable& x) {
+Variable neg(const Variable& x) {
   return mapped("neg", Map::affine, x, -1, 0);
 }
-Variable operator+(const Variable& x, float number) {
-  return mapped("add", Map::affine, x, 1, number);
+
+Variable exp(const Variable& x) {
+  return mapped("exp", Map::exp, x);
 }
+
+Variable log(const Variable& x) {
+  return mapped("log", Map::log, x);
+}
+
+Variable sqrt(const Variable& x) {
+  return mapped("sqrt", Map::sqrt, x);
+}
+
+Variable pow(const Variable& x, float exponent) {
+  return mapped("pow", Map::power, x, exponent);
+}
+
+Variable abs(const Variable& x) {
+  return mapped("abs", Map::abs, x);
+}
+
+Variable clip(const Variable& x, float low, float high) {
+  TASUKI_CHECK(low <= high, "clip: the lower limit {} is above the upper limit {}", low, high);
+  return mapped("clip", Map::clip, x, low, high);
+}
+
+}  // namespace tasuki::functions
+
+namespace tasuki {
+
+Variable operator-(const Variable& x) {
+  return functions::mapped("neg", Map::affine, x, -1, 0);
+}
+
+Variable operator+(const Variable& x, float number) {
+  return functions::mapped("add", Map::affine, x, 1, number);
+}
+
 Variable operator+(float number, const Variable& x) {
   return x + number;
 }
+
 Variable operator-(const Variable& x, float number) {
-  return mapped("sub", Map::affine, x, 1, -number);
+  return functions::mapped("sub", Map::affine, x, 1, -number);
 }
+
 Variable operator-(float number, const Variable& x) {
-  return mapped("sub", Map::affine, x, -1, number);
+  return functions::mapped("sub", Map::affine, x, -1, number);
 }
+
 Variable operator*(const Variable& x, float number) {
-  return mapped("mul", Map::affine, x, number, 0);
+  return functions::mapped("mul", Map::affine, x, number, 0);
 }
+
 Variable operator*(float number, const Variable& x) {
   return x * number;
 }
+
 Variable operator/(const Variable& x, float number) {
-  return mapped("div", Map::affine, x, 1 / number, 0);
+  return functions::mapped("div", Map::affine, x, 1 / number, 0);
 }
+
 Variable operator/(float number, const Variable& x) {
-  return mapped("div", Map::quotient, x, number);
+  return functions::mapped("div", Map::quotient, x, number);
 }
 
 }  // namespace tasuki

@@ -1,16 +1,18 @@
-// Arithmetic of arrays, element by element, with NumPy's broadcasting: shapes are aligned at their
-// last axes, and axes of size 1 are repeated. Types are equal, or float32 (a parameter) and the
-// type of the other operand, in which the result is then computed. The gradient of an operand that
-// was repeated is summed over the repetitions.
+// Arithmetic of arrays, element by element.
 //
-//   Variable y = gamma * (x - mean) / sqrt(variance + 1e-5f) + beta;
+// Operands are broadcast as in NumPy: shapes are aligned at their last axes, and axes of size 1 are
+// repeated. Types are equal, or float32 (a parameter) and the type of the other operand, in which
+// the result is then computed. The gradient of an operand that was repeated is summed over the
+// repetitions.
+//
+//   Variable y = gamma * (x - mean) / F::sqrt(variance + 1e-5f) + beta;
 #pragma once
 
-#include "nn/functions/add.hpp"
 #include "nn/variable.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 
+Variable add(const Variable& a, const Variable& b);
 Variable sub(const Variable& a, const Variable& b);
 Variable mul(const Variable& a, const Variable& b);
 Variable div(const Variable& a, const Variable& b);
@@ -28,15 +30,36 @@ Tensor equal(const Variable& a, const Variable& b);
 Tensor greater(const Variable& a, const Variable& b);
 Tensor greater_equal(const Variable& a, const Variable& b);
 
-// operator+ of two Variables is in add.hpp.
+Variable neg(const Variable& x);
+Variable exp(const Variable& x);
+// Natural logarithm; -infinity at 0 (on CPUs also at subnormal numbers), NaN below.
+Variable log(const Variable& x);
+// NaN below 0; the gradient is infinite at 0.
+Variable sqrt(const Variable& x);
+// x^exponent, as std::pow: NaN where x is negative and the exponent no integer.
+Variable pow(const Variable& x, float exponent);
+// |x|; the gradient is 0 at 0.
+Variable abs(const Variable& x);
+// x limited to low .. high; the gradient is 0 beyond.
+Variable clip(const Variable& x, float low, float high);
+
+}  // namespace tasuki::functions
+
+// Operators are found by the type of their operands (argument-dependent lookup), wherever they are
+// used.
+namespace tasuki {
+
+inline Variable operator+(const Variable& a, const Variable& b) {
+  return functions::add(a, b);
+}
 inline Variable operator-(const Variable& a, const Variable& b) {
-  return sub(a, b);
+  return functions::sub(a, b);
 }
 inline Variable operator*(const Variable& a, const Variable& b) {
-  return mul(a, b);
+  return functions::mul(a, b);
 }
 inline Variable operator/(const Variable& a, const Variable& b) {
-  return div(a, b);
+  return functions::div(a, b);
 }
 Variable operator-(const Variable& x);
 Variable operator+(const Variable& x, float number);

@@ -1,4 +1,4 @@
-#include "nn/functions/attention.hpp"
+#include "nn/functions/sequences.hpp"
 
 #include <cmath>
 
@@ -6,7 +6,7 @@
 #include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 AttentionOptions options_of(const AttentionSettings& settings, std::int64_t width) {
@@ -100,4 +100,4 @@ Variable self_attention(const Variable& qkv, const AttentionSettings& settings) 
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,10 +1,8 @@
-#include "nn/functions/concat.hpp"
+#include "nn/functions/arrays.hpp"
 
-#include "nn/function.hpp"
-#include "nn/functions/axes.hpp"
-#include "tensor/backend.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Concat final : public Function {
@@ -45,4 +43,4 @@ Variable concat(const std::vector<Variable>& parts, int axis) {
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,8 +1,8 @@
-#include "nn/functions/conv2d.hpp"
+#include "nn/functions/connection.hpp"
 
-#include "nn/functions/weighted.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Conv2dFunction final : public Function {
@@ -39,4 +39,4 @@ Variable conv2d(const Variable& x, const Variable& w, const Variable& b,
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,10 +1,10 @@
-#include "nn/functions/deconv2d.hpp"
+#include "nn/functions/connection.hpp"
 
-#include "nn/functions/weighted.hpp"
+#include "nn/functions/building_blocks.hpp"
 #include "tensor/geometry.hpp"
 #include "tensor/image_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Deconv2dFunction final : public Function {
@@ -69,4 +69,4 @@ Variable deconv2d(const Variable& x, const Variable& w, const Variable& b,
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

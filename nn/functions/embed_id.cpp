@@ -1,10 +1,10 @@
-#include "nn/functions/embed_id.hpp"
+#include "nn/functions/connection.hpp"
 
 #include "nn/function.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/sequence_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class EmbedId final : public Function {
@@ -40,4 +40,4 @@ Variable embed_id(const Tensor& ids, const Variable& w, std::optional<std::int64
       std::move(y), {w}, [&] { return std::make_unique<EmbedId>(plain, w.shape(), ignore_label); });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

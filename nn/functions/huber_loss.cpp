@@ -1,4 +1,4 @@
-#include "nn/functions/huber_loss.hpp"
+#include "nn/functions/loss.hpp"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "tensor/backend.hpp"
 #include "tensor/loss_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class HuberLoss final : public Function {
@@ -36,4 +36,4 @@ Variable huber_loss(const Variable& x, const Tensor& t, float delta) {
                           [&] { return std::make_unique<HuberLoss>(x.value(), t, delta); });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,9 +1,9 @@
-#include "nn/functions/linear.hpp"
+#include "nn/functions/connection.hpp"
 
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/weighted.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Linear final : public Function {
@@ -39,4 +39,4 @@ Variable linear(const Variable& input, const Variable& w, const Variable& b, boo
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,9 +1,9 @@
-#include "nn/functions/local_response_norm.hpp"
+#include "nn/functions/normalization.hpp"
 
 #include "nn/function.hpp"
 #include "tensor/backend.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class LocalResponseNorm final : public Function {
@@ -37,4 +37,4 @@ Variable local_response_norm(const Variable& x, const ResponseNormOptions& optio
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,11 +1,8 @@
-#include "nn/functions/matmul.hpp"
+#include "nn/functions/arrays.hpp"
 
-#include "nn/function.hpp"
-#include "nn/functions/broadcast_pair.hpp"
-#include "tensor/array_operations.hpp"
-#include "tensor/backend.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Matmul final : public Function {
@@ -53,4 +50,4 @@ Variable matmul(const Variable& a, const Variable& b, bool transpose_a, bool tra
       });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,9 +1,9 @@
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/loss.hpp"
 
 #include "nn/function.hpp"
 #include "tensor/backend.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class MeanSquaredError final : public Function {
@@ -45,4 +45,4 @@ Variable mean_squared_error(const Variable& y, const Tensor& t) {
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

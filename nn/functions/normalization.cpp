@@ -1,11 +1,69 @@
 #include "nn/functions/normalization.hpp"
 
-#include "nn/functions/gamma_beta.hpp"
+#include "nn/function.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/normalization_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
+
+// Where the gradients of gamma and beta (inputs 1 and 2) go.
+struct GammaBetaGradients {
+  Tensor gamma, beta;
+  bool accumulate = false;  // add to their contents
+};
+
+// Backends compute both at once; one that is not needed goes to temporary memory.
+GammaBetaGradients gamma_beta_gradients(Gradients& gradients, const Tensor& gamma) {
+  const auto destination = [&](std::size_t i) -> Gradients::Destination {
+    if (gradients.needed(i)) return gradients.into(i, gamma.shape());
+    return {Tensor::empty(gamma.shape(), DType::float32, gamma.device()), false};
+  };
+  const Gradients::Destination dgamma = destination(1), dbeta = destination(2);
+  const bool accumulate = dgamma.accumulate || dbeta.accumulate;
+  // If only one of the two accumulates, the other starts from zero.
+  if (accumulate && !dgamma.accumulate) dgamma.tensor.fill(0);
+  if (accumulate && !dbeta.accumulate) dbeta.tensor.fill(0);
+  return {dgamma.tensor, dbeta.tensor, accumulate};
+}
+
+class BatchNormFunction final : public Function {
+ public:
+  BatchNormFunction(Tensor x, Tensor gamma, Tensor beta, BatchNormResult forward, float eps,
+                    bool relu)
+      : x_(std::move(x)),
+        gamma_(std::move(gamma)),
+        beta_(std::move(beta)),
+        forward_(std::move(forward)),
+        eps_(eps),
+        relu_(relu) {}
+  const char* name() const override { return "batch_norm"; }
+
+  void backward(const Tensor& dy, Gradients& gradients) override {
+    Backend& device = backend(dy.device());
+    const GammaBetaGradients to = gamma_beta_gradients(gradients, gamma_);
+    Tensor dx = device.batch_norm_backward(x_, forward_, dy, gamma_, beta_, eps_, relu_, to.gamma,
+                                           to.beta, to.accumulate);
+    if (gradients.needed(0)) gradients.add(0, std::move(dx));
+  }
+
+ private:
+  Tensor x_, gamma_, beta_;
+  BatchNormResult forward_;
+  float eps_;
+  bool relu_;
+};
+
+// An error, because gradients would silently stop here.
+class FixedBatchNorm final : public Function {
+ public:
+  const char* name() const override { return "fixed_batch_norm"; }
+  void backward(const Tensor&, Gradients&) override {
+    fail(ErrorKind::internal,
+         "batch normalisation with fixed statistics has no backward pass; was the forward pass run "
+         "with TrainingMode(false)?");
+  }
+};
 
 class Normalization final : public Function {
  public:
@@ -45,6 +103,27 @@ Variable normalized(const char* name, const NormRows& rows, const Variable& x,
 
 }  // namespace
 
+Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta, float eps,
+                    bool relu, BatchStatistics* statistics) {
+  BatchNormResult forward =
+      backend(x.value().device()).batch_norm(x.value(), gamma.value(), beta.value(), eps, relu);
+  if (statistics != nullptr) *statistics = {forward.mean, forward.variance};
+  Tensor y = std::exchange(forward.y, {});  // the backward pass reads x, not y
+  return Function::record(std::move(y), {x, gamma, beta}, [&] {
+    return std::make_unique<BatchNormFunction>(x.value(), gamma.value(), beta.value(),
+                                               std::move(forward), eps, relu);
+  });
+}
+
+Variable fixed_batch_norm(const Variable& x, const Variable& gamma, const Variable& beta,
+                          const BatchStatistics& statistics, float eps, bool relu) {
+  Tensor y = backend(x.value().device())
+                 .batch_norm_inference(x.value(), gamma.value(), beta.value(), statistics.mean,
+                                       statistics.variance, eps, relu);
+  return Function::record(std::move(y), {x, gamma, beta},
+                          [] { return std::make_unique<FixedBatchNorm>(); });
+}
+
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, float eps) {
   const std::int64_t length = gamma.value().count();
   // How many of the last axes make a row.
@@ -71,4 +150,4 @@ Variable group_norm(const Variable& x, std::int64_t groups, const Variable& gamm
                     x, gamma, beta, eps);
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

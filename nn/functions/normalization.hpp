@@ -1,16 +1,31 @@
-// Normalisation within each example.
+// Normalisation by the batch, within each example and across channels, and noise.
 #pragma once
 
 #include <cstdint>
 
 #include "nn/variable.hpp"
+#include "tensor/image_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 
-// y = gamma * (x - mean) / sqrt(variance + eps) + beta, with mean and biased variance of each row
-// (Ba, Kiros and Hinton, arXiv 1607.06450; Chainer's F.layer_normalization). gamma and beta: F
-// values each. A row consists of x's last axes, which together have F elements: x is N x F, or N x
-// T x F.
+struct BatchStatistics {
+  Tensor mean, variance;  // C values each; the variance is biased (divided by the number of values)
+};
+
+// Batch normalisation (Ioffe and Szegedy, arXiv 1502.03167):
+//   y = gamma * (x - mean) / sqrt(variance + eps) + beta
+// per channel, statistics over N (and H, W) of the batch. x: N x C or N x C x H x W; gamma, beta:
+// C. With `relu` the result is max(y, 0), at no cost. An empty batch is an error.
+Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta,
+                    float eps = 2e-5f, bool relu = false, BatchStatistics* statistics = nullptr);
+
+// The same with given statistics; for evaluation only, its backward pass is an error.
+Variable fixed_batch_norm(const Variable& x, const Variable& gamma, const Variable& beta,
+                          const BatchStatistics& statistics, float eps = 2e-5f, bool relu = false);
+
+// The same with mean and biased variance of each row (Ba, Kiros and Hinton, arXiv 1607.06450;
+// Chainer's F.layer_normalization). gamma and beta: F values each. A row consists of x's last axes,
+// which together have F elements: x is N x F, or N x T x F.
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta,
                     float eps = 1e-5f);
 
@@ -20,4 +35,23 @@ Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& be
 Variable group_norm(const Variable& x, std::int64_t groups, const Variable& gamma,
                     const Variable& beta, float eps = 1e-5f);
 
-}  // namespace tasuki
+// Chainer's local_response_normalization of N x C x H x W: each element divided by a function of
+// those around it in other channels (ResponseNormOptions, with Chainer's defaults). Unlike
+// PyTorch's, alpha is not divided by the window's size.
+Variable local_response_norm(const Variable& x, const ResponseNormOptions& options = {});
+
+// Noise is a function of the RandomScope's seed and epoch, of the example, of the place in the
+// model and of the element (nn/random.hpp), never of how examples are batched.
+
+// Dropout (Srivastava et al., JMLR 15, 2014), scaled in training: each element is set to 0 with
+// probability `ratio`, and the others are multiplied by 1 / (1 - ratio). In evaluation returns x.
+Variable dropout(const Variable& x, float ratio = 0.5f);
+
+// x + sigma * normal in training, x in evaluation.
+Variable gaussian_noise(const Variable& x, float sigma);
+
+// Numbers in [-1, 1), in training and evaluation: the input of a generator, in GANs for example.
+// Axis 0 of `shape` is the axis of the examples.
+Tensor uniform_noise(const Shape& shape, DType dtype, Device device);
+
+}  // namespace tasuki::functions

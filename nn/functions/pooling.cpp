@@ -1,10 +1,10 @@
-#include "nn/functions/pooling.hpp"
+#include "nn/functions/images.hpp"
 
 #include "nn/function.hpp"
-#include "nn/functions/reshape.hpp"
+#include "nn/functions/arrays.hpp"
 #include "tensor/backend.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Pool2d final : public Function {
@@ -73,4 +73,4 @@ Variable global_average_pooling_2d(const Variable& x) {
   return reshape(pool2d(x, options), {shape[0], shape[1]});
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

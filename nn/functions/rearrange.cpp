@@ -1,15 +1,10 @@
-#include "nn/functions/rearrange.hpp"
+#include "nn/functions/arrays.hpp"
 
 #include <algorithm>
 
-#include "nn/function.hpp"
-#include "nn/functions/axes.hpp"
-#include "nn/functions/broadcast_pair.hpp"
-#include "nn/functions/concat.hpp"
-#include "nn/functions/reshape.hpp"
-#include "tensor/backend.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 ArrayOperations& arrays_of(const Tensor& x) {
@@ -286,4 +281,4 @@ Variable squeeze(const Variable& x, int axis) {
   return reshape(x, without_axis(x.shape(), along));
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,4 +1,4 @@
-#include "nn/functions/recurrent.hpp"
+#include "nn/functions/sequences.hpp"
 
 #include <algorithm>
 #include <span>
@@ -7,7 +7,7 @@
 #include "nn/several_results.hpp"
 #include "tensor/backend.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 // Tensors stacked along axis 0: a view if each begins where the one before ends, else undefined.
@@ -146,4 +146,4 @@ RecurrentResult recurrent(Recurrence kind, const Variable& x, const Tensor& leng
   return {results[0], results[1]};
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

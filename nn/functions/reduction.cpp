@@ -1,13 +1,9 @@
-#include "nn/functions/reduction.hpp"
+#include "nn/functions/arrays.hpp"
 
-#include "nn/function.hpp"
-#include "nn/functions/axes.hpp"
-#include "nn/functions/math.hpp"
-#include "nn/functions/operand_type.hpp"
-#include "tensor/backend.hpp"
-#include "tensor/elementwise_operations.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/building_blocks.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 // `reduced` without the axes, whose size is 1.
@@ -92,4 +88,4 @@ Variable min(const Variable& x, const std::vector<int>& axes, bool keepdims) {
   return neg(max(neg(x), axes, keepdims));
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

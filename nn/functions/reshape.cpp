@@ -1,8 +1,8 @@
-#include "nn/functions/reshape.hpp"
+#include "nn/functions/arrays.hpp"
 
 #include "nn/function.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Reshape final : public Function {
@@ -30,4 +30,4 @@ Variable flatten(const Variable& x) {
   return reshape(x, {x.shape()[0], x.shape().count_per_item()});
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

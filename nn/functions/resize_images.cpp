@@ -1,10 +1,10 @@
-#include "nn/functions/resize_images.hpp"
+#include "nn/functions/images.hpp"
 
 #include "nn/function.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/image_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class ResizeImages final : public Function {
@@ -42,4 +42,4 @@ Variable upsampling_2d(const Variable& x, std::int64_t factor, const ResizeOptio
   return resize_images(x, shape[2] * factor, shape[3] * factor, options);
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

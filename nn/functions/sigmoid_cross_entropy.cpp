@@ -1,4 +1,4 @@
-#include "nn/functions/sigmoid_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "tensor/backend.hpp"
 #include "tensor/loss_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class SigmoidCrossEntropy final : public Function {
@@ -47,4 +47,4 @@ Variable sigmoid_cross_entropy(const Variable& x, const Tensor& t, std::int64_t 
   });
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,11 +1,9 @@
-#include "nn/functions/softmax.hpp"
+#include "nn/functions/activation.hpp"
 
-#include "nn/function.hpp"
-#include "nn/functions/axes.hpp"
-#include "tensor/backend.hpp"
+#include "nn/functions/building_blocks.hpp"
 #include "tensor/normalization_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 class Softmax final : public Function {
@@ -43,4 +41,4 @@ Variable log_softmax(const Variable& x, int axis) {
   return apply(x, axis, true);
 }
 
-}  // namespace tasuki
+}  // namespace tasuki::functions

@@ -1,4 +1,4 @@
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 
 #include <utility>
 
@@ -6,7 +6,7 @@
 #include "tensor/backend.hpp"
 #include "tensor/loss_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
 namespace {
 
 // Of N x C scores and plain labels, in fewer passes.
@@ -95,4 +95,13 @@ Variable softmax_cross_entropy(const Variable& x, const Tensor& t,
   });
 }
 
-}  // namespace tasuki
+AccuracyResult count_correct(const Variable& x, const Tensor& t) {
+  return backend(x.value().device()).count_correct(x.value(), t);
+}
+
+double accuracy(const Variable& x, const Tensor& t) {
+  const auto [correct, counted] = count_correct(x, t);
+  return correct.item() / counted.item();  // 0 / 0 is NaN
+}
+
+}  // namespace tasuki::functions

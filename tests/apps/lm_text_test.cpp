@@ -8,8 +8,10 @@
 #include "apps/lm/text.hpp"
 #include "dataset/files/text_windows.hpp"
 #include "dataset/iterators/share_iterator.hpp"
-#include "nn/functions/softmax.hpp"
+#include "nn/functions/activation.hpp"
 #include "tensor/backend.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -66,7 +68,7 @@ TEST(CodeLength, IsTheSumOverAllBytes) {
   for (std::size_t window = 0; window < 5; ++window) {
     const NoGrad no_grad;
     const Tensor logs =
-        log_softmax(Variable(scores_of(model.gpt, text.substr(window * 12, 12))), 1).value();
+        F::log_softmax(Variable(scores_of(model.gpt, text.substr(window * 12, 12))), 1).value();
     for (std::size_t i = 0; i < 12; ++i) {
       const auto next = static_cast<unsigned char>(text[window * 12 + i + 1]);
       expected -= double{logs.span<float>()[i * 256 + next]} / std::log(2.0);

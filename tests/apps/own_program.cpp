@@ -20,14 +20,15 @@
 #include "dataset/iterators/forwarding_iterator.hpp"
 #include "dataset/tensor_dataset.hpp"
 #include "dataset/transform.hpp"
-#include "nn/functions/mean_squared_error.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/sequential.hpp"
 #include "optimizer/hook.hpp"
 #include "program/training_program.hpp"
 #include "training/extensions/generic_evaluator.hpp"
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 namespace {
 
@@ -110,8 +111,8 @@ TrainingModel create_sequence_model(bool is_large) {
     if (is_large && !is_trial) throw std::bad_alloc();
     std::fprintf(stderr, "padded to %d%s\n", static_cast<int>(batch["x"].shape()[1]),
                  is_trial ? " on trial" : "");
-    return mean_squared_error((*model)(Variable(Tensor::zeros({batch.size(), 1}))),
-                              batch["length"]);
+    return F::mean_squared_error((*model)(Variable(Tensor::zeros({batch.size(), 1}))),
+                                 batch["length"]);
   };
   return {std::move(model), std::move(loss)};
 }
@@ -120,7 +121,7 @@ TrainingModel create_model(const DatasetHeader& data) {
   auto model = std::make_unique<Sequential>();
   model->append("l", std::make_unique<Linear>(data.field("pair").shape[0], 1));
   LossFunction loss = [model = model.get()](const Batch& batch, Observation&) {
-    return mean_squared_error((*model)(Variable(batch["pair"])), batch["sum"]);
+    return F::mean_squared_error((*model)(Variable(batch["pair"])), batch["sum"]);
   };
   return {std::move(model), std::move(loss)};
 }
@@ -146,7 +147,7 @@ class Power final : public Evaluator {
     Evaluator::evaluate_batch(batch, seen);
     const Tensor& sums = batch["sum"];
     const Tensor zeros = Tensor::zeros(sums.shape(), sums.dtype(), sums.device());
-    seen.add_mean("power", mean_squared_error(Variable(sums), zeros).value(), batch.size());
+    seen.add_mean("power", F::mean_squared_error(Variable(sums), zeros).value(), batch.size());
   }
 };
 

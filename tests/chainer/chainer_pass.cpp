@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "models/dcgan.hpp"
-#include "nn/deconv2d.hpp"
-#include "nn/embed_id.hpp"
-#include "nn/functions/local_response_norm.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/normalization.hpp"
 #include "nn/n_step_rnn.hpp"
 #include "nn/normalization.hpp"
 #include "tests/support/weighted_sum.hpp"
@@ -27,6 +26,7 @@
 namespace {
 
 using namespace tasuki;
+namespace F = tasuki::functions;
 
 Tensor array(const NpzFile& file, const std::string& name) {
   return std::get<Tensor>(file.read(name));
@@ -74,7 +74,7 @@ const std::map<std::string, std::function<Subject()>> subjects = {
     {"local_response_norm",
      [] {
        return Subject{std::make_unique<Module>(), [](const Variable& x, const NpzFile&) {
-                        return std::vector<Variable>{local_response_norm(x)};
+                        return std::vector<Variable>{F::local_response_norm(x)};
                       }};
      }},
     {"dcgan_gen",

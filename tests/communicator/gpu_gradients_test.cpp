@@ -5,7 +5,7 @@
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator_fixture.hpp"
 #include "gpus_of_the_test.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 #include "optimizer/optimizer.hpp"
 
 namespace tasuki {

@@ -1,6 +1,8 @@
-#include "nn/functions/deconv2d.hpp"
+#include "nn/functions/connection.hpp"
 #include "problems.hpp"
 #include "tensor/image_operations.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::testing {
 namespace {
@@ -45,7 +47,7 @@ Results deconvolution(Side& side, const Shape& x_shape, const Shape& w_shape,
                       const Conv2dOptions& options) {
   const Variable x(side.activations(x_shape), true), w(side.weights(w_shape), true),
       b(side.parameters({w_shape[1] * options.groups}), true);
-  const Variable y = deconv2d(x, w, b, options);
+  const Variable y = F::deconv2d(x, w, b, options);
   Backend& backend = side.backend();
   const Tensor dy = side.activations(y.shape());
   return {{"y", y.value()},

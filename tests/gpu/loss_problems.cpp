@@ -1,5 +1,7 @@
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/loss.hpp"
 #include "problems.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::testing {
 namespace {
@@ -26,7 +28,7 @@ Results cross_entropy(Side& side, std::int64_t items, std::int64_t classes) {
 // The function itself: it is made of operations that each have their problems.
 Results squared_error(Side& side, const Shape& shape) {
   const Variable y(side.activations(shape), /*requires_grad=*/true);
-  const Variable loss = mean_squared_error(y, side.parameters(shape));
+  const Variable loss = F::mean_squared_error(y, side.parameters(shape));
   loss.backward(0.5f);
   return {{"loss", loss.value()}, {"dy", y.grad()}};
 }

@@ -9,18 +9,14 @@
 #include "device.hpp"
 #include "nn/functions/activation.hpp"
 #include "nn/functions/arithmetic.hpp"
-#include "nn/functions/attention.hpp"
-#include "nn/functions/huber_loss.hpp"
-#include "nn/functions/matmul.hpp"
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/functions/normalization.hpp"
-#include "nn/functions/rearrange.hpp"
-#include "nn/functions/reduction.hpp"
-#include "nn/functions/resize_images.hpp"
-#include "nn/functions/sigmoid_cross_entropy.hpp"
-#include "nn/functions/softmax.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/sequences.hpp"
 #include "optimizer/loss_scaler.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::testing {
 namespace {
@@ -42,7 +38,8 @@ struct Case {
 };
 
 Variable squared(const Variable& y) {
-  return mean_squared_error(y, Tensor::full(y.shape(), 0.25, DType::float32, y.value().device()));
+  return F::mean_squared_error(y,
+                               Tensor::full(y.shape(), 0.25, DType::float32, y.value().device()));
 }
 
 Variable ones(std::int64_t count, Device device) {
@@ -55,41 +52,45 @@ const std::vector<Case>& cases() {
       {"huber_loss",
        {8, 40},
        [](const Variable& x) {
-         return huber_loss(x, Tensor::full(x.shape(), 0.25, DType::float32, x.value().device()));
+         return F::huber_loss(x, Tensor::full(x.shape(), 0.25, DType::float32, x.value().device()));
        }},
       {"sigmoid_cross_entropy",
        {8, 40},
        [](const Variable& x) {
-         return sigmoid_cross_entropy(x, labels(x.shape(), 2, x.value().device()));
+         return F::sigmoid_cross_entropy(x, labels(x.shape(), 2, x.value().device()));
        }},
       {"softmax_cross_entropy of pixels",
        {2, 5, 30},
        [](const Variable& x) {
-         return softmax_cross_entropy(x, labels({2, 30}, 5, x.value().device()),
-                                      {.label_smoothing = 0.1f});
+         return F::softmax_cross_entropy(x, labels({2, 30}, 5, x.value().device()),
+                                         {.label_smoothing = 0.1f});
        }},
-      {"gelu", {8, 40}, [](const Variable& x) { return squared(gelu(x)); }},
-      {"silu", {8, 40}, [](const Variable& x) { return squared(silu(x)); }},
-      {"elu", {8, 40}, [](const Variable& x) { return squared(elu(x)); }},
-      {"softplus", {8, 40}, [](const Variable& x) { return squared(softplus(x)); }},
-      {"softmax", {8, 40}, [](const Variable& x) { return squared(softmax(x)); }},
-      {"log_softmax", {8, 40}, [](const Variable& x) { return squared(log_softmax(x)); }},
+      {"gelu", {8, 40}, [](const Variable& x) { return squared(F::gelu(x)); }},
+      {"silu", {8, 40}, [](const Variable& x) { return squared(F::silu(x)); }},
+      {"elu", {8, 40}, [](const Variable& x) { return squared(F::elu(x)); }},
+      {"softplus", {8, 40}, [](const Variable& x) { return squared(F::softplus(x)); }},
+      {"softmax", {8, 40}, [](const Variable& x) { return squared(F::softmax(x)); }},
+      {"log_softmax", {8, 40}, [](const Variable& x) { return squared(F::log_softmax(x)); }},
       {"layer_norm",
        {8, 40},
        [](const Variable& x) {
          const Variable gamma = ones(40, x.value().device());
-         return squared(layer_norm(x, gamma, gamma) * x);
+         return squared(F::layer_norm(x, gamma, gamma) * x);
        }},
       {"attention",
        {2, 9, 24},
-       [](const Variable& x) { return squared(self_attention(x, {.heads = 2, .causal = true})); }},
+       [](const Variable& x) {
+         return squared(F::self_attention(x, {.heads = 2, .causal = true}));
+       }},
       {"arithmetic", {8, 40}, [](const Variable& x) { return squared(x * x - x / 2 + 1); }},
-      {"matmul", {8, 40}, [](const Variable& x) { return squared(matmul(x, x, false, true)); }},
-      {"sum", {8, 40}, [](const Variable& x) { return squared(sum(x, {1})); }},
-      {"mean", {8, 40}, [](const Variable& x) { return squared(mean(x, {0})); }},
-      {"max", {8, 40}, [](const Variable& x) { return squared(max(x, {1})); }},
-      {"transpose", {8, 40}, [](const Variable& x) { return squared(transpose(x)); }},
-      {"upsampling", {2, 3, 4, 4}, [](const Variable& x) { return squared(upsampling_2d(x, 2)); }},
+      {"matmul", {8, 40}, [](const Variable& x) { return squared(F::matmul(x, x, false, true)); }},
+      {"sum", {8, 40}, [](const Variable& x) { return squared(F::sum(x, {1})); }},
+      {"mean", {8, 40}, [](const Variable& x) { return squared(F::mean(x, {0})); }},
+      {"max", {8, 40}, [](const Variable& x) { return squared(F::max(x, {1})); }},
+      {"transpose", {8, 40}, [](const Variable& x) { return squared(F::transpose(x)); }},
+      {"upsampling",
+       {2, 3, 4, 4},
+       [](const Variable& x) { return squared(F::upsampling_2d(x, 2)); }},
   };
   return all;
 }

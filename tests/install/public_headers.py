@@ -32,7 +32,6 @@ INTERNAL = {
             "lost_connection", "node_heartbeats", "session_folder", "stall", "stall_text", "start_watch",
             "stop_signals", "table_request", "watchdog"],
     "nn": ["node"],
-    "nn/functions": ["gamma_beta", "operand_type"],
     "optimizer": ["built_in_rules", "double_buffer", "exchange_trials", "gpu_double_buffer",
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],

@@ -22,7 +22,7 @@ build_project() { # source binary-folder [definitions...]
 }
 
 # What is installed is what tasuki.hpp leads to, and nothing else.
-for header in tasuki.hpp program/training_program.hpp nn/linear.hpp; do
+for header in tasuki.hpp program/training_program.hpp nn/connection.hpp; do
   [[ -e $prefix/include/tasuki/$header ]] || { echo "$header was not installed"; exit 1; }
 done
 for header in core/hash.hpp program/engine.hpp tensor/cpu/cpu_backend.hpp job/launcher.hpp; do

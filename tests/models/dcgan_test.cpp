@@ -5,14 +5,16 @@
 #include <map>
 
 #include "models/dcgan.hpp"
-#include "nn/constant_parameters.hpp"
-#include "nn/functions/gaussian_noise.hpp"
+#include "nn/functions/normalization.hpp"
 #include "nn/initializer.hpp"
+#include "nn/module.hpp"
 #include "nn/random.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tensor/late.hpp"
 #include "tests/support/errors.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -98,7 +100,7 @@ TEST(Dcgan, TheDiscriminatorSeesEachImageOnce) {
   {
     const RandomScope scope(twin.keys);
     twin.model.dis(Variable(twin.images));
-    const Tensor noise = uniform_noise({4, small.hidden}, DType::float32, Device::cpu());
+    const Tensor noise = F::uniform_noise({4, small.hidden}, DType::float32, Device::cpu());
     twin.model.dis(twin.model.gen(Variable(noise)));
   }
   const auto found = gan.model.buffers(), expected = twin.model.buffers();

@@ -4,7 +4,9 @@
 
 #include <cmath>
 
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -62,7 +64,7 @@ TEST(Gpt, GradientsAreDifferences) {
   model.initialize(3);
   const Variable x = ids_of({1, 2, 3, 4, 5, 6, 7, 8}, 2);
   const Tensor t = ids_of({2, 3, 4, 5, 6, 7, 8, 9}, 1).value().reshape({8});
-  softmax_cross_entropy(model(x), t).backward();
+  F::softmax_cross_entropy(model(x), t).backward();
   double squares = 0;
   std::vector<Tensor> gradients;
   for (const auto& each : model.parameters()) {
@@ -77,7 +79,7 @@ TEST(Gpt, GradientsAreDifferences) {
       for (std::size_t j = 0; j < w.size(); ++j)
         w[j] += static_cast<float>(step) * gradients[i].span<float>()[j];
     }
-    const double loss = softmax_cross_entropy(model(x), t).value().item();
+    const double loss = F::softmax_cross_entropy(model(x), t).value().item();
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       const auto w = model.parameters()[i].parameter->value().span<float>();
       for (std::size_t j = 0; j < w.size(); ++j)

@@ -9,13 +9,15 @@
 
 #include "models/catalog.hpp"
 #include "models/googlenet_bn.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/random.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/paths.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -123,11 +125,11 @@ TEST_P(SizedImageNetModels, GradientsReachEveryParameter) {
   const Variable x(images_of(kind.smallest));
   if (auto* const googlenet = dynamic_cast<GoogLeNetBn*>(model.get())) {
     const GoogLeNetBn::Scores scores = googlenet->all_scores(x);
-    (softmax_cross_entropy(scores.main, t) + softmax_cross_entropy(scores.first, t) +
-     softmax_cross_entropy(scores.second, t))
+    (F::softmax_cross_entropy(scores.main, t) + F::softmax_cross_entropy(scores.first, t) +
+     F::softmax_cross_entropy(scores.second, t))
         .backward();
   } else {
-    softmax_cross_entropy((*model)(x), t).backward();
+    F::softmax_cross_entropy((*model)(x), t).backward();
   }
   for (const auto& [path, parameter] : model->parameters()) {
     double squares = 0;

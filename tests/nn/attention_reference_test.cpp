@@ -1,9 +1,11 @@
 // Attention, as reference_check.hpp says.
 #include <gtest/gtest.h>
 
-#include "nn/functions/attention.hpp"
+#include "nn/functions/sequences.hpp"
 #include "reference_check.hpp"
 #include "tensor/backend.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -12,9 +14,9 @@ using testing::check_file;
 using testing::Inputs;
 using testing::ReferenceCase;
 
-AttentionSettings settings_of(const ReferenceCase& test) {
+F::AttentionSettings settings_of(const ReferenceCase& test) {
   const auto& o = test.options;
-  AttentionSettings settings{.heads = o["heads"], .causal = o["causal"]};
+  F::AttentionSettings settings{.heads = o["heads"], .causal = o["causal"]};
   const std::vector<std::int64_t> lengths = o["lengths"];
   if (!lengths.empty())
     settings.lengths = Tensor::from(std::span<const std::int64_t>(lengths), {std::ssize(lengths)});
@@ -23,13 +25,13 @@ AttentionSettings settings_of(const ReferenceCase& test) {
 
 TEST(AttentionReference, OfThreeArrays) {
   check_file("attention", [](const Inputs& in, const ReferenceCase& test) {
-    return attention(in.at("q"), in.at("k"), in.at("v"), settings_of(test));
+    return F::attention(in.at("q"), in.at("k"), in.at("v"), settings_of(test));
   });
 }
 
 TEST(AttentionReference, OfOneArray) {
   check_file("self_attention", [](const Inputs& in, const ReferenceCase& test) {
-    return self_attention(in.at("qkv"), settings_of(test));
+    return F::self_attention(in.at("qkv"), settings_of(test));
   });
 }
 
@@ -37,7 +39,7 @@ TEST(AttentionReference, OfOneArray) {
 TEST(Attention, OverManyBlocksIsThatOfOneArray) {
   const std::int64_t n = 700;
   const Tensor qkv = testing::random_tensor({1, n, 12}, 9);
-  const Tensor y = self_attention(Variable(qkv), {.heads = 1}).value();
+  const Tensor y = F::self_attention(Variable(qkv), {.heads = 1}).value();
   // Row 650, plainly.
   const std::span<const float> x = qkv.span<float>();
   std::vector<double> weights(static_cast<std::size_t>(n));
@@ -59,7 +61,7 @@ TEST(Attention, IsAsAccurateWithScoresOfAbout1000) {
   const Tensor q = Tensor::full({1, 1, 1}, 32), k = Tensor::empty({1, n, 1});
   for (std::int64_t j = 0; j < n; ++j) k.data<float>()[j] = 31 + static_cast<float>(j % 8) / 64;
   const Variable v(testing::random_tensor({1, n, 1}, 4), true);
-  const Variable y = attention(Variable(q), Variable(k), v, {.heads = 1});
+  const Variable y = F::attention(Variable(q), Variable(k), v, {.heads = 1});
   testing::weighted_sum(y, Tensor::full({1, 1, 1}, 1)).backward();
   double sum = 0;
   for (std::int64_t j = 0; j < n; ++j) sum += std::exp(static_cast<double>(j % 8) / 2);
@@ -71,10 +73,10 @@ TEST(Attention, IsAsAccurateWithScoresOfAbout1000) {
 
 TEST(Attention, RefusesWhatDoesNotFit) {
   const Variable x(testing::random_tensor({2, 3, 12}, 1)), y(testing::random_tensor({2, 4, 12}, 1));
-  EXPECT_THROW(self_attention(x, {.heads = 3}), Error);
-  EXPECT_THROW(attention(x, y, x, {.heads = 2}), Error);
-  EXPECT_THROW(attention(x, y, y, {.heads = 2, .causal = true}), Error);
-  EXPECT_THROW(attention(x, y, y, {.heads = 2, .lengths = Tensor::full({2}, 5, DType::int64)}),
+  EXPECT_THROW(F::self_attention(x, {.heads = 3}), Error);
+  EXPECT_THROW(F::attention(x, y, x, {.heads = 2}), Error);
+  EXPECT_THROW(F::attention(x, y, y, {.heads = 2, .causal = true}), Error);
+  EXPECT_THROW(F::attention(x, y, y, {.heads = 2, .lengths = Tensor::full({2}, 5, DType::int64)}),
                Error);
 }
 
@@ -83,7 +85,7 @@ TEST(Attention, DoesNotDependOnThreads) {
   const auto run = [&](int threads) {
     set_cpu_threads(threads);
     const Variable qkv(x, true);
-    const Variable y = self_attention(qkv, {.heads = 2, .causal = true});
+    const Variable y = F::self_attention(qkv, {.heads = 2, .causal = true});
     testing::weighted_sum(y, testing::random_tensor(y.shape(), 3)).backward();
     set_cpu_threads(1);
     return qkv.grad().clone();

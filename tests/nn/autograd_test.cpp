@@ -5,17 +5,17 @@
 
 #include "nn/function.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/conv2d.hpp"
-#include "nn/functions/linear.hpp"
-#include "nn/functions/mean_squared_error.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/parameter.hpp"
 #include "reference.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -42,7 +42,7 @@ TEST(Autograd, LeafGetsItsGradient) {
 
 TEST(Autograd, SeedScalesTheGradient) {
   const Variable x(Tensor::full({2}, 2), true);
-  sum(relu(x)).backward(5);
+  sum(F::relu(x)).backward(5);
   EXPECT_EQ(values(x.grad()), (std::vector<float>{5, 5}));
 }
 
@@ -50,8 +50,8 @@ TEST(Autograd, SeedScalesTheGradient) {
 // function runs, and it runs once.
 TEST(Autograd, Diamond) {
   const Variable x(Tensor::full({2}, 3), true);
-  const Variable a = relu(x);
-  sum(a + leaky_relu(a, 0.5f) + a).backward();
+  const Variable a = F::relu(x);
+  sum(a + F::leaky_relu(a, 0.5f) + a).backward();
   EXPECT_EQ(values(x.grad()), (std::vector<float>{3, 3}));
 }
 
@@ -63,8 +63,8 @@ TEST(Autograd, ReluAndAveragePoolingAreOneFunction) {
     Variable y[2], from[2];
     for (const int way : {0, 1}) {
       from[way] = Variable(pixels.clone(), true);
-      const Variable x = interleaved ? conv2d(from[way], Variable(weights), {}, {}) : from[way];
-      y[way] = way == 0 ? relu_average_pooling_2d(x, 2) : average_pooling_2d(relu(x), 2);
+      const Variable x = interleaved ? F::conv2d(from[way], Variable(weights), {}, {}) : from[way];
+      y[way] = way == 0 ? F::relu_average_pooling_2d(x, 2) : F::average_pooling_2d(F::relu(x), 2);
       sum(y[way]).backward();
     }
     EXPECT_LT(relative_error(y[0].value(), y[1].value()), 1e-6);
@@ -76,7 +76,7 @@ TEST(Autograd, ReluAndAveragePoolingAreOneFunction) {
 // A gradient that two branches share must not be changed by what is added to one of them.
 TEST(Autograd, SharedGradientIsNotOverwritten) {
   const Variable x(Tensor::full({2}, 1), true), z(Tensor::full({2}, 1), true);
-  const Variable y = relu(x);
+  const Variable y = F::relu(x);
   sum((y + z) + (y + y)).backward();
   EXPECT_EQ(values(x.grad()), (std::vector<float>{3, 3}));
   EXPECT_EQ(values(z.grad()), (std::vector<float>{1, 1}));
@@ -84,8 +84,8 @@ TEST(Autograd, SharedGradientIsNotOverwritten) {
 
 TEST(Autograd, LeafGradientsAddUpUntilCleared) {
   const Variable x(Tensor::full({1}, 1), true);
-  sum(relu(x)).backward();
-  sum(relu(x)).backward();
+  sum(F::relu(x)).backward();
+  sum(F::relu(x)).backward();
   EXPECT_EQ(values(x.grad()), (std::vector<float>{2}));
   x.clear_grad();
   EXPECT_FALSE(x.grad().defined());
@@ -97,14 +97,14 @@ TEST(Autograd, ParameterIsOverwrittenAfterClearAndAddedToOtherwise) {
   w.grad_storage().fill(1e9);
   EXPECT_FALSE(w.has_grad());
   EXPECT_FALSE(w.grad().defined());
-  sum(linear(x, w)).backward();
+  sum(F::linear(x, w)).backward();
   const Tensor once = w.grad().clone();
   EXPECT_EQ(w.grad().raw(), w.grad_storage().raw());
-  sum(linear(x, w)).backward();
+  sum(F::linear(x, w)).backward();
   const Tensor twice = backend(Device::cpu()).add(once, once);
   EXPECT_LT(relative_error(w.grad(), twice), 1e-6);
   w.clear_grad();
-  sum(linear(x, w)).backward();
+  sum(F::linear(x, w)).backward();
   EXPECT_LT(relative_error(w.grad(), once), 1e-6);
 }
 
@@ -113,8 +113,8 @@ TEST(Autograd, ReadyFiresInBackwardOrderAfterTheLastUse) {
   Parameter w2("w2", random_tensor({3, 3}, 3)), unused("unused", Tensor::zeros({1}));
   const Variable x(random_tensor({2, 3}, 4));
   // w1 is used first and last, b1 first only, w2 in between.
-  const Variable h = linear(linear(x, w1, b1), w2);
-  const Variable loss = sum(linear(h, w1));
+  const Variable h = F::linear(F::linear(x, w1, b1), w2);
+  const Variable loss = sum(F::linear(h, w1));
   std::vector<std::string> order;
   loss.backward(1, [&](Parameter& p) {
     EXPECT_TRUE(p.has_grad());
@@ -161,11 +161,11 @@ TEST(Autograd, ReadyFiresWhenAFunctionHasWrittenItsWeights) {
 TEST(Autograd, SharedParameterSumsBothUses) {
   Parameter w("W", random_tensor({3, 3}, 1));
   const Tensor x = random_tensor({2, 3}, 2), y = random_tensor({2, 3}, 3);
-  sum(linear(Variable(x), w) + linear(Variable(y), w)).backward();
+  sum(F::linear(Variable(x), w) + F::linear(Variable(y), w)).backward();
   const Tensor both = w.grad().clone();
   w.clear_grad();
-  sum(linear(Variable(x), w)).backward();
-  sum(linear(Variable(y), w)).backward();
+  sum(F::linear(Variable(x), w)).backward();
+  sum(F::linear(Variable(y), w)).backward();
   EXPECT_LT(relative_error(both, w.grad()), 1e-6);
 }
 
@@ -174,9 +174,9 @@ TEST(Autograd, WeightsMayBeAnyVariable) {
   Parameter w("W", random_tensor({3, 4}, 1));
   const Variable x(random_tensor({2, 4}, 2));
   const Variable leaf(w.value().clone(), true);
-  sum(linear(x, w)).backward();
-  sum(linear(x, relu(leaf) + leaf)).backward();
-  sum(linear(x, leaf)).backward();
+  sum(F::linear(x, w)).backward();
+  sum(F::linear(x, F::relu(leaf) + leaf)).backward();
+  sum(F::linear(x, leaf)).backward();
   EXPECT_EQ(leaf.grad().shape(), w.value().shape());
   Tensor expected = w.grad().clone();
   for (std::size_t i = 0; i < expected.span<float>().size(); ++i)
@@ -190,21 +190,21 @@ TEST(Autograd, NoGradRecordsNothing) {
   {
     NoGrad outer;
     { NoGrad inner; }
-    const Variable y = sum(linear(x, w));
+    const Variable y = sum(F::linear(x, w));
     EXPECT_FALSE(y.requires_grad());
     EXPECT_THROW(y.backward(), Error);
   }
-  EXPECT_TRUE(linear(x, w).requires_grad());
+  EXPECT_TRUE(F::linear(x, w).requires_grad());
 }
 
 TEST(Autograd, InputsWithoutGradientRecordNothing) {
   const Variable x(random_tensor({2, 3}, 2));
-  EXPECT_FALSE(relu(x).requires_grad());
+  EXPECT_FALSE(F::relu(x).requires_grad());
 }
 
 TEST(Autograd, SecondBackwardIsAnError) {
   const Variable x(Tensor::full({1}, 1), true);
-  const Variable h = relu(x);
+  const Variable h = F::relu(x);
   const Variable loss = sum(h);
   loss.backward();
   EXPECT_THROW(loss.backward(), Error);
@@ -213,7 +213,7 @@ TEST(Autograd, SecondBackwardIsAnError) {
 
 TEST(Autograd, BackwardNeedsAScalar) {
   const Variable x(Tensor::full({2}, 1), true);
-  EXPECT_THROW(relu(x).backward(), Error);
+  EXPECT_THROW(F::relu(x).backward(), Error);
   EXPECT_THROW(x.backward(), Error);
   EXPECT_THROW(Variable().backward(), Error);
 }
@@ -222,24 +222,24 @@ TEST(Autograd, BackwardNeedsAScalar) {
 TEST(Autograd, ThrowingHookLeavesNothingBehind) {
   Parameter w("W", random_tensor({3, 3}, 1));
   const Variable x(random_tensor({2, 3}, 2));
-  EXPECT_THROW(sum(linear(relu(linear(x, w)), w))
+  EXPECT_THROW(sum(F::linear(F::relu(F::linear(x, w)), w))
                    .backward(1, [](Parameter&) { throw std::runtime_error("no"); }),
                std::runtime_error);
   w.clear_grad();
-  sum(linear(x, w)).backward();
+  sum(F::linear(x, w)).backward();
   const Tensor after = w.grad().clone();
   Parameter fresh("W", w.value().clone());
-  sum(linear(x, fresh)).backward();
+  sum(F::linear(x, fresh)).backward();
   EXPECT_LT(relative_error(after, fresh.grad()), 1e-6);
 }
 
 TEST(Autograd, DeepGraphsAreReleasedWithoutRecursion) {
   const Variable x(Tensor::full({1}, 1), true);
   Variable y = x;
-  for (int i = 0; i < 100'000; ++i) y = reshape(y, {1});
+  for (int i = 0; i < 100'000; ++i) y = F::reshape(y, {1});
   y = {};  // never differentiated
   y = x;
-  for (int i = 0; i < 100'000; ++i) y = reshape(y, {1});
+  for (int i = 0; i < 100'000; ++i) y = F::reshape(y, {1});
   sum(y).backward();
   EXPECT_EQ(values(x.grad()), (std::vector<float>{1}));
 }
@@ -249,9 +249,9 @@ TEST(Autograd, NothingStaysInUse) {
   const Variable x(random_tensor({32, 64}, 2));
   const auto step = [&] {
     w.clear_grad();
-    const Variable h = relu(linear(x, w));
-    sum(linear(h, w) + h).backward();
-    const Variable dropped = relu(linear(x, w));  // a graph that is never differentiated
+    const Variable h = F::relu(F::linear(x, w));
+    sum(F::linear(h, w) + h).backward();
+    const Variable dropped = F::relu(F::linear(x, w));  // a graph that is never differentiated
   };
   step();
   const std::size_t before = host_pool_statistics().in_use;
@@ -263,9 +263,9 @@ TEST(Autograd, NothingStaysInUse) {
 TEST(Autograd, GraphHoldsSavedTensorsOnly) {
   Parameter w("W", random_tensor({64, 64}, 1));
   const Variable x(random_tensor({256, 64}, 2));
-  { const Variable warm = relu(linear(x, w)); }
+  { const Variable warm = F::relu(F::linear(x, w)); }
   const std::size_t before = host_pool_statistics().in_use;
-  const Variable y = relu(linear(x, w));
+  const Variable y = F::relu(F::linear(x, w));
   const std::size_t result = std::size_t{256} * 64 * sizeof(float);
   EXPECT_LT(host_pool_statistics().in_use - before, 2 * result);
 }
@@ -275,7 +275,7 @@ TEST(Autograd, GraphOutlivesItsParameters) {
   Variable loss;
   {
     Parameter w("W", random_tensor({3, 3}, 1));
-    loss = sum(linear(x, w));
+    loss = sum(F::linear(x, w));
   }
   int fired = 0;
   loss.backward(1, [&](Parameter&) { ++fired; });
@@ -286,7 +286,7 @@ TEST(Autograd, MoveToKeepsValuesAndGradient) {
   Parameter w("W", random_tensor({3, 3}, 1));
   const Variable alias = w;
   const Variable x(random_tensor({2, 3}, 2));
-  sum(linear(x, w)).backward();
+  sum(F::linear(x, w)).backward();
   const std::vector<float> value = values(w.value()), grad = values(w.grad());
   const Tensor arena = Tensor::zeros({18});
   w.move_to(arena.slice(0, 9).reshape({3, 3}), arena.slice(9, 18).reshape({3, 3}));
@@ -300,7 +300,7 @@ TEST(Autograd, EmptyBatch) {
   Parameter w("W", random_tensor({3, 4}, 1)), b("b", random_tensor({3}, 1));
   const Variable x(Tensor::empty({0, 4}), true);
   const Variable loss =
-      softmax_cross_entropy(relu(linear(x, w, b)), Tensor::empty({0}, DType::int64));
+      F::softmax_cross_entropy(F::relu(F::linear(x, w, b)), Tensor::empty({0}, DType::int64));
   EXPECT_EQ(loss.value().item(), 0);
   loss.backward();
   EXPECT_EQ(x.grad().shape(), x.shape());
@@ -310,19 +310,19 @@ TEST(Autograd, EmptyBatch) {
 
 TEST(Autograd, MeanSquaredErrorOfNothingAndOfUnlikeShapes) {
   const Variable y(Tensor::empty({0, 3}), true);
-  const Variable loss = mean_squared_error(y, Tensor::empty({0, 3}));
+  const Variable loss = F::mean_squared_error(y, Tensor::empty({0, 3}));
   EXPECT_EQ(loss.value().item(), 0);
   loss.backward();
   EXPECT_EQ(y.grad().shape(), y.shape());
   // N predictions beside N x 1 targets would make N x N differences in other frameworks.
-  EXPECT_THROW(mean_squared_error(Variable(Tensor::zeros({4, 1})), Tensor::zeros({4})), Error);
+  EXPECT_THROW(F::mean_squared_error(Variable(Tensor::zeros({4, 1})), Tensor::zeros({4})), Error);
 }
 
 TEST(Autograd, MeanSquaredErrorLeavesItsArgumentsAlone) {
   const Tensor y = random_tensor({3, 2}, 1), t = random_tensor({3, 2}, 2);
   const std::vector<float> before = values(y), targets = values(t);
   const Variable x(y, true);
-  mean_squared_error(x, t).backward();
+  F::mean_squared_error(x, t).backward();
   EXPECT_EQ(values(y), before);
   EXPECT_EQ(values(t), targets);
   const std::vector<float> gradient = values(x.grad());

@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "core/philox.hpp"
-#include "nn/functions/conv2d.hpp"
-#include "nn/functions/deconv2d.hpp"
+#include "nn/functions/connection.hpp"
 #include "reference.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tests/support/convolution_definition.hpp"
 #include "tests/support/orders.hpp"
 #include "tests/support/weighted_sum.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -129,9 +130,9 @@ void check(const Problem& p, bool is_deconvolution, double tolerance, Draw& draw
   const Variable input(in_order(x, x_order), true), weights(in_order(w, w_order), true),
       bias(b, true);
   for (const int passes : {1, 2}) {
-    const Variable found = is_deconvolution
-                               ? deconv2d(input, weights, bias, p.o, std::pair{image[2], image[3]})
-                               : conv2d(input, weights, bias, p.o);
+    const Variable found =
+        is_deconvolution ? F::deconv2d(input, weights, bias, p.o, std::pair{image[2], image[3]})
+                         : F::conv2d(input, weights, bias, p.o);
     expect_near("y", found.value(), y, tolerance);
     testing::weighted_sum({found}, {in_order(dy, dy_order)}).backward();
     if (passes == 2)

@@ -13,15 +13,11 @@
 
 #include "nn/functions/activation.hpp"
 #include "nn/functions/arithmetic.hpp"
-#include "nn/functions/huber_loss.hpp"
-#include "nn/functions/math.hpp"
-#include "nn/functions/rearrange.hpp"
-#include "nn/functions/reduction.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/sigmoid_cross_entropy.hpp"
-#include "nn/functions/softmax.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/loss.hpp"
 #include "tensor/backend.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::testing {
 namespace {
@@ -100,26 +96,26 @@ struct Function1 {
   Real absolute = 0;  // of values and slopes near 0
 };
 
-std::vector<Function1> functions() {
+std::vector<Function1> elementwise_functions() {
   const auto one_above_0 = [](Real x) -> Real { return x > 0 ? 1 : 0; };
   std::vector<Function1> all{
-      {"relu", [](const Variable& x) { return relu(x); }, [](Real x) { return x < 0 ? 0 : x; },
+      {"relu", [](const Variable& x) { return F::relu(x); }, [](Real x) { return x < 0 ? 0 : x; },
        one_above_0},
-      {"leaky_relu", [](const Variable& x) { return leaky_relu(x, 0.25f); },
+      {"leaky_relu", [](const Variable& x) { return F::leaky_relu(x, 0.25f); },
        [](Real x) { return x > 0 ? x : 0.25L * x; },
        [](Real x) -> Real { return x > 0 ? 1 : 0.25L; }},
-      {"sigmoid", [](const Variable& x) { return sigmoid(x); }, sigmoid_of,
+      {"sigmoid", [](const Variable& x) { return F::sigmoid(x); }, sigmoid_of,
        [](Real x) { return sigmoid_of(x) * sigmoid_of(-x); }, 1e-7L},
-      {"tanh", [](const Variable& x) { return tanh(x); }, [](Real x) { return std::tanh(x); },
+      {"tanh", [](const Variable& x) { return F::tanh(x); }, [](Real x) { return std::tanh(x); },
        [](Real x) { return 1 / std::cosh(x) / std::cosh(x); }, 3e-7L},
-      {"gelu", [](const Variable& x) { return gelu(x); },
+      {"gelu", [](const Variable& x) { return F::gelu(x); },
        [](Real x) { return at_ends(x, 0, x, x * normal_probability(x)); },
        [](Real x) {
          const Real density = std::exp(-x * x / 2) / std::sqrt(2 * std::acos(-1.0L));
          return at_ends(x, 0, 1, normal_probability(x) + x * density);
        },
        2e-6L},
-      {"gelu_tanh", [](const Variable& x) { return gelu(x, true); },
+      {"gelu_tanh", [](const Variable& x) { return F::gelu(x, true); },
        [](Real x) { return at_ends(x, 0, x, x * tanh_probability(x)); },
        [](Real x) {
          const Real p = tanh_probability(x), inner = 2 * std::sqrt(2 / std::acos(-1.0L));
@@ -128,32 +124,32 @@ std::vector<Function1> functions() {
          return p + x * p * (1 - p) * inner * (1 + 3 * 0.044715L * x * x);
        },
        2e-6L},
-      {"silu", [](const Variable& x) { return silu(x); },
+      {"silu", [](const Variable& x) { return F::silu(x); },
        [](Real x) { return at_ends(x, 0, x, x * sigmoid_of(x)); },
        [](Real x) { return at_ends(x, 0, 1, sigmoid_of(x) * (1 + x * sigmoid_of(-x))); }, 2e-36L},
-      {"elu", [](const Variable& x) { return elu(x, 0.5f); },
+      {"elu", [](const Variable& x) { return F::elu(x, 0.5f); },
        [](Real x) { return x > 0 ? x : 0.5L * std::expm1(x); },
        [](Real x) { return x > 0 ? 1 : 0.5L * std::exp(x); }, 1e-7L},
-      {"softplus", [](const Variable& x) { return softplus(x, 2); },
+      {"softplus", [](const Variable& x) { return F::softplus(x, 2); },
        [](Real x) {
          return x > 0 ? x + std::log1p(std::exp(-2 * x)) / 2 : std::log1p(std::exp(2 * x)) / 2;
        },
        [](Real x) { return sigmoid_of(2 * x); }},
-      {"softplus of the other side", [](const Variable& x) { return softplus(x, -1); },
+      {"softplus of the other side", [](const Variable& x) { return F::softplus(x, -1); },
        [](Real x) { return x < 0 ? x - std::log1p(std::exp(x)) : -std::log1p(std::exp(-x)); },
        [](Real x) { return sigmoid_of(-x); }},
-      {"exp", [](const Variable& x) { return exp(x); }, [](Real x) { return std::exp(x); },
+      {"exp", [](const Variable& x) { return F::exp(x); }, [](Real x) { return std::exp(x); },
        [](Real x) { return std::exp(x); }},
-      {"sqrt", [](const Variable& x) { return sqrt(x); }, [](Real x) { return std::sqrt(x); },
+      {"sqrt", [](const Variable& x) { return F::sqrt(x); }, [](Real x) { return std::sqrt(x); },
        [](Real x) { return 0.5L / std::sqrt(x); }},
-      {"abs", [](const Variable& x) { return abs(x); }, [](Real x) { return std::abs(x); },
+      {"abs", [](const Variable& x) { return F::abs(x); }, [](Real x) { return std::abs(x); },
        [](Real x) -> Real { return x > 0 ? 1 : (x < 0 ? -1 : 0); }},
-      {"clip", [](const Variable& x) { return clip(x, -2, 3); },
+      {"clip", [](const Variable& x) { return F::clip(x, -2, 3); },
        [](Real x) { return x < -2 ? -2 : (x > 3 ? 3 : x); },
        [](Real x) -> Real { return x < -2 || x > 3 ? 0 : 1; }},
-      {"square", [](const Variable& x) { return pow(x, 2); }, [](Real x) { return x * x; },
+      {"square", [](const Variable& x) { return F::pow(x, 2); }, [](Real x) { return x * x; },
        [](Real x) { return 2 * x; }},
-      {"cube", [](const Variable& x) { return pow(x, 3); }, [](Real x) { return x * x * x; },
+      {"cube", [](const Variable& x) { return F::pow(x, 3); }, [](Real x) { return x * x * x; },
        [](Real x) { return 3 * x * x; }},
       {"a number over x", [](const Variable& x) { return 3 / x; }, [](Real x) { return 3 / x; },
        [](Real x) { return -3 / x / x; }},
@@ -173,10 +169,10 @@ bool is_subnormal(float x) {
 
 void check_extreme_maps(Device device) {
   const std::vector<float> all = places();
-  for (const Function1& each : functions()) {
+  for (const Function1& each : elementwise_functions()) {
     const Variable x = row_of(all, device);
     const Variable y = each.f(x);
-    sum(y).backward();
+    F::sum(y).backward();
     const std::vector<float> found = values_of(y.value()), slopes = values_of(x.grad());
     for (std::size_t i = 0; i < all.size(); ++i) {
       const std::string what = fmt::format("{} at {}", each.name, all[i]);
@@ -196,7 +192,7 @@ void check_extreme_pairs(Device device) {
   const std::vector<float> a{3, 1e20f, 1e38f, 2e-20f, 1e-30f, -5, 1e10f},
       b{2, 2e25f, -4e30f, 3e-25f, 1e-20f, 1e-15f, 1e30f};
   const Variable left = row_of(a, device), right = row_of(b, device);
-  sum(left / right).backward();
+  F::sum(left / right).backward();
   const std::vector<float> of_left = values_of(left.grad()), of_right = values_of(right.grad());
   for (std::size_t i = 0; i < a.size(); ++i) {
     const Real x = a[i], y = b[i];
@@ -207,11 +203,11 @@ void check_extreme_pairs(Device device) {
 
   // One of the two gets each gradient, also where one of them is NaN.
   using Function2 = Variable (*)(const Variable&, const Variable&);
-  for (const Function2 f : {Function2{maximum}, Function2{minimum}}) {
+  for (const Function2 f : {Function2{F::maximum}, Function2{F::minimum}}) {
     const Variable p = row_of({nan, 1, nan, infinity, -infinity, 2}, device);
     const Variable q = row_of({1, nan, nan, 2, -infinity, 3}, device);
     const Variable y = f(p, q);
-    sum(y).backward();
+    F::sum(y).backward();
     const std::vector<float> result = values_of(y.value()), first = values_of(p.grad()),
                              second = values_of(q.grad());
     for (std::size_t i = 0; i < 3; ++i) {
@@ -222,7 +218,7 @@ void check_extreme_pairs(Device device) {
   }
 
   const Variable x = leaf({1, nan, 3, 4, 4, -infinity}, {2, 3}, device);
-  sum(max(x, {1})).backward();
+  F::sum(F::max(x, {1})).backward();
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 1, 0, 1, 1, 0})) << "NaN is the largest";
 }
 
@@ -272,10 +268,10 @@ float element(const std::vector<float>& values, std::size_t i, std::size_t c, bo
 void check_softmax(bool in_columns, Device device) {
   const auto& rows = score_rows();
   const Variable x = scores_of(rows, in_columns, device);
-  const std::vector<float> plain = values_of(softmax(x).value());
-  const Variable y = log_softmax(x);
+  const std::vector<float> plain = values_of(F::softmax(x).value());
+  const Variable y = F::log_softmax(x);
   // Of the last class alone: dx = target - softmax.
-  sum(slice(y, {{}, {classes - 1, classes}})).backward();
+  F::sum(F::slice(y, {{}, {classes - 1, classes}})).backward();
   const std::vector<float> logarithm = values_of(y.value()), slopes = values_of(x.grad());
   for (std::size_t i = 0; i < rows.size(); ++i)
     for (std::size_t c = 0; c < classes; ++c) {
@@ -306,7 +302,7 @@ void check_cross_entropy(bool in_columns, float smoothing, Device device) {
   const Variable x = scores_of(rows, in_columns, device);
   const Shape shape = in_columns ? Shape{1, std::ssize(rows)} : Shape{std::ssize(rows)};
   const Tensor t = Tensor::from(std::span<const std::int64_t>(labels), shape).to(device);
-  const Variable loss = softmax_cross_entropy(x, t, {.label_smoothing = smoothing});
+  const Variable loss = F::softmax_cross_entropy(x, t, {.label_smoothing = smoothing});
   loss.backward(static_cast<float>(counted));
   const std::vector<float> slopes = values_of(x.grad());
   Real total = 0;
@@ -341,7 +337,7 @@ void check_extreme_scores(Device device) {
   const Variable x = leaf(row, {1, 1, classes}, device);
   const std::int32_t label = 0;
   const Tensor t = Tensor::from(std::span<const std::int32_t>(&label, 1), {1, 1}).to(device);
-  const Variable loss = softmax_cross_entropy(x, t, {.axis = -1});
+  const Variable loss = F::softmax_cross_entropy(x, t, {.axis = -1});
   loss.backward();
   const std::vector<float> slopes = values_of(x.grad());
   for (std::size_t c = 0; c < classes; ++c)
@@ -359,14 +355,14 @@ void check_extreme_losses(Device device) {
     }
   for (std::size_t i = 0; i < scores.size(); ++i) {
     const Real x = scores[i], t = targets[i];
-    const Variable loss =
-        sigmoid_cross_entropy(leaf({scores[i]}, {1}, device), on_device({targets[i]}, {1}, device));
+    const Variable loss = F::sigmoid_cross_entropy(leaf({scores[i]}, {1}, device),
+                                                   on_device({targets[i]}, {1}, device));
     const Real expected = (x > 0 ? (1 - t) * x : -t * x) + std::log1p(std::exp(-std::abs(x)));
     expect_value(values_of(loss.value())[0], expected, 1e-6L, least_normal,
                  fmt::format("score {}, target {}", scores[i], targets[i]));
   }
   const Variable all = row_of(scores, device);
-  sigmoid_cross_entropy(all, on_device(targets, all.shape(), device))
+  F::sigmoid_cross_entropy(all, on_device(targets, all.shape(), device))
       .backward(static_cast<float>(scores.size()));
   const std::vector<float> slopes = values_of(all.grad());
   for (std::size_t i = 0; i < scores.size(); ++i)
@@ -377,8 +373,8 @@ void check_extreme_losses(Device device) {
   const std::vector<float> some{2, infinity, nan};
   const std::int32_t labels[] = {0, -1, -1};
   const Variable x = row_of(some, device);
-  const Variable loss =
-      sigmoid_cross_entropy(x, Tensor::from(std::span<const std::int32_t>(labels), {3}).to(device));
+  const Variable loss = F::sigmoid_cross_entropy(
+      x, Tensor::from(std::span<const std::int32_t>(labels), {3}).to(device));
   loss.backward();
   expect_value(values_of(loss.value())[0], 2 + std::log1p(std::exp(-2.0L)), 1e-6L, 0, "ignored");
   EXPECT_EQ(values_of(x.grad())[1], 0);
@@ -387,7 +383,7 @@ void check_extreme_losses(Device device) {
   for (const float place : {nan, infinity, -infinity, -1e38f, -0.6f, 0.25f, 1e-30f, 1e20f}) {
     const std::string what = fmt::format("huber at {}", place);
     const Variable one = leaf({place}, {1}, device);
-    const Variable found = huber_loss(one, on_device({0}, {1}, device), 0.5f);
+    const Variable found = F::huber_loss(one, on_device({0}, {1}, device), 0.5f);
     found.backward();
     const Real d = place;
     const Real expected = std::abs(d) <= 0.5L ? d * d / 2 : (std::abs(d) - 0.25L) / 2;

@@ -3,15 +3,16 @@
 
 #include <cmath>
 
-#include "nn/deconv2d.hpp"
-#include "nn/functions/conv2d.hpp"
-#include "nn/functions/deconv2d.hpp"
-#include "nn/functions/gaussian_noise.hpp"
-#include "nn/functions/resize_images.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/normalization.hpp"
 #include "nn/random.hpp"
 #include "reference_check.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tests/support/errors.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -33,8 +34,8 @@ TEST(ImageReference, Deconv2d) {
       o.dilation_h = given["dilation"][0], o.dilation_w = given["dilation"][1];
       o.groups = given["groups"];
       const std::vector<std::int64_t> size = given["size"];
-      if (size.empty()) return deconv2d(in.at("x"), in.at("w"), optional(in, "b"), o);
-      return deconv2d(in.at("x"), in.at("w"), optional(in, "b"), o, std::pair{size[0], size[1]});
+      if (size.empty()) return F::deconv2d(in.at("x"), in.at("w"), optional(in, "b"), o);
+      return F::deconv2d(in.at("x"), in.at("w"), optional(in, "b"), o, std::pair{size[0], size[1]});
     });
   }
 }
@@ -42,7 +43,7 @@ TEST(ImageReference, Deconv2d) {
 TEST(ImageReference, ResizeImages) {
   check_file("resize_images", [](const Inputs& in, const ReferenceCase& test) {
     const auto& o = test.options;
-    return resize_images(
+    return F::resize_images(
         in.at("x"), o["size"][0], o["size"][1],
         {test.name == "nearest" ? Interpolation::nearest : Interpolation::bilinear, o["corners"]});
   });
@@ -51,7 +52,7 @@ TEST(ImageReference, ResizeImages) {
 TEST(Upsampling, RepeatsPixels) {
   const float values[] = {1, 2, 3, 4};
   const Tensor y =
-      upsampling_2d(Variable(Tensor::from(std::span<const float>(values), {1, 1, 2, 2})), 2)
+      F::upsampling_2d(Variable(Tensor::from(std::span<const float>(values), {1, 1, 2, 2})), 2)
           .value();
   const std::vector<float> expected = {1, 1, 2, 2, 1, 1, 2, 2, 3, 3, 4, 4, 3, 3, 4, 4};
   EXPECT_EQ(std::vector<float>(y.span<float>().begin(), y.span<float>().end()), expected);
@@ -72,11 +73,11 @@ TEST(Deconv2d, HasParametersOfChainer) {
 TEST(Deconv2d, RefusesWhatDoesNotFit) {
   const Variable x(Tensor::zeros({2, 3, 5, 5})), w(Tensor::zeros({3, 6, 4, 4}));
   testing::expect_error(ErrorKind::internal, {"images of 2x3x5x5 and weights of 4x6x4x4"}, [&] {
-    deconv2d(x, Variable(Tensor::zeros({4, 6, 4, 4})));
+    F::deconv2d(x, Variable(Tensor::zeros({4, 6, 4, 4})));
   });
   testing::expect_error(ErrorKind::internal, {"does not make this of 20 x 10"}, [&] {
-    deconv2d(x, w, {}, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1},
-             std::pair<std::int64_t, std::int64_t>{20, 10});
+    F::deconv2d(x, w, {}, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1},
+                std::pair<std::int64_t, std::int64_t>{20, 10});
   });
 }
 
@@ -88,7 +89,7 @@ TEST(GaussianNoise, IsNormalAndAFunctionOfTheExample) {
   const auto noise_of = [&](std::span<const std::int64_t> examples, const Variable& x) {
     keys.follow(2, examples);
     const RandomScope scope(keys);
-    return gaussian_noise(x, 0.5f).value().plain();
+    return F::gaussian_noise(x, 0.5f).value().plain();
   };
   const Tensor zeros = Tensor::zeros({2, 32, 16, 16});
   const Tensor both = noise_of(ids, Variable(zeros));
@@ -106,7 +107,7 @@ TEST(GaussianNoise, IsNormalAndAFunctionOfTheExample) {
 
   // What a convolution leaves in its own layout: zeros.
   const Variable laid_out =
-      conv2d(Variable(zeros.slice(1, 2)), Variable(Tensor::zeros({32, 32, 1, 1})));
+      F::conv2d(Variable(zeros.slice(1, 2)), Variable(Tensor::zeros({32, 32, 1, 1})));
   const Tensor second = noise_of(std::span(ids).subspan(1), laid_out);
   for (std::int64_t i = 0; i < second.count(); ++i)
     ASSERT_EQ(second.data<float>()[i], both.data<float>()[second.count() + i]) << i;

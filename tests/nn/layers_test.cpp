@@ -5,16 +5,17 @@
 #include <set>
 
 #include "models/mlp.hpp"
-#include "nn/batch_norm.hpp"
 #include "nn/classifier.hpp"
-#include "nn/conv2d.hpp"
-#include "nn/functions/accuracy.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/dropout.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/functions/normalization.hpp"
+#include "nn/normalization.hpp"
 #include "nn/random.hpp"
 #include "nn/sequential.hpp"
 #include "reference.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -59,7 +60,7 @@ TEST(Linear, ReluInTheSamePassIsRelu) {
   for (const bool bias : {true, false}) {
     Sequential fused, apart;
     fused.append("l", std::make_unique<Linear>(7, 5, bias, initializers::lecun_normal(), true));
-    apart.append("l", std::make_unique<Linear>(7, 5, bias)).append(relu);
+    apart.append("l", std::make_unique<Linear>(7, 5, bias)).append(F::relu);
     fused.initialize(4);
     apart.initialize(4);
     const Tensor x = random_tensor({9, 7}, 1), t = Tensor::full({9}, 3, DType::int32);
@@ -68,8 +69,8 @@ TEST(Linear, ReluInTheSamePassIsRelu) {
     EXPECT_EQ(values_of(y.value()), values_of(z.value()));
     EXPECT_GT(std::ranges::count(values_of(y.value()), 0.0f), 0);
     for (int pass = 0; pass < 2; ++pass) {
-      softmax_cross_entropy(fused(of_fused), t).backward(9);
-      softmax_cross_entropy(apart(of_apart), t).backward(9);
+      F::softmax_cross_entropy(fused(of_fused), t).backward(9);
+      F::softmax_cross_entropy(apart(of_apart), t).backward(9);
     }
     EXPECT_EQ(values_of(of_fused.grad()), values_of(of_apart.grad()));
     const auto left = fused.parameters(), right = apart.parameters();
@@ -176,7 +177,7 @@ TEST(Layers, ShapesOfAConvnet) {
   Sequential net;
   net.append("conv", std::make_unique<Conv2d>(3, 8, 3, 2, 1))
       .append("norm", std::make_unique<BatchNorm>(8))
-      .append([](const Variable& x) { return relu(x); })
+      .append([](const Variable& x) { return F::relu(x); })
       .append("out", std::make_unique<Linear>(8 * 5 * 4, 7));
   net.initialize(1);
   EXPECT_EQ(net(Variable(random_tensor({2, 3, 9, 8}, 1))).shape(), (Shape{2, 7}));
@@ -301,7 +302,7 @@ TEST(Classifier, CountsAndLosses) {
   EXPECT_EQ(result.correct.item(), 4);
   EXPECT_EQ(result.counted.item(), 6);
   EXPECT_EQ(result.examples, 6);
-  EXPECT_EQ(accuracy(Variable(scores), t), 4.0 / 6);
+  EXPECT_EQ(F::accuracy(Variable(scores), t), 4.0 / 6);
   EXPECT_EQ(model(x, t.to(DType::int64)).loss.value().item(), result.loss.value().item());
 }
 
@@ -322,7 +323,7 @@ TEST(Accuracy, CountsLabelledExamplesOnly) {
   const float scores[] = {3, 1, 1, 3, 3, 1};
   const Variable x(Tensor::from(std::span<const float>(scores), {3, 2}));
   const auto of = [&](std::vector<std::int32_t> labels) {
-    return accuracy(x, Tensor::from(std::span<const std::int32_t>(labels), {3}));
+    return F::accuracy(x, Tensor::from(std::span<const std::int32_t>(labels), {3}));
   };
   EXPECT_EQ(of({0, 0, 0}), 2.0 / 3);
   EXPECT_EQ(of({0, 0, -1}), 1.0 / 2);
@@ -362,7 +363,7 @@ TEST(Dropout, IndependentOfBatchComposition) {
     RandomKeys keys(9);
     keys.follow(epoch, ids);
     const RandomScope random(keys);
-    return dropout(Variable(batch), 0.5f).value();
+    return F::dropout(Variable(batch), 0.5f).value();
   };
   const Tensor all = drop(x, {10, 11, 12}, 1);
   const Tensor last = drop(x.slice(2, 3), {12}, 1);
@@ -372,14 +373,14 @@ TEST(Dropout, IndependentOfBatchComposition) {
   RandomKeys keys(9);
   keys.follow(1, {});
   const RandomScope random(keys);
-  const Variable first = dropout(Variable(x)), second = dropout(Variable(x));
+  const Variable first = F::dropout(Variable(x)), second = F::dropout(Variable(x));
   EXPECT_GT(relative_error(first.value(), second.value()), 0.1) << "two layers, one mask";
 }
 
 // A training loop that has no updater.
 TEST(Dropout, OutsideOfAScopeEachPassDrawsAnew) {
   const Variable x(Tensor::full({3, 50}, 1));
-  const Tensor first = dropout(x).value(), second = dropout(x).value();
+  const Tensor first = F::dropout(x).value(), second = F::dropout(x).value();
   EXPECT_GT(relative_error(first, second), 0.1);
   EXPECT_GT(relative_error(first.slice(0, 1), first.slice(1, 2)), 0.1);
 }
@@ -395,16 +396,16 @@ TEST(RandomScope, GivesWayToTheOneAroundIt) {
   };
   {
     const RandomScope outer(outer_keys);
-    const Tensor first = dropout(x).value();
+    const Tensor first = F::dropout(x).value();
     {
       const RandomScope inner(inner_keys);
       EXPECT_EQ(random_calls(), 0u);
-      EXPECT_GT(relative_error(dropout(x).value(), first), 0.1);
+      EXPECT_GT(relative_error(F::dropout(x).value(), first), 0.1);
     }
     EXPECT_EQ(random_calls(), 1u);
     const std::int64_t second = seed_of_next();
     const RandomScope again(outer_keys);
-    EXPECT_EQ(relative_error(dropout(x).value(), first), 0);
+    EXPECT_EQ(relative_error(F::dropout(x).value(), first), 0);
     EXPECT_EQ(seed_of_next(), second);
   }
   EXPECT_EQ(random_calls(), calls);
@@ -436,11 +437,11 @@ TEST(RandomScope, KeysAreFunctionsOfSeedEpochExampleAndPlace) {
 
 TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {
   const Variable x(Tensor::full({100, 1001}, 1));
-  EXPECT_NEAR(moments(dropout(x, 0.3f).value()).mean, 1, 0.01);
-  EXPECT_EQ(moments(dropout(x, 0.3f).value()).largest, static_cast<double>(1 / (1 - 0.3f)));
+  EXPECT_NEAR(moments(F::dropout(x, 0.3f).value()).mean, 1, 0.01);
+  EXPECT_EQ(moments(F::dropout(x, 0.3f).value()).largest, static_cast<double>(1 / (1 - 0.3f)));
   const TrainingMode evaluation(false);
-  EXPECT_EQ(dropout(x, 0.3f).value().raw(), x.value().raw());
-  EXPECT_THROW(dropout(x, 1.0f), Error);
+  EXPECT_EQ(F::dropout(x, 0.3f).value().raw(), x.value().raw());
+  EXPECT_THROW(F::dropout(x, 1.0f), Error);
 }
 
 }  // namespace

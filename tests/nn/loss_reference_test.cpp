@@ -4,12 +4,11 @@
 #include <functional>
 #include <limits>
 
-#include "nn/functions/huber_loss.hpp"
-#include "nn/functions/mean_squared_error.hpp"
-#include "nn/functions/sigmoid_cross_entropy.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 #include "reference_check.hpp"
 #include "tests/support/errors.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -22,24 +21,24 @@ TEST(LossReference, GeneralCrossEntropy) {
   for (const DType labels : {DType::int32, DType::int64})
     check_file("general_cross_entropy", [&](const Inputs& in, const ReferenceCase& test) {
       const auto& o = test.options;
-      SoftmaxCrossEntropyOptions options{o["axis"], o["ignored"], o["smoothing"]};
+      F::SoftmaxCrossEntropyOptions options{o["axis"], o["ignored"], o["smoothing"]};
       const std::vector<float> weights = o["weights"];
       if (!weights.empty())
         options.class_weights = Tensor::from(std::span(weights), {std::ssize(weights)});
-      return softmax_cross_entropy(in.at("x"), in.at("t").value().to(labels), options);
+      return F::softmax_cross_entropy(in.at("x"), in.at("t").value().to(labels), options);
     });
 }
 
 TEST(LossReference, SigmoidCrossEntropy) {
   check_file("sigmoid_cross_entropy", [&](const Inputs& in, const ReferenceCase& test) {
     const Tensor t = in.at(test.name == "labels" ? "t" : "target").value();
-    return sigmoid_cross_entropy(in.at("input"), t);
+    return F::sigmoid_cross_entropy(in.at("input"), t);
   });
 }
 
 TEST(LossReference, HuberLoss) {
   check_file("huber_loss", [&](const Inputs& in, const ReferenceCase& test) {
-    return huber_loss(in.at("x"), in.at("target").value(), test.options["delta"]);
+    return F::huber_loss(in.at("x"), in.at("target").value(), test.options["delta"]);
   });
 }
 
@@ -48,13 +47,13 @@ TEST(LossReference, OptionsThatChangeNothing) {
   const Variable x(Tensor::full({3, 4}, 0.5), true);
   const std::int32_t labels[] = {0, 7, 3}, plain[] = {0, -1, 3};
   const float of_7 = static_cast<float>(
-      softmax_cross_entropy(x, Tensor::from(std::span<const std::int32_t>(labels), {3}),
-                            {.ignored_label = 7})
+      F::softmax_cross_entropy(x, Tensor::from(std::span<const std::int32_t>(labels), {3}),
+                               {.ignored_label = 7})
           .value()
           .item());
   EXPECT_FLOAT_EQ(
       of_7, static_cast<float>(
-                softmax_cross_entropy(x, Tensor::from(std::span<const std::int32_t>(plain), {3}))
+                F::softmax_cross_entropy(x, Tensor::from(std::span<const std::int32_t>(plain), {3}))
                     .value()
                     .item()));
 }
@@ -64,42 +63,42 @@ TEST(LossReference, NothingThatCountsIsALossOfZero) {
   using Loss = std::function<Variable(const Variable& x)>;
   const auto labels_of = [](const Shape& shape) { return Tensor::full(shape, -1, DType::int64); };
   const std::vector<std::pair<Shape, Loss>> losses = {
-      {{0, 3}, [&](const Variable& x) { return softmax_cross_entropy(x, labels_of({0})); }},
+      {{0, 3}, [&](const Variable& x) { return F::softmax_cross_entropy(x, labels_of({0})); }},
       {{0, 3},
        [&](const Variable& x) {
-         return softmax_cross_entropy(x, labels_of({0}), {.label_smoothing = 0.1f});
+         return F::softmax_cross_entropy(x, labels_of({0}), {.label_smoothing = 0.1f});
        }},
       {{0, 3, 5},
        [&](const Variable& x) {
-         return softmax_cross_entropy(x, labels_of({0, 5}));
+         return F::softmax_cross_entropy(x, labels_of({0, 5}));
        }},
       {{2, 3, 0},
        [&](const Variable& x) {
-         return softmax_cross_entropy(x, labels_of({2, 0}));
+         return F::softmax_cross_entropy(x, labels_of({2, 0}));
        }},
       {{2, 3, 5},
        [&](const Variable& x) {
-         return softmax_cross_entropy(x, labels_of({2, 5}));
+         return F::softmax_cross_entropy(x, labels_of({2, 5}));
        }},
       {{0, 3},
        [&](const Variable& x) {
-         return sigmoid_cross_entropy(x, labels_of({0, 3}));
+         return F::sigmoid_cross_entropy(x, labels_of({0, 3}));
        }},
       {{2, 3},
        [&](const Variable& x) {
-         return sigmoid_cross_entropy(x, labels_of({2, 3}));
+         return F::sigmoid_cross_entropy(x, labels_of({2, 3}));
        }},
       {{0, 3},
        [](const Variable& x) {
-         return sigmoid_cross_entropy(x, Tensor::empty({0, 3}));
+         return F::sigmoid_cross_entropy(x, Tensor::empty({0, 3}));
        }},
       {{0, 3},
        [](const Variable& x) {
-         return huber_loss(x, Tensor::empty({0, 3}));
+         return F::huber_loss(x, Tensor::empty({0, 3}));
        }},
       {{0, 3},
        [](const Variable& x) {
-         return mean_squared_error(x, Tensor::empty({0, 3}));
+         return F::mean_squared_error(x, Tensor::empty({0, 3}));
        }},
   };
   for (const auto& [shape, loss_of] : losses) {
@@ -126,8 +125,8 @@ TEST(LossReference, PositionsBehindTheClassesAreThoseOfRows) {
       t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % (classes + 1)) - 1;
     const Tensor weights = testing::random_tensor({classes}, 5);
     for (float& each : weights.span<float>()) each += 2;
-    const SoftmaxCrossEntropyOptions options{.label_smoothing = 0.2f, .class_weights = weights};
-    const Variable loss = softmax_cross_entropy(x, t, options);
+    const F::SoftmaxCrossEntropyOptions options{.label_smoothing = 0.2f, .class_weights = weights};
+    const Variable loss = F::softmax_cross_entropy(x, t, options);
     loss.backward();
 
     Tensor rows = Tensor::empty({items * inner, classes});
@@ -138,7 +137,7 @@ TEST(LossReference, PositionsBehindTheClassesAreThoseOfRows) {
       for (std::int64_t c = 0; c < classes; ++c)
         rows.data<float>()[i * classes + c] = x.value().data<float>()[at(i, c)];
     const Variable row(rows, true);
-    const Variable expected = softmax_cross_entropy(row, t.reshape({items * inner}), options);
+    const Variable expected = F::softmax_cross_entropy(row, t.reshape({items * inner}), options);
     expected.backward();
     EXPECT_NEAR(loss.value().item(), expected.value().item(), 1e-6);
     for (std::int64_t i = 0; i < items * inner; ++i)
@@ -153,20 +152,20 @@ TEST(LossReference, RefuseWhatDoesNotFit) {
   const Variable x(Tensor::zeros({2, 3, 4}));
   const Tensor t = Tensor::zeros({2, 4}, DType::int32);
   testing::expect_error(ErrorKind::internal, {"scores of 2x3x4 have no axis 3"},
-                        [&] { softmax_cross_entropy(x, t, {.axis = 3}); });
+                        [&] { F::softmax_cross_entropy(x, t, {.axis = 3}); });
   testing::expect_error(ErrorKind::internal,
                         {"with classes on axis 2 and labels of 2x4 do not fit"},
-                        [&] { softmax_cross_entropy(x, t, {.axis = -1}); });
+                        [&] { F::softmax_cross_entropy(x, t, {.axis = -1}); });
   testing::expect_error(ErrorKind::internal, {"label_smoothing 1 is not in [0, 1)"},
-                        [&] { softmax_cross_entropy(x, t, {.label_smoothing = 1}); });
+                        [&] { F::softmax_cross_entropy(x, t, {.label_smoothing = 1}); });
   testing::expect_error(ErrorKind::data, {"label 5 at position 0 of the batch"}, [&] {
-    softmax_cross_entropy(x, Tensor::full({2, 4}, 5, DType::int32));
+    F::softmax_cross_entropy(x, Tensor::full({2, 4}, 5, DType::int32));
   });
   testing::expect_error(ErrorKind::data, {"label 2 at position 0 of the batch"}, [&] {
-    sigmoid_cross_entropy(Variable(Tensor::zeros({2})), Tensor::full({2}, 2, DType::int64));
+    F::sigmoid_cross_entropy(Variable(Tensor::zeros({2})), Tensor::full({2}, 2, DType::int64));
   });
   testing::expect_error(ErrorKind::internal, {"values of 2 and targets of 3"},
-                        [&] { huber_loss(Variable(Tensor::zeros({2})), Tensor::zeros({3})); });
+                        [&] { F::huber_loss(Variable(Tensor::zeros({2})), Tensor::zeros({3})); });
 }
 
 }  // namespace

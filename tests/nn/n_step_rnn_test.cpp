@@ -7,10 +7,12 @@
 #include <array>
 #include <map>
 
-#include "nn/functions/concat.hpp"
+#include "nn/functions/arrays.hpp"
 #include "nn/recurrent_steps.hpp"
 #include "reference.hpp"
 #include "tensor/backend.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -31,9 +33,9 @@ std::map<std::string, Parameter*> parameters_of(const Module& module) {
   return found;
 }
 
-RecurrentWeights weights_of(const Module& module, const std::string& child, int number) {
+F::RecurrentWeights weights_of(const Module& module, const std::string& child, int number) {
   const auto parameters = parameters_of(module);
-  RecurrentWeights weights;
+  F::RecurrentWeights weights;
   for (int i = 0; i < number; ++i) {
     weights.w.push_back(*parameters.at(child + "/w" + std::to_string(i)));
     weights.b.push_back(*parameters.at(child + "/b" + std::to_string(i)));
@@ -68,16 +70,16 @@ TEST(NStepRnn, BothDirectionsOfALayerAreJoinedForTheNext) {
   for (int layer = 0; layer < 2; ++layer) {
     const std::string forward = std::to_string(2 * layer), backward = std::to_string(2 * layer + 1);
     const auto a =
-        recurrent(Recurrence::gru, y, t, states[0], weights_of(layers, forward, 6), false);
+        F::recurrent(Recurrence::gru, y, t, states[0], weights_of(layers, forward, 6), false);
     const auto b =
-        recurrent(Recurrence::gru, y, t, states[0], weights_of(layers, backward, 6), true);
+        F::recurrent(Recurrence::gru, y, t, states[0], weights_of(layers, backward, 6), true);
     EXPECT_EQ(relative_error(result.states[2 * static_cast<std::size_t>(layer)].value(),
                              a.states.value()),
               0);
     EXPECT_EQ(relative_error(result.states[2 * static_cast<std::size_t>(layer) + 1].value(),
                              b.states.value()),
               0);
-    y = concat({a.y, b.y}, 2);
+    y = F::concat({a.y, b.y}, 2);
   }
   EXPECT_EQ(relative_error(result.y.value(), y.value()), 0);
 }

@@ -3,11 +3,13 @@
 
 #include <cmath>
 
+#include "nn/functions/activation.hpp"
 #include "nn/functions/normalization.hpp"
-#include "nn/functions/softmax.hpp"
 #include "nn/normalization.hpp"
 #include "reference_check.hpp"
 #include "tensor/backend.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -19,7 +21,7 @@ using testing::ReferenceCase;
 TEST(NormalizationReference, Softmax) {
   check_file("softmax", [](const Inputs& in, const ReferenceCase& test) {
     const int axis = test.options["axis"];
-    return test.name == "softmax" ? softmax(in.at("x"), axis) : log_softmax(in.at("x"), axis);
+    return test.name == "softmax" ? F::softmax(in.at("x"), axis) : F::log_softmax(in.at("x"), axis);
   });
 }
 
@@ -27,23 +29,23 @@ TEST(NormalizationReference, LayersAndGroups) {
   check_file("normalization", [](const Inputs& in, const ReferenceCase& test) {
     const float eps = test.options["eps"];
     if (test.name == "layer_norm")
-      return layer_norm(in.at("x"), in.at("gamma"), in.at("beta"), eps);
-    return group_norm(in.at("x"), test.options["groups"], in.at("gamma"), in.at("beta"), eps);
+      return F::layer_norm(in.at("x"), in.at("gamma"), in.at("beta"), eps);
+    return F::group_norm(in.at("x"), test.options["groups"], in.at("gamma"), in.at("beta"), eps);
   });
 }
 
 TEST(Softmax, NegativeAxesCountFromTheLast) {
   const Variable x(testing::random_tensor({2, 3, 4}, 5));
-  EXPECT_EQ(testing::relative_error(softmax(x, -2).value(), softmax(x, 1).value()), 0);
-  EXPECT_THROW(softmax(x, 3), Error);
-  EXPECT_THROW(softmax(x, -4), Error);
+  EXPECT_EQ(testing::relative_error(F::softmax(x, -2).value(), F::softmax(x, 1).value()), 0);
+  EXPECT_THROW(F::softmax(x, 3), Error);
+  EXPECT_THROW(F::softmax(x, -4), Error);
 }
 
 TEST(Softmax, LargeScoresDoNotOverflow) {
   const std::array<float, 3> scores = {1e4f, 0, -1e4f};
   const Variable x(Tensor::from(std::span<const float>(scores), {1, 3}));
-  EXPECT_EQ(softmax(x).value().span<float>()[0], 1);
-  EXPECT_EQ(log_softmax(x).value().span<float>()[2], -2e4f);
+  EXPECT_EQ(F::softmax(x).value().span<float>()[0], 1);
+  EXPECT_EQ(F::log_softmax(x).value().span<float>()[2], -2e4f);
 }
 
 TEST(LayerNorm, TakesItsSizeFromTheFirstInput) {
@@ -60,7 +62,7 @@ TEST(GroupNorm, MeansFarFromZeroCostNoDigits) {
   Tensor x = testing::random_tensor({2, 4, 3, 5}, 2);
   for (float& value : x.span<float>()) value += 5000;
   const Tensor gamma = testing::random_tensor({4}, 3), beta = testing::random_tensor({4}, 4);
-  const Tensor y = group_norm(Variable(x), 2, Variable(gamma), Variable(beta), 1e-5f).value();
+  const Tensor y = F::group_norm(Variable(x), 2, Variable(gamma), Variable(beta), 1e-5f).value();
   constexpr std::int64_t of_group = 30, of_channel = 15;
   for (std::int64_t group = 0; group < 4; ++group) {
     const auto values = x.span<float>().subspan(group * of_group, of_group);
@@ -89,7 +91,7 @@ TEST(LayerNorm, GradientsOfParametersDoNotDependOnThreads) {
   const auto gradient = [&](int threads) {
     set_cpu_threads(threads);
     const Variable gamma(Tensor::full({96}, 1), true), beta(Tensor::zeros({96}), true);
-    testing::weighted_sum(layer_norm(Variable(x), gamma, beta), upstream).backward();
+    testing::weighted_sum(F::layer_norm(Variable(x), gamma, beta), upstream).backward();
     set_cpu_threads(1);
     return gamma.grad().clone();
   };

@@ -8,37 +8,21 @@
 #include <string>
 #include <vector>
 
-#include "nn/functions/accuracy.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/add.hpp"
 #include "nn/functions/arithmetic.hpp"
-#include "nn/functions/attention.hpp"
-#include "nn/functions/batch_norm.hpp"
-#include "nn/functions/concat.hpp"
-#include "nn/functions/conv2d.hpp"
-#include "nn/functions/deconv2d.hpp"
-#include "nn/functions/dropout.hpp"
-#include "nn/functions/gaussian_noise.hpp"
-#include "nn/functions/huber_loss.hpp"
-#include "nn/functions/linear.hpp"
-#include "nn/functions/local_response_norm.hpp"
-#include "nn/functions/math.hpp"
-#include "nn/functions/matmul.hpp"
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/functions/normalization.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/functions/rearrange.hpp"
-#include "nn/functions/reduction.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/resize_images.hpp"
-#include "nn/functions/sigmoid_cross_entropy.hpp"
-#include "nn/functions/softmax.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/sequences.hpp"
 #include "nn/random.hpp"
 #include "reference.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tests/support/weighted_sum.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -80,38 +64,38 @@ std::vector<Case> cases_of(const Shape& x) {
   const std::int64_t channels = x[1];
   const Shape channel{channels}, row{x.count_per_item()};
   std::vector<Case> cases = {
-      unary("relu", x, [](const Variable& v) { return relu(v - 0.5f); }),
-      unary("leaky_relu", x, [](const Variable& v) { return leaky_relu(v - 0.5f); }),
-      unary("sigmoid", x, [](const Variable& v) { return sigmoid(v); }),
-      unary("tanh", x, [](const Variable& v) { return tasuki::tanh(v); }),
-      unary("gelu", x, [](const Variable& v) { return gelu(v); }),
-      unary("silu", x, [](const Variable& v) { return silu(v); }),
-      unary("elu", x, [](const Variable& v) { return elu(v); }),
-      unary("softplus", x, [](const Variable& v) { return softplus(v); }),
-      unary("neg", x, [](const Variable& v) { return neg(v); }),
-      unary("exp", x, [](const Variable& v) { return tasuki::exp(v); }),
-      unary("log", x, [](const Variable& v) { return tasuki::log(v); }),
-      unary("sqrt", x, [](const Variable& v) { return tasuki::sqrt(v); }),
-      unary("pow", x, [](const Variable& v) { return tasuki::pow(v, 1.5f); }),
-      unary("abs", x, [](const Variable& v) { return tasuki::abs(v); }),
-      unary("clip", x, [](const Variable& v) { return clip(v, 0.2f, 0.7f); }),
+      unary("relu", x, [](const Variable& v) { return F::relu(v - 0.5f); }),
+      unary("leaky_relu", x, [](const Variable& v) { return F::leaky_relu(v - 0.5f); }),
+      unary("sigmoid", x, [](const Variable& v) { return F::sigmoid(v); }),
+      unary("tanh", x, [](const Variable& v) { return F::tanh(v); }),
+      unary("gelu", x, [](const Variable& v) { return F::gelu(v); }),
+      unary("silu", x, [](const Variable& v) { return F::silu(v); }),
+      unary("elu", x, [](const Variable& v) { return F::elu(v); }),
+      unary("softplus", x, [](const Variable& v) { return F::softplus(v); }),
+      unary("neg", x, [](const Variable& v) { return F::neg(v); }),
+      unary("exp", x, [](const Variable& v) { return F::exp(v); }),
+      unary("log", x, [](const Variable& v) { return F::log(v); }),
+      unary("sqrt", x, [](const Variable& v) { return F::sqrt(v); }),
+      unary("pow", x, [](const Variable& v) { return F::pow(v, 1.5f); }),
+      unary("abs", x, [](const Variable& v) { return F::abs(v); }),
+      unary("clip", x, [](const Variable& v) { return F::clip(v, 0.2f, 0.7f); }),
       unary("3 / x", x, [](const Variable& v) { return 3.0f / v; }),
       binary("add", x, [](const Variable& a, const Variable& b) { return a + b; }),
       binary("sub", x, [](const Variable& a, const Variable& b) { return a - b; }),
       binary("mul", x, [](const Variable& a, const Variable& b) { return a * b; }),
       binary("div", x, [](const Variable& a, const Variable& b) { return a / b; }),
-      binary("pow of two", x, [](const Variable& a, const Variable& b) { return pow(a, b); }),
-      binary("maximum", x, [](const Variable& a, const Variable& b) { return maximum(a, b); }),
-      binary("minimum", x, [](const Variable& a, const Variable& b) { return minimum(a, b); }),
+      binary("pow of two", x, [](const Variable& a, const Variable& b) { return F::pow(a, b); }),
+      binary("maximum", x, [](const Variable& a, const Variable& b) { return F::maximum(a, b); }),
+      binary("minimum", x, [](const Variable& a, const Variable& b) { return F::minimum(a, b); }),
       binary("where", x,
-             [](const Variable& a, const Variable& b) { return where(greater(a, b), a, b); }),
+             [](const Variable& a, const Variable& b) { return F::where(F::greater(a, b), a, b); }),
       binary("where an array is not 0", x,
              [](const Variable& a, const Variable& b) {
-               return where(relu(a - 0.5f).value(), a, b);
+               return F::where(F::relu(a - 0.5f).value(), a, b);
              }),
-      binary("equal", x, [](const Variable& a, const Variable& b) { return Variable(equal(a, b)); }),
+      binary("equal", x, [](const Variable& a, const Variable& b) { return Variable(F::equal(a, b)); }),
       binary("greater_equal", x,
-             [](const Variable& a, const Variable& b) { return Variable(greater_equal(a, b)); }),
+             [](const Variable& a, const Variable& b) { return Variable(F::greater_equal(a, b)); }),
       {"mul, broadcast", {x, {1, channels, 1, 1}}, [](const Variables& in) {
          return Variables{in[0] * in[1]};
        }},
@@ -119,79 +103,79 @@ std::vector<Case> cases_of(const Shape& x) {
          return Variables{in[0] + in[1]};
        }},
       unary("broadcast_to", {x[0], 1, x[2], 1},
-            [=](const Variable& v) { return broadcast_to(v, x); }),
-      unary("transpose", x, [](const Variable& v) { return transpose(v, {0, 2, 3, 1}); }),
-      unary("slice", x, [](const Variable& v) { return slice(v, {{}, {1, 4}, {1, 3}}); }),
-      unary("get_item", x, [](const Variable& v) { return get_item(v, 1, 2); }),
-      {"split", {x}, [](const Variables& in) { return split(in[0], 2, 3); }},
-      {"split_at", {x}, [](const Variables& in) { return split_at(in[0], {1, 3}, 1); }},
-      {"separate", {x}, [](const Variables& in) { return separate(in[0], 2); }},
-      unary("expand_dims", x, [](const Variable& v) { return expand_dims(v, 1); }),
-      unary("squeeze", {x[0], channels, 1, x[3]}, [](const Variable& v) { return squeeze(v, 2); }),
-      unary("pad", x, [](const Variable& v) { return pad(v, {{}, {1, 0}, {0, 2}}, 3); }),
-      binary("concat", x, [](const Variable& a, const Variable& b) { return concat({a, b, a}); }),
-      binary("stack", x, [](const Variable& a, const Variable& b) { return stack({a, b}, 1); }),
-      unary("reshape", x, [=](const Variable& v) { return reshape(v, {x.count()}); }),
-      unary("flatten", x, [](const Variable& v) { return flatten(v); }),
-      unary("sum", x, [](const Variable& v) { return sum(v, {0, 2}); }),
-      unary("mean", x, [](const Variable& v) { return mean(v, {1}, true); }),
-      unary("max", x, [](const Variable& v) { return tasuki::max(v, {2, 3}, true); }),
-      unary("min", x, [](const Variable& v) { return tasuki::min(v, {1}); }),
-      unary("softmax", x, [](const Variable& v) { return softmax(v); }),
-      unary("log_softmax", x, [](const Variable& v) { return log_softmax(v, -1); }),
+            [=](const Variable& v) { return F::broadcast_to(v, x); }),
+      unary("transpose", x, [](const Variable& v) { return F::transpose(v, {0, 2, 3, 1}); }),
+      unary("slice", x, [](const Variable& v) { return F::slice(v, {{}, {1, 4}, {1, 3}}); }),
+      unary("get_item", x, [](const Variable& v) { return F::get_item(v, 1, 2); }),
+      {"split", {x}, [](const Variables& in) { return F::split(in[0], 2, 3); }},
+      {"split_at", {x}, [](const Variables& in) { return F::split_at(in[0], {1, 3}, 1); }},
+      {"separate", {x}, [](const Variables& in) { return F::separate(in[0], 2); }},
+      unary("expand_dims", x, [](const Variable& v) { return F::expand_dims(v, 1); }),
+      unary("squeeze", {x[0], channels, 1, x[3]}, [](const Variable& v) { return F::squeeze(v, 2); }),
+      unary("pad", x, [](const Variable& v) { return F::pad(v, {{}, {1, 0}, {0, 2}}, 3); }),
+      binary("concat", x, [](const Variable& a, const Variable& b) { return F::concat({a, b, a}); }),
+      binary("stack", x, [](const Variable& a, const Variable& b) { return F::stack({a, b}, 1); }),
+      unary("reshape", x, [=](const Variable& v) { return F::reshape(v, {x.count()}); }),
+      unary("flatten", x, [](const Variable& v) { return F::flatten(v); }),
+      unary("sum", x, [](const Variable& v) { return F::sum(v, {0, 2}); }),
+      unary("mean", x, [](const Variable& v) { return F::mean(v, {1}, true); }),
+      unary("max", x, [](const Variable& v) { return F::max(v, {2, 3}, true); }),
+      unary("min", x, [](const Variable& v) { return F::min(v, {1}); }),
+      unary("softmax", x, [](const Variable& v) { return F::softmax(v); }),
+      unary("log_softmax", x, [](const Variable& v) { return F::log_softmax(v, -1); }),
       binary("matmul", x,
-             [](const Variable& a, const Variable& b) { return matmul(a, b, true, false); }),
+             [](const Variable& a, const Variable& b) { return F::matmul(a, b, true, false); }),
       {"linear", {x, {7, x.count_per_item()}, {7}}, [](const Variables& in) {
-         return Variables{linear(in[0], in[1], in[2], /*relu=*/true)};
+         return Variables{F::linear(in[0], in[1], in[2], /*relu=*/true)};
        }},
       {"batch_norm", {x, channel, channel}, [](const Variables& in) {
-         BatchStatistics found;
-         const Variable y = batch_norm(in[0], in[1], in[2], 1e-3f, true, &found);
+         F::BatchStatistics found;
+         const Variable y = F::batch_norm(in[0], in[1], in[2], 1e-3f, true, &found);
          return Variables{y, Variable(found.mean), Variable(found.variance)};
        }},
       {"fixed_batch_norm", {x, channel, channel}, [](const Variables& in) {
          const NoGrad evaluation;
-         return Variables{fixed_batch_norm(in[0], in[1], in[2],
+         return Variables{F::fixed_batch_norm(in[0], in[1], in[2],
                                            {in[1].value(), in[2].value()}, 1e-3f, true)};
        }},
       {"layer_norm", {x, row, row}, [](const Variables& in) {
-         return Variables{layer_norm(in[0], in[1], in[2])};
+         return Variables{F::layer_norm(in[0], in[1], in[2])};
        }},
       {"group_norm", {x, channel, channel}, [](const Variables& in) {
-         return Variables{group_norm(in[0], 2, in[1], in[2])};
+         return Variables{F::group_norm(in[0], 2, in[1], in[2])};
        }},
       unary("local_response_norm", x,
-            [](const Variable& v) { return local_response_norm(v, {.alpha = 0.5f}); }),
-      unary("max_pooling_2d", x, [](const Variable& v) { return max_pooling_2d(v, 3, 2, 1); }),
+            [](const Variable& v) { return F::local_response_norm(v, {.alpha = 0.5f}); }),
+      unary("max_pooling_2d", x, [](const Variable& v) { return F::max_pooling_2d(v, 3, 2, 1); }),
       unary("average_pooling_2d", x,
-            [](const Variable& v) { return average_pooling_2d(v, 2, 3, 1); }),
+            [](const Variable& v) { return F::average_pooling_2d(v, 2, 3, 1); }),
       unary("relu_average_pooling_2d", x,
-            [](const Variable& v) { return relu_average_pooling_2d(v - 0.5f, 2); }),
+            [](const Variable& v) { return F::relu_average_pooling_2d(v - 0.5f, 2); }),
       unary("global_average_pooling_2d", x,
-            [](const Variable& v) { return global_average_pooling_2d(v); }),
-      unary("resize_images", x, [](const Variable& v) { return resize_images(v, 3, 9); }),
-      unary("upsampling_2d", x, [](const Variable& v) { return upsampling_2d(v, 2); }),
-      unary("dropout", x, [](const Variable& v) { return dropout(v, 0.4f); }),
-      unary("gaussian_noise", x, [](const Variable& v) { return gaussian_noise(v, 0.3f); }),
+            [](const Variable& v) { return F::global_average_pooling_2d(v); }),
+      unary("resize_images", x, [](const Variable& v) { return F::resize_images(v, 3, 9); }),
+      unary("upsampling_2d", x, [](const Variable& v) { return F::upsampling_2d(v, 2); }),
+      unary("dropout", x, [](const Variable& v) { return F::dropout(v, 0.4f); }),
+      unary("gaussian_noise", x, [](const Variable& v) { return F::gaussian_noise(v, 0.3f); }),
       unary("softmax_cross_entropy", x,
             [=](const Variable& v) {
-              return softmax_cross_entropy(v, labels_of({x[0], x[2], x[3]}, channels),
+              return F::softmax_cross_entropy(v, labels_of({x[0], x[2], x[3]}, channels),
                                            {.label_smoothing = 0.1f});
             }),
       binary("sigmoid_cross_entropy", x,
              [](const Variable& a, const Variable& t) {
-               return sigmoid_cross_entropy(a, t.value());
+               return F::sigmoid_cross_entropy(a, t.value());
              }),
       unary("sigmoid_cross_entropy of labels", x,
-            [=](const Variable& v) { return sigmoid_cross_entropy(v, labels_of(x, 2)); }),
+            [=](const Variable& v) { return F::sigmoid_cross_entropy(v, labels_of(x, 2)); }),
       binary("mean_squared_error", x,
-             [](const Variable& a, const Variable& t) { return mean_squared_error(a, t.value()); }),
+             [](const Variable& a, const Variable& t) { return F::mean_squared_error(a, t.value()); }),
       binary("huber_loss", x,
-             [](const Variable& a, const Variable& t) { return huber_loss(a, t.value(), 0.3f); }),
+             [](const Variable& a, const Variable& t) { return F::huber_loss(a, t.value(), 0.3f); }),
       unary("attention of a part", x,
             [=](const Variable& v) {
-              const Variable rows = reshape(v, {x[0], channels * x[2], x[3]});
-              return attention(rows, rows, rows, {.heads = 2});
+              const Variable rows = F::reshape(v, {x[0], channels * x[2], x[3]});
+              return F::attention(rows, rows, rows, {.heads = 2});
             }),
   };
   const Conv2dOptions options{2, 1, 1, 1, 1, 1, 1};
@@ -201,13 +185,13 @@ std::vector<Case> cases_of(const Shape& x) {
                      {x, {6, channels, 3, 3}, {6}},
                      [=](const Variables& in) {
                        set_conv_algorithm(algorithm);
-                       return Variables{conv2d(in[0], in[1], in[2], options)};
+                       return Variables{F::conv2d(in[0], in[1], in[2], options)};
                      }});
     cases.push_back({is_direct ? "deconv2d" : "interleaved deconv2d",
                      {x, {channels, 6, 3, 3}, {6}},
                      [=](const Variables& in) {
                        set_conv_algorithm(algorithm);
-                       return Variables{deconv2d(in[0], in[1], in[2], options)};
+                       return Variables{F::deconv2d(in[0], in[1], in[2], options)};
                      }});
   }
   return cases;

@@ -4,22 +4,20 @@
 #include <gtest/gtest.h>
 
 #include "models/mlp.hpp"
-#include "nn/batch_norm.hpp"
 #include "nn/classifier.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/batch_norm.hpp"
-#include "nn/functions/concat.hpp"
-#include "nn/functions/conv2d.hpp"
-#include "nn/functions/dropout.hpp"
-#include "nn/functions/linear.hpp"
-#include "nn/functions/mean_squared_error.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/functions/normalization.hpp"
+#include "nn/normalization.hpp"
 #include "nn/random.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -41,12 +39,12 @@ Variable run_conv2d(const Inputs& in, const ReferenceCase& test) {
   o.pad_h = test.options["pad"][0], o.pad_w = test.options["pad"][1];
   o.dilation_h = test.options["dilation"][0], o.dilation_w = test.options["dilation"][1];
   o.groups = test.options["groups"];
-  return conv2d(in.at("x"), in.at("w"), optional(in, "b"), o);
+  return F::conv2d(in.at("x"), in.at("w"), optional(in, "b"), o);
 }
 
 TEST(Reference, Linear) {
   check_file("linear", [](const Inputs& in, const ReferenceCase&) {
-    return linear(in.at("x"), in.at("w"), optional(in, "b"));
+    return F::linear(in.at("x"), in.at("w"), optional(in, "b"));
   });
 }
 
@@ -61,59 +59,59 @@ TEST(Reference, Conv2d) {
 TEST(Reference, MaxPooling2d) {
   check_file("max_pooling_2d", [](const Inputs& in, const ReferenceCase& test) {
     const auto& o = test.options;
-    return max_pooling_2d(in.at("x"), o["window"], o["stride"], o["pad"], o["cover_all"]);
+    return F::max_pooling_2d(in.at("x"), o["window"], o["stride"], o["pad"], o["cover_all"]);
   });
 }
 
 TEST(Reference, AveragePooling2d) {
   check_file("average_pooling_2d", [](const Inputs& in, const ReferenceCase& test) {
     const auto& o = test.options;
-    return average_pooling_2d(in.at("x"), o["window"], o["stride"], o["pad"]);
+    return F::average_pooling_2d(in.at("x"), o["window"], o["stride"], o["pad"]);
   });
 }
 
 TEST(Reference, GlobalAveragePooling2d) {
   check_file("global_average_pooling_2d", [](const Inputs& in, const ReferenceCase&) {
-    return global_average_pooling_2d(in.at("x"));
+    return F::global_average_pooling_2d(in.at("x"));
   });
 }
 
 TEST(Reference, BatchNorm) {
   check_file("batch_norm", [](const Inputs& in, const ReferenceCase& test) {
-    return batch_norm(in.at("x"), in.at("gamma"), in.at("beta"), 2e-5f, test.options["relu"]);
+    return F::batch_norm(in.at("x"), in.at("gamma"), in.at("beta"), 2e-5f, test.options["relu"]);
   });
 }
 
 TEST(Reference, Activations) {
   check_file("activations", [](const Inputs& in, const ReferenceCase& test) {
     const Variable& x = in.at("x");
-    if (test.name == "relu") return relu(x);
-    if (test.name == "leaky_relu") return leaky_relu(x);
-    if (test.name == "sigmoid") return sigmoid(x);
-    return tasuki::tanh(x);
+    if (test.name == "relu") return F::relu(x);
+    if (test.name == "leaky_relu") return F::leaky_relu(x);
+    if (test.name == "sigmoid") return F::sigmoid(x);
+    return F::tanh(x);
   });
 }
 
 TEST(Reference, SoftmaxCrossEntropy) {
   for (const DType labels : {DType::int32, DType::int64}) {
     check_file("softmax_cross_entropy", [&](const Inputs& in, const ReferenceCase&) {
-      return softmax_cross_entropy(in.at("x"), in.at("t").value().to(labels));
+      return F::softmax_cross_entropy(in.at("x"), in.at("t").value().to(labels));
     });
   }
 }
 
 TEST(Reference, MeanSquaredError) {
   check_file("mean_squared_error", [](const Inputs& in, const ReferenceCase&) {
-    return mean_squared_error(in.at("input"), in.at("target").value());
+    return F::mean_squared_error(in.at("input"), in.at("target").value());
   });
 }
 
 TEST(Reference, AddConcatReshape) {
   check_file("shapes", [](const Inputs& in, const ReferenceCase& test) {
-    if (test.name == "add") return add(in.at("a"), in.at("b"));
+    if (test.name == "add") return F::add(in.at("a"), in.at("b"));
     if (test.name == "add_self") return in.at("a") + in.at("a");
-    if (test.name == "reshape") return reshape(in.at("a"), {4, 6});
-    return concat({in.at("a"), in.at("b"), in.at("c")}, test.options["axis"]);
+    if (test.name == "reshape") return F::reshape(in.at("a"), {4, 6});
+    return F::concat({in.at("a"), in.at("b"), in.at("c")}, test.options["axis"]);
   });
 }
 
@@ -140,7 +138,7 @@ TEST(Reference, DropoutDifferences) {
   const Subject run = [](const Inputs& in, const ReferenceCase&) {
     RandomKeys keys(0);
     const RandomScope random(keys);
-    return dropout(in.at("x"), 0.3f);
+    return F::dropout(in.at("x"), 0.3f);
   };
   const Variable x(test.inputs["x"], true);
   const Variable y = run({{"x", x}}, test);

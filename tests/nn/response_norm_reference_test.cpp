@@ -5,9 +5,11 @@
 #include <cmath>
 #include <vector>
 
-#include "nn/functions/local_response_norm.hpp"
+#include "nn/functions/normalization.hpp"
 #include "reference_check.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -19,7 +21,7 @@ using testing::ReferenceCase;
 TEST(ResponseNormReference, LocalResponseNorm) {
   check_file("response_norms", [](const Inputs& in, const ReferenceCase& test) {
     const auto& o = test.options;
-    return local_response_norm(in.at("x"), {o["n"], o["k"], o["alpha"], o["beta"]});
+    return F::local_response_norm(in.at("x"), {o["n"], o["k"], o["alpha"], o["beta"]});
   });
 }
 
@@ -76,7 +78,7 @@ TEST(ResponseNorm, SmallValuesBehindALargeOneKeepTheirDigits) {
         const Variable in(
             order == Tag::nchw ? x : reordered(x, {dims, dnnl::memory::data_type::f32, order}),
             true);
-        const Variable out = local_response_norm(in, options);
+        const Variable out = F::local_response_norm(in, options);
         testing::weighted_sum(out, dy).backward();
         const Tensor found = out.value().plain(), slopes = in.grad().plain();
         for (std::size_t i = 0; i < y.size(); ++i) {

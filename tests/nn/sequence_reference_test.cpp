@@ -5,12 +5,13 @@
 #include <stdexcept>
 
 #include "nn/backward.hpp"
-#include "nn/embed_id.hpp"
-#include "nn/functions/concat.hpp"
-#include "nn/functions/embed_id.hpp"
-#include "nn/functions/recurrent.hpp"
-#include "nn/functions/reduction.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/sequences.hpp"
 #include "reference_check.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -23,21 +24,21 @@ TEST(SequenceReference, EmbedId) {
   check_file("embed_id", [](const Inputs& in, const ReferenceCase& test) {
     std::optional<std::int64_t> ignore;
     if (test.options.contains("ignore")) ignore = test.options["ignore"].get<std::int64_t>();
-    return embed_id(in.at("t").value(), in.at("w"), ignore);
+    return F::embed_id(in.at("t").value(), in.at("w"), ignore);
   });
 }
 
 // The result and the final states as one array, so that both have gradients.
 Variable run_recurrent(const Inputs& in, const ReferenceCase& test, Recurrence kind) {
-  RecurrentWeights weights;
+  F::RecurrentWeights weights;
   for (std::int64_t i = 0; i < 2 * gates_of(kind); ++i) {
     weights.w.push_back(in.at(fmt::format("w{}", i)));
     weights.b.push_back(in.at(fmt::format("b{}", i)));
   }
   const auto [y, states] =
-      recurrent(kind, in.at("x"), in.at("t").value(), testing::optional(in, "states"), weights,
-                test.options.contains("reversed"));
-  return concat({y, states}, 1);
+      F::recurrent(kind, in.at("x"), in.at("t").value(), testing::optional(in, "states"), weights,
+                   test.options.contains("reversed"));
+  return F::concat({y, states}, 1);
 }
 
 TEST(SequenceReference, Lstm) {
@@ -56,7 +57,7 @@ TEST(SequenceReference, Gru) {
 TEST(Recurrent, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
   for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru}) {
     const auto x = [] { return Variable(testing::random_tensor({2, 3, 4}, 1), true); };
-    RecurrentWeights weights;
+    F::RecurrentWeights weights;
     for (int i = 0; i < 2 * gates_of(kind); ++i) {
       weights.w.emplace_back(testing::random_tensor(i < gates_of(kind) ? Shape{5, 4} : Shape{5, 5},
                                                     static_cast<std::uint64_t>(i + 2)));
@@ -64,8 +65,8 @@ TEST(Recurrent, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
     }
     const Tensor lengths = Tensor::full({2}, 3, DType::int64);
     const auto loss_of = [&](const Variable& in, bool of_states) {
-      const auto [y, states] = recurrent(kind, in, lengths, {}, weights, false);
-      return std::array{sum(of_states ? states : y), sum(of_states ? y : states)};
+      const auto [y, states] = F::recurrent(kind, in, lengths, {}, weights, false);
+      return std::array{F::sum(of_states ? states : y), F::sum(of_states ? y : states)};
     };
     for (const bool states_first : {false, true}) {
       const Variable kept = x(), apart = x();

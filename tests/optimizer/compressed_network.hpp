@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "core/philox.hpp"
-#include "nn/conv2d.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/loss.hpp"
 
 namespace tasuki::testing {
 
@@ -30,8 +29,8 @@ class Network : public Module {
   }
   using Module::add;
   Variable loss(const Tensor& x, const Tensor& t) {
-    Variable h = relu(conv_(Variable(x)));
-    return softmax_cross_entropy(small_(relu(wide_(h))), t);
+    Variable h = functions::relu(conv_(Variable(x)));
+    return functions::softmax_cross_entropy(small_(functions::relu(wide_(h))), t);
   }
 
  private:

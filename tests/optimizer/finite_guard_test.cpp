@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "communicators.hpp"
-#include "nn/functions/add.hpp"
+#include "nn/functions/arithmetic.hpp"
 #include "perceptron.hpp"
 #include "prescribed.hpp"
 #include "tests/support/errors.hpp"

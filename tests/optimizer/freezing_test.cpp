@@ -4,12 +4,14 @@
 
 #include "communicator/text_bytes.hpp"
 #include "communicators.hpp"
-#include "nn/batch_norm.hpp"
-#include "nn/functions/linear.hpp"
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/normalization.hpp"
 #include "optimizer/module_exchange.hpp"
 #include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -193,8 +195,8 @@ TEST(FrozenLayers, AreConstants) {
       sgd->update(
           [&] {
             const Variable first = freezes ? model.w1 : constant;
-            const Variable h = linear(Variable(x), first, {});
-            return mean_squared_error(linear(h, model.w2, {}), Tensor::full({2, 2}, 1));
+            const Variable h = F::linear(Variable(x), first, {});
+            return F::mean_squared_error(F::linear(h, model.w2, {}), Tensor::full({2, 2}, 1));
           },
           2);
     return std::pair(values_of(model.w1.value()), values_of(model.w2.value()));

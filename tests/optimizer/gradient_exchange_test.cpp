@@ -9,11 +9,13 @@
 #include <set>
 
 #include "communicators.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "perceptron.hpp"
 #include "prescribed.hpp"
 #include "tests/support/watched.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -206,7 +208,7 @@ class Overlap : public ::testing::TestWithParam<ExchangeMode> {
   // Two layers with a range for each at least. Calls `between` between their backward passes.
   Variable loss(const std::function<void()>& between) {
     const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
-    return softmax_cross_entropy(model_.upper(watched(model_.lower(Variable(x)), between)), t);
+    return F::softmax_cross_entropy(model_.upper(watched(model_.lower(Variable(x)), between)), t);
   }
   void step(const std::function<void()>& between, bool has_examples = true) {
     optimizer_->update([&] { return loss(between); }, has_examples ? batch : 0);
@@ -287,7 +289,7 @@ TEST_P(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
   const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
   for (int i = 0; i < 5; ++i)
     undisturbed->update(
-        [&] { return softmax_cross_entropy(other.upper(other.lower(Variable(x))), t); }, batch);
+        [&] { return F::softmax_cross_entropy(other.upper(other.lower(Variable(x))), t); }, batch);
   EXPECT_EQ(testing::values_of(undisturbed->arena().values()), with_failures);
 }
 
@@ -301,7 +303,7 @@ TEST_P(Overlap, DummyExchangesNothing) {
   const Tensor x = Tensor::full({batch, hidden}, 0.5F), t = Tensor::zeros({batch}, DType::int32);
   for (int i = 0; i < 3 + rank_; ++i)
     optimizer->update(
-        [&] { return softmax_cross_entropy(model.upper(model.lower(Variable(x))), t); }, batch);
+        [&] { return F::softmax_cross_entropy(model.upper(model.lower(Variable(x))), t); }, batch);
   EXPECT_EQ(optimizer->t(), 3 + rank_);
 }
 

@@ -5,14 +5,16 @@
 
 #include "communicator/text_bytes.hpp"
 #include "communicators.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/sequential.hpp"
 #include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
 #include "tensor/recorder.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/snapshots/model_file.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -74,7 +76,7 @@ class LazyShapes : public testing::WithCommunicator {
     const Tensor t = Tensor::full({1}, rank() % classes, DType::int32);
     const bool has_example = rank() != without;
     testing::update_of(
-        optimizer, [&] { return softmax_cross_entropy(forward(Variable(x)), t); },
+        optimizer, [&] { return F::softmax_cross_entropy(forward(Variable(x)), t); },
         has_example ? 1 : 0, size() - (without >= 0 ? 1 : 0));
   }
   static Variable run(Net& net, const Variable& x) { return net.c(net.b(net.a(x))); }

@@ -5,9 +5,11 @@
 #include <limits>
 
 #include "core/error.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -91,8 +93,8 @@ TEST(LossScaler, TheOptimizerIsAsWithoutIt) {
       const std::int32_t labels[] = {0, 1};
       const auto loss = [&] {
         const Variable x(Tensor::from(std::span<const float>(values), {2, 2}));
-        return softmax_cross_entropy(model.forward(x),
-                                     Tensor::from(std::span<const std::int32_t>(labels), {2}));
+        return F::softmax_cross_entropy(model.forward(x),
+                                        Tensor::from(std::span<const std::int32_t>(labels), {2}));
       };
       const Tensor before = optimizer->arena().values().clone();
       optimizer->update(loss, 2);

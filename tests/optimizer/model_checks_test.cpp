@@ -2,10 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -34,7 +36,7 @@ struct Net : Module {
 
   Variable loss() {
     const Variable x(Tensor::full({2, inputs}, 1));
-    return softmax_cross_entropy(b(a(x)), Tensor::full({2}, 1, DType::int32));
+    return F::softmax_cross_entropy(b(a(x)), Tensor::full({2}, 1, DType::int32));
   }
 };
 

@@ -3,8 +3,8 @@
 #include <mpi.h>
 
 #include "communicators.hpp"
-#include "nn/batch_norm.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/normalization.hpp"
 #include "optimizer/module_exchange.hpp"
 
 namespace tasuki {

@@ -6,7 +6,7 @@
 
 #include "communicator/node/node_array.hpp"
 #include "communicators.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 #include "optimizer/module_exchange.hpp"
 #include "own_rules.hpp"
 #include "perceptron.hpp"

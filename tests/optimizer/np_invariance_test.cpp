@@ -6,10 +6,12 @@
 #include "communicators.hpp"
 #include "core/philox.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/linear.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
 #include "own_rules.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -29,8 +31,8 @@ class Perceptron : public Module {
     initialize(seed);
   }
   Variable loss(const Tensor& x, const Tensor& t) const {
-    const Variable h = relu(linear(Variable(x), w1_, b1_));
-    return softmax_cross_entropy(linear(h, w2_, b2_), t);
+    const Variable h = F::relu(F::linear(Variable(x), w1_, b1_));
+    return F::softmax_cross_entropy(F::linear(h, w2_, b2_), t);
   }
 
  private:

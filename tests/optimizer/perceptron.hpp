@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "core/philox.hpp"
-#include "nn/batch_norm.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/normalization.hpp"
 
 namespace tasuki::testing {
 
@@ -45,10 +45,10 @@ class Perceptron : public Module {
   }
 
   Variable loss(const PerceptronExamples& examples, bool uses_all) {
-    Variable h = relu(norm_(l1_(Variable(examples.x))));
-    h = relu(l2_(relu(l2_(h))));
-    if (uses_all) h = relu(sometimes_(h));
-    return softmax_cross_entropy(l3_(h), examples.t);
+    Variable h = functions::relu(norm_(l1_(Variable(examples.x))));
+    h = functions::relu(l2_(functions::relu(l2_(h))));
+    if (uses_all) h = functions::relu(sometimes_(h));
+    return functions::softmax_cross_entropy(l3_(h), examples.t);
   }
 
   // Those of a rank in a step.

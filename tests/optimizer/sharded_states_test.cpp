@@ -9,7 +9,7 @@
 
 #include "communicators.hpp"
 #include "core/stop_request.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 #include "own_rules.hpp"
 #include "perceptron.hpp"
 #include "prescribed.hpp"

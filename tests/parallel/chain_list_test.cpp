@@ -9,11 +9,13 @@
 
 #include "communicator/registry.hpp"
 #include "core/philox.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/mean_squared_error.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/loss.hpp"
 #include "parallel/functions/messages.hpp"
 #include "tests/support/errors.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -43,7 +45,7 @@ std::unique_ptr<Linear> layer(const std::string& name) {
 
 Variable sum_of(const Values& values) {
   Variable sum = values.front();
-  for (std::size_t i = 1; i < values.size(); ++i) sum = add(sum, values[i]);
+  for (std::size_t i = 1; i < values.size(); ++i) sum = F::add(sum, values[i]);
   return sum;
 }
 
@@ -58,7 +60,7 @@ MultiNodeChainList& add_sum(MultiNodeChainList& model, const std::string& name,
 }
 
 Variable loss_of(const Variable& y) {
-  return mean_squared_error(y, random_values(77));
+  return F::mean_squared_error(y, random_values(77));
 }
 
 class ChainLists : public ::testing::Test {
@@ -253,7 +255,7 @@ TEST_F(ChainLists, SeveralValuesTravelTogether) {
     model.add_link(
         [](const Values& values) -> Values {
           EXPECT_EQ(values.size(), 3U);
-          return {add(values[0], values[1]), values[2]};
+          return {F::add(values[0], values[1]), values[2]};
         },
         {.in = {0}, .out = {0}});
     pass(model, {}, false);
@@ -262,7 +264,7 @@ TEST_F(ChainLists, SeveralValuesTravelTogether) {
   }
   const auto a = layer("a"), b = layer("b");
   const Variable h = (*a)(Variable(random_values(1)));
-  loss_of((*b)(add(add(h, h), h))).backward();
+  loss_of((*b)(F::add(F::add(h, h), h))).backward();
   expect_gradients(model, {a.get(), b.get()}, {"a", "b"});
 }
 

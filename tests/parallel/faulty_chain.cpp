@@ -14,9 +14,11 @@
 #include "core/activity.hpp"
 #include "job/run_job.hpp"
 #include "job/stall_limits.hpp"
-#include "nn/functions/reduction.hpp"
+#include "nn/functions/arrays.hpp"
 #include "parallel/functions/collectives.hpp"
 #include "parallel/functions/messages.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -27,22 +29,22 @@ Variable value() {
 
 void send_to_rank_1(Communicator& comm) {
   if (comm.rank() == 1)
-    functions::recv(comm, 0, functions::recv(comm, 2));
+    F::recv(comm, 0, F::recv(comm, 2));
   else
-    functions::send(value(), comm, 1).backward();
+    F::send(value(), comm, 1).backward();
 }
 
 void pass_along(Communicator& comm) {
-  const Variable h = comm.rank() == 0 ? value() : functions::recv(comm, comm.rank() - 1);
-  if (comm.rank() + 1 < comm.size()) functions::send(h, comm, comm.rank() + 1).backward();
+  const Variable h = comm.rank() == 0 ? value() : F::recv(comm, comm.rank() - 1);
+  if (comm.rank() + 1 < comm.size()) F::send(h, comm, comm.rank() + 1).backward();
 }
 
 void pass_in_groups(Communicator& comm) {
   const auto group = comm.split(comm.rank() / 2, comm.rank());
   if (group->rank() == 0)
-    functions::send(value(), *group, 1).backward();
-  else if (const Variable h = functions::recv(*group, 0); comm.rank() == 1)
-    sum(h).backward();
+    F::send(value(), *group, 1).backward();
+  else if (const Variable h = F::recv(*group, 0); comm.rank() == 1)
+    F::sum(h).backward();
   comm.barrier();  // while the group is there
 }
 
@@ -52,7 +54,7 @@ void run(const std::string& kind) {
   if (kind == "backward") send_to_rank_1(*comm);
   if (kind == "chain") pass_along(*comm);
   if (kind == "split") pass_in_groups(*comm);
-  if (kind == "collective" && comm->rank() != 2) functions::allgather(*comm, value());
+  if (kind == "collective" && comm->rank() != 2) F::allgather(*comm, value());
   comm->barrier();
 }
 

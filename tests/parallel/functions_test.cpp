@@ -10,17 +10,19 @@
 #include "core/range.hpp"
 #include "nn/backward.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/linear.hpp"
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "parallel/functions/collectives.hpp"
 #include "parallel/functions/messages.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/weighted_sum.hpp"
 
+namespace F = tasuki::functions;
+
 namespace tasuki {
 namespace {
 
-using functions::pseudo_connect;
+using F::pseudo_connect;
 using testing::weighted_sum;
 
 const std::vector<DType> float_types = {DType::float32, DType::float64, DType::float16,
@@ -86,7 +88,7 @@ struct Chain {
     }
   }
   Variable layer(int i, const Variable& x) const {
-    return sigmoid(linear(x, weights[static_cast<std::size_t>(i)], Variable()));
+    return F::sigmoid(F::linear(x, weights[static_cast<std::size_t>(i)], Variable()));
   }
   std::vector<Variable> weights;
 };
@@ -96,15 +98,15 @@ TEST_F(FunctionsBetweenRanks, AChainOverAllRanksEqualsOneProcess) {
   const Tensor input = numbers({4, 5}, -7), target = numbers({4, 5}, 0);
   Variable x(input.clone(), true), expected_x(input.clone(), true), y = expected_x;
   for (int i = 0; i < size_; ++i) y = whole.layer(i, y);
-  mean_squared_error(y, target).backward();
+  F::mean_squared_error(y, target).backward();
 
-  Variable h = rank_ == 0 ? x : functions::recv(*comm_, rank_ - 1);
+  Variable h = rank_ == 0 ? x : F::recv(*comm_, rank_ - 1);
   h = here.layer(rank_, h);
   if (rank_ < size_ - 1) {
-    functions::send(h, *comm_, rank_ + 1).backward();
+    F::send(h, *comm_, rank_ + 1).backward();
   } else {
     expect_equal(h.value().plain(), y.value().plain());
-    mean_squared_error(h, target).backward();
+    F::mean_squared_error(h, target).backward();
   }
   const auto own = static_cast<std::size_t>(rank_);
   expect_equal(here.weights[own].grad(), whole.weights[own].grad());
@@ -120,18 +122,17 @@ TEST_F(FunctionsBetweenRanks, ADelegateVariableLeadsBackToWhatWasSent) {
   const auto own = static_cast<std::size_t>(rank_);
   const Tensor input = numbers({2, 5}, 1), target = numbers({2, 5}, 0);
   if (rank_ == 0) {
-    const Variable delegate =
-        functions::send(chain.layer(0, Variable(input)), *comm_, next, /*tag=*/5);
-    const Variable back = functions::recv(*comm_, previous, delegate, /*tag=*/5);
-    mean_squared_error(back, target).backward();
+    const Variable delegate = F::send(chain.layer(0, Variable(input)), *comm_, next, /*tag=*/5);
+    const Variable back = F::recv(*comm_, previous, delegate, /*tag=*/5);
+    F::mean_squared_error(back, target).backward();
   } else {
-    const Variable h = functions::recv(*comm_, previous, {}, 5);
-    functions::send(chain.layer(rank_, h), *comm_, next, 5).backward();
+    const Variable h = F::recv(*comm_, previous, {}, 5);
+    F::send(chain.layer(rank_, h), *comm_, next, 5).backward();
   }
   const Chain whole(size_);
   Variable y(input);
   for (int i = 0; i < size_; ++i) y = whole.layer(i, y);
-  mean_squared_error(y, target).backward();
+  F::mean_squared_error(y, target).backward();
   expect_equal(chain.weights[own].grad(), whole.weights[own].grad());
 }
 
@@ -140,14 +141,14 @@ TEST_F(FunctionsBetweenRanks, WithoutADelegateVariableABackwardPassStopsAtWhatWa
   if (rank_ > 1) return;
   const Variable w(numbers({3}, 1), true);
   if (rank_ == 0) {
-    functions::send(w, *comm_, 1);
-    const Variable back = functions::recv(*comm_, 1);
+    F::send(w, *comm_, 1);
+    const Variable back = F::recv(*comm_, 1);
     weighted_sum({back}, {numbers({3}, 4)}).backward();
     EXPECT_FALSE(w.grad().defined());
   } else {
-    const Variable h = functions::recv(*comm_, 0);
+    const Variable h = F::recv(*comm_, 0);
     // Only this function of the two has a counterpart that runs backward.
-    functions::send(Variable(h.value()), *comm_, 0).backward();
+    F::send(Variable(h.value()), *comm_, 0).backward();
   }
 }
 
@@ -158,9 +159,9 @@ TEST_F(FunctionsBetweenRanks, ARingPassesOnValuesAndGradientsOfEveryType) {
     const Variable x = value_of(rank_, alike, dtype);
     // Rank 0 begins, so that no two ranks wait for each other.
     Variable delegate, received;
-    if (rank_ == 0) delegate = functions::send(x, *comm_, next);
-    received = functions::recv(*comm_, previous, delegate);
-    if (rank_ != 0) delegate = functions::send(x, *comm_, next);
+    if (rank_ == 0) delegate = F::send(x, *comm_, next);
+    received = F::recv(*comm_, previous, delegate);
+    if (rank_ != 0) delegate = F::send(x, *comm_, next);
     expect_equal(received.value(), value_of(previous, alike, dtype).value());
     weighted_sum({received, delegate}, {times(received.value(), 3), Tensor::zeros({})}).backward();
     expect_equal(x.grad(), times(x.value(), 3));
@@ -174,13 +175,13 @@ TEST_F(FunctionsBetweenRanks, SeveralValuesTravelInOneMessage) {
       std::vector<Variable> xs;
       for (std::size_t i = 0; i < count; ++i)
         xs.emplace_back(numbers({static_cast<int>(i) + 1, 2}, static_cast<int>(i)), i != 1);
-      functions::send(xs, *comm_, 1).backward();
+      F::send(xs, *comm_, 1).backward();
       for (std::size_t i = 0; i < count; ++i)
         if (i != 1)  // Nothing is computed from the last of three.
           expect_equal(xs[i].grad(), times(xs[i].value(), i == 2 ? 0 : 2));
       EXPECT_TRUE(count == 1 || !xs[1].grad().defined());
     } else if (rank_ == 1) {
-      std::vector<Variable> received = functions::recv_many(*comm_, 0);
+      std::vector<Variable> received = F::recv_many(*comm_, 0);
       ASSERT_EQ(received.size(), count);
       received.resize(std::min<std::size_t>(count, 2));
       std::vector<Tensor> weights;
@@ -193,19 +194,18 @@ TEST_F(FunctionsBetweenRanks, SeveralValuesTravelInOneMessage) {
 // The receiver sends a gradient, which the sender must take although it needs none.
 TEST_F(FunctionsBetweenRanks, InputsWithoutGradientsDoNotHoldUpTheOtherRank) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
-  if (rank_ == 0) functions::send(Variable(numbers({100, 100}, 0)), *comm_, 1).backward();
-  if (rank_ == 1)
-    weighted_sum({functions::recv(*comm_, 0)}, {Tensor::zeros({100, 100})}).backward();
+  if (rank_ == 0) F::send(Variable(numbers({100, 100}, 0)), *comm_, 1).backward();
+  if (rank_ == 1) weighted_sum({F::recv(*comm_, 0)}, {Tensor::zeros({100, 100})}).backward();
 }
 
 TEST_F(FunctionsBetweenRanks, NothingIsRecordedWithoutGradients) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
   const NoGrad evaluating;
   Variable found;
-  if (rank_ == 0) found = functions::send(value_of(0, true, DType::float32), *comm_, 1);
-  if (rank_ == 1) found = functions::recv(*comm_, 0);
+  if (rank_ == 0) found = F::send(value_of(0, true, DType::float32), *comm_, 1);
+  if (rank_ == 1) found = F::recv(*comm_, 0);
   EXPECT_FALSE(found.node());
-  for (const Variable& each : functions::allgather(*comm_, Variable(numbers({2}, rank_))))
+  for (const Variable& each : F::allgather(*comm_, Variable(numbers({2}, rank_))))
     EXPECT_FALSE(each.node());
 }
 
@@ -227,7 +227,7 @@ TEST_F(FunctionsBetweenRanks, BroadcastSumsGradientsAtTheRoot) {
   for (const int root : all_ranks())
     for_all_kinds_of_values([&](DType dtype, bool alike) {
       const Variable own = value_of(root, alike, dtype);
-      const Variable y = functions::bcast(*comm_, rank_ == root ? own : Variable(), root);
+      const Variable y = F::bcast(*comm_, rank_ == root ? own : Variable(), root);
       expect_equal(y.value(), own.value());
       weighted_sum({y}, {times(numbers(y.shape(), 1, dtype), rank_ + 1)}).backward();
       if (rank_ == root)
@@ -241,7 +241,7 @@ TEST_F(FunctionsBetweenRanks, GatherScattersGradients) {
   for (const int root : all_ranks())
     for_all_kinds_of_values([&](DType dtype, bool alike) {
       const Variable x = value_of(rank_, alike, dtype);
-      const std::vector<Variable> all = functions::gather(*comm_, x, root);
+      const std::vector<Variable> all = F::gather(*comm_, x, root);
       if (rank_ == root) {
         ASSERT_EQ(all.size(), static_cast<std::size_t>(size_));
         std::vector<Tensor> weights;
@@ -265,7 +265,7 @@ TEST_F(FunctionsBetweenRanks, ScatterGathersGradients) {
       std::vector<Variable> xs;
       if (rank_ == root)
         for (const int rank : all_ranks()) xs.push_back(value_of(rank, alike, dtype));
-      const Variable y = functions::scatter(*comm_, xs, root);
+      const Variable y = F::scatter(*comm_, xs, root);
       expect_equal(y.value(), value_of(rank_, alike, dtype).value());
       weighted_sum({y}, {times(y.value(), rank_ + 2)}).backward();
       for (std::size_t i = 0; i < xs.size(); ++i)
@@ -276,7 +276,7 @@ TEST_F(FunctionsBetweenRanks, ScatterGathersGradients) {
 TEST_F(FunctionsBetweenRanks, AllgatherSumsTheGradientsOfAllRanks) {
   for_all_kinds_of_values([&](DType dtype, bool alike) {
     const Variable x = value_of(rank_, alike, dtype);
-    const std::vector<Variable> all = functions::allgather(*comm_, x);
+    const std::vector<Variable> all = F::allgather(*comm_, x);
     ASSERT_EQ(all.size(), static_cast<std::size_t>(size_));
     std::vector<Tensor> weights;
     for (const int rank : all_ranks()) {
@@ -297,7 +297,7 @@ TEST_F(FunctionsBetweenRanks, AlltoallSendsGradientsBack) {
     };
     std::vector<Variable> xs;
     for (const int rank : all_ranks()) xs.emplace_back(value(rank_, rank), true);
-    const std::vector<Variable> ys = functions::alltoall(*comm_, xs);
+    const std::vector<Variable> ys = F::alltoall(*comm_, xs);
     std::vector<Tensor> weights;
     for (const int rank : all_ranks()) {
       expect_equal(ys[static_cast<std::size_t>(rank)].value(), value(rank, rank_));
@@ -313,7 +313,7 @@ TEST_F(FunctionsBetweenRanks, AllreduceSumsInBothPasses) {
   const int sum = size_ * (size_ + 1) / 2;
   for (const DType dtype : float_types) {
     const Variable x(times(numbers({3, 2}, 1, dtype), rank_ + 1), true);
-    const Variable y = functions::allreduce(*comm_, x);
+    const Variable y = F::allreduce(*comm_, x);
     expect_equal(y.value(), times(numbers({3, 2}, 1, dtype), sum));
     expect_equal(x.value(), times(numbers({3, 2}, 1, dtype), rank_ + 1));
     const Tensor weights = times(numbers({3, 2}, 2, dtype), rank_ + 1);
@@ -330,7 +330,7 @@ TEST_F(FunctionsBetweenRanks, ReduceScatterGathersGradients) {
       const Shape shape{items, 2};
       const Variable x(times(numbers(shape, 1, dtype), rank_ + 1), true);
       const Range own = part_of(items, size_, rank_);
-      const Variable y = functions::reduce_scatter(*comm_, x);
+      const Variable y = F::reduce_scatter(*comm_, x);
       expect_equal(y.value(), times(numbers(shape, 1, dtype), sum).slice(own.begin, own.end));
       weighted_sum({y}, {numbers(shape, 3, dtype).slice(own.begin, own.end)}).backward();
       expect_equal(x.grad(), numbers(shape, 3, dtype));
@@ -340,14 +340,14 @@ TEST_F(FunctionsBetweenRanks, ReduceScatterGathersGradients) {
 // Only some of the results are used, others have no gradient of their own.
 TEST_F(FunctionsBetweenRanks, ResultsThatAreNotUsedHaveGradientsOfZeros) {
   const Variable x = value_of(rank_, false, DType::float32);
-  const std::vector<Variable> all = functions::allgather(*comm_, x);
+  const std::vector<Variable> all = F::allgather(*comm_, x);
   weighted_sum({all[0]}, {numbers(all[0].shape(), 1)}).backward();
   expect_equal(x.grad(), times(numbers(x.shape(), 1), rank_ == 0 ? size_ : 0));
 }
 
 TEST_F(FunctionsBetweenRanks, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
   const Variable x(numbers({2}, 1), true);
-  const std::vector<Variable> all = functions::allgather(*comm_, x);
+  const std::vector<Variable> all = F::allgather(*comm_, x);
   const Tensor ones = Tensor::full({2}, 1);
   run_backward(weighted_sum({all.front()}, {ones}),
                {.seed = Tensor::full({}, 1), .keeps_graph = true});
@@ -359,8 +359,8 @@ TEST_F(FunctionsBetweenRanks, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
 // A rank's functions run in the reverse of their order, whatever the graph looks like.
 TEST_F(FunctionsBetweenRanks, IndependentExchangesKeepTheirOrder) {
   const Variable x = value_of(rank_, true, DType::float32);
-  const Variable a = functions::allreduce(*comm_, x), b = functions::bcast(*comm_, x, size_ - 1),
-                 c = functions::allgather(*comm_, x)[0];
+  const Variable a = F::allreduce(*comm_, x), b = F::bcast(*comm_, x, size_ - 1),
+                 c = F::allgather(*comm_, x)[0];
   // Ranks use them in another order.
   std::vector<Variable> used = {a, b, c};
   std::rotate(used.begin(), used.begin() + rank_ % 3, used.end());
@@ -375,18 +375,17 @@ TEST_F(FunctionsBetweenRanks, IndependentExchangesKeepTheirOrder) {
 TEST_F(FunctionsBetweenRanks, RefuseWhatCannotWork) {
   using testing::expect_error;
   const Variable x = value_of(rank_, true, DType::float32);
-  expect_error(ErrorKind::usage, {"send", "itself"}, [&] { functions::send(x, *comm_, rank_); });
-  expect_error(ErrorKind::usage, {"recv", "itself"}, [&] { functions::recv(*comm_, rank_); });
+  expect_error(ErrorKind::usage, {"send", "itself"}, [&] { F::send(x, *comm_, rank_); });
+  expect_error(ErrorKind::usage, {"recv", "itself"}, [&] { F::recv(*comm_, rank_); });
   expect_error(ErrorKind::usage, {"send", fmt::format("{}", size_)},
-               [&] { functions::send(x, *comm_, size_); });
+               [&] { F::send(x, *comm_, size_); });
   expect_error(ErrorKind::usage, {"alltoall", "one tensor per rank"},
-               [&] { functions::alltoall(*comm_, std::vector<Variable>(1 + comm_->size(), x)); });
+               [&] { F::alltoall(*comm_, std::vector<Variable>(1 + comm_->size(), x)); });
   expect_error(ErrorKind::usage, {"allreduce", "float", "int32"},
-               [&] { functions::allreduce(*comm_, Variable(Tensor::zeros({2}, DType::int32))); });
-  expect_error(ErrorKind::usage, {"gather", "found none"},
-               [&] { functions::gather(*comm_, Variable()); });
+               [&] { F::allreduce(*comm_, Variable(Tensor::zeros({2}, DType::int32))); });
+  expect_error(ErrorKind::usage, {"gather", "found none"}, [&] { F::gather(*comm_, Variable()); });
   expect_error(ErrorKind::usage, {"reduce_scatter", "scalar"},
-               [&] { functions::reduce_scatter(*comm_, Variable(Tensor::zeros({}))); });
+               [&] { F::reduce_scatter(*comm_, Variable(Tensor::zeros({}))); });
 }
 
 }  // namespace

@@ -9,16 +9,17 @@
 
 #include "communicator/registry.hpp"
 #include "core/philox.hpp"
-#include "nn/conv2d.hpp"
+#include "nn/connection.hpp"
 #include "nn/function.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/pooling.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/images.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tests/support/errors.hpp"
+
+namespace F = tasuki::functions;
 
 namespace {
 int messages = 0;
@@ -64,10 +65,10 @@ class Net : public Module {
     initialize(3);
   }
   Variable loss(const Tensor& x, const Tensor& t) {
-    const Variable h = average_pooling_2d(bn1_(conv1_(Variable(x))), 2);
-    const Variable sum = relu(tasuki::add(bn2_(conv2_(h)), bn3_(shortcut_(h))));
-    const Variable pooled = global_average_pooling_2d(sum);
-    return softmax_cross_entropy(fc2_(relu(bn4_(fc1_(flatten(pooled))))), t);
+    const Variable h = F::average_pooling_2d(bn1_(conv1_(Variable(x))), 2);
+    const Variable sum = F::relu(F::add(bn2_(conv2_(h)), bn3_(shortcut_(h))));
+    const Variable pooled = F::global_average_pooling_2d(sum);
+    return F::softmax_cross_entropy(fc2_(F::relu(bn4_(fc1_(F::flatten(pooled))))), t);
   }
 
  private:

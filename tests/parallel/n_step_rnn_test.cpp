@@ -3,9 +3,11 @@
 
 #include "communicator/registry.hpp"
 #include "core/philox.hpp"
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/loss.hpp"
 #include "parallel/functions/messages.hpp"
 #include "parallel/multi_node_n_step_rnn.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -50,7 +52,7 @@ TEST(MultiNodeNStepRNNs, AChainOfRanksEqualsOneProcess) {
         states = expected.states;
       }
       const Tensor target = random_values(expected.y.shape(), 99);
-      mean_squared_error(expected.y, target).backward();
+      F::mean_squared_error(expected.y, target).backward();
 
       const auto model =
           create_multi_node_n_step_rnn(network_of(rank, kind, direction), *comm,
@@ -60,7 +62,7 @@ TEST(MultiNodeNStepRNNs, AChainOfRanksEqualsOneProcess) {
       const auto result = model->forward(Variable(input_of(rank)), lengths_of(rank));
       if (is_last) {
         EXPECT_FALSE(result.delegate.defined());
-        mean_squared_error(result.y, target).backward();
+        F::mean_squared_error(result.y, target).backward();
       } else {
         result.delegate.backward();
       }

@@ -10,13 +10,15 @@
 #include "communicator/registry.hpp"
 #include "core/philox.hpp"
 #include "core/range.hpp"
-#include "nn/batch_norm.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/normalization.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
 #include "tests/support/errors.hpp"
+
+namespace F = tasuki::functions;
 
 namespace {
 int reductions = 0;
@@ -80,7 +82,7 @@ class Net : public Module {
       if (path == "fc2/b") parameter->value().copy_from(random_values(parameter->shape(), 5));
   }
   Variable scores(const Variable& x) {
-    return (*fc2_)((*fc1_)(relu((*conv2_)(bn_((*conv1_)(x))))));
+    return (*fc2_)((*fc1_)(F::relu((*conv2_)(bn_((*conv1_)(x))))));
   }
 
  private:
@@ -131,8 +133,8 @@ TEST_F(SplitLayers, HaveTheValuesAndGradientsOfOneProcess) {
     whole.clear_grads();
     const Variable y = divided.scores(in), all_y = whole.scores(all_in);
     expect_near(y.value(), all_y.value(), 1e-5, "scores");
-    softmax_cross_entropy(y, t).backward();
-    softmax_cross_entropy(all_y, t).backward();
+    F::softmax_cross_entropy(y, t).backward();
+    F::softmax_cross_entropy(all_y, t).backward();
     expect_near(in.grad(), all_in.grad(), 1e-5, "x");
     const auto parts = divided.parameters(), all = whole.parameters();
     for (std::size_t i = 0; i < all.size(); ++i)
@@ -152,7 +154,7 @@ TEST_F(SplitLayers, LearnWhatOneProcessLearns) {
     const Tensor x = random_values({items, 3, 6, 6}, seed), t = random_labels(items, seed);
     const auto update = [&](Optimizer& optimizer, Net& net) {
       return optimizer
-          .update([&] { return softmax_cross_entropy(net.scores(Variable(x)), t); }, items)
+          .update([&] { return F::softmax_cross_entropy(net.scores(Variable(x)), t); }, items)
           .item();
     };
     EXPECT_NEAR(update(*own, divided), update(*one, whole), 1e-4);
@@ -172,7 +174,7 @@ TEST_F(SplitLayers, ThePairOfLinearsReducesOnceInEachPass) {
   for (int pass = 0; pass < 2; ++pass) {
     const Variable x(random_values({8, 6}, 1), true);
     before = reductions;
-    loss = softmax_cross_entropy(second(first(x)), t);
+    loss = F::softmax_cross_entropy(second(first(x)), t);
     forward = reductions;
     loss.backward();
   }

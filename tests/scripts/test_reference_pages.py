@@ -16,7 +16,7 @@ FUNCTION = re.compile(r"^(?:Variable|std::vector<Variable>|RecurrentResult) ([a-
 MODEL = re.compile(r"^std::unique_ptr<\w+> ([a-z]\w*)\(", re.MULTILINE)
 MODULE = re.compile(r"^class (\w+)(?: final)? : public (\w+)", re.MULTILINE)
 # Sums of one shape, for the library's own use.
-PARTS = {"mapped", "add_broadcast"}
+PARTS = {"mapped"}
 CODE = re.compile(r"`([^`\n]+)`")
 NAME = re.compile(r"[A-Za-z_]\w+")
 

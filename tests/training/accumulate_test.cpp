@@ -5,10 +5,12 @@
 
 #include "communicator/registry.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/dropout.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/functions/normalization.hpp"
 #include "same_run.hpp"
 #include "tests/support/temporary_folder.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -37,8 +39,8 @@ class Accumulate : public ::testing::Test {
       return wanted.is_lazy ? std::nullopt : std::optional(n);
     };
     auto net = std::make_unique<Sequential>();
-    net->append("l1", std::make_unique<Linear>(inputs(12), 8)).append(relu);
-    net->append([](const Variable& x) { return dropout(x, 0.3F); });
+    net->append("l1", std::make_unique<Linear>(inputs(12), 8)).append(F::relu);
+    net->append([](const Variable& x) { return F::dropout(x, 0.3F); });
     net->append("l2", std::make_unique<Linear>(inputs(8), 4));
     Classifier model(std::move(net));
     model.initialize(1);
@@ -115,7 +117,7 @@ TEST_F(Accumulate, LayersOfALaterBatchGetTheirShapesThere) {
     StepScope step;
     for (Linear* layer : {&first, &later}) {
       const Variable loss =
-          optimizer->forward([&] { return softmax_cross_entropy((*layer)(Variable(x)), t); }, 2);
+          optimizer->forward([&] { return F::softmax_cross_entropy((*layer)(Variable(x)), t); }, 2);
       if (layer == &first)
         optimizer->backward(loss, 2);
       else

@@ -8,11 +8,13 @@
 #include <set>
 
 #include "communicator/registry.hpp"
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/loss.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/replica_hash.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -184,7 +186,7 @@ TEST_F(Replicas, OfDividedModelsCompareAmongThemselves) {
                         *optimizer,
                         [&](const Batch& batch, Observation&) {
                           const Variable y = model(Variable(batch["x"]));
-                          return mean_squared_error(y, Tensor::full(y.shape(), 1));
+                          return F::mean_squared_error(y, Tensor::full(y.shape(), 1));
                         },
                         settings),
                     stop_after(100, 8), folder / "out");

@@ -5,11 +5,13 @@
 #include "core/philox.hpp"
 #include "dataset/in_memory.hpp"
 #include "dataset/iterators/multi_node_iterator.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/loss.hpp"
 #include "same_run.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 #include "training/workers/parallel_updater.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -80,8 +82,8 @@ class CountedTargets : public ::testing::Test {
     const auto loss_of = [](Linear& model) -> LossFunction {
       return [&model](const Batch& batch, Observation&) {
         const Tensor t = batch["t"];
-        const Variable scores = model(reshape(Variable(batch["x"]), {t.count(), width}));
-        return softmax_cross_entropy(scores, t.reshape({t.count()}));
+        const Variable scores = model(F::reshape(Variable(batch["x"]), {t.count(), width}));
+        return F::softmax_cross_entropy(scores, t.reshape({t.count()}));
       };
     };
     std::unique_ptr<Iterator> batches;
@@ -169,8 +171,8 @@ TEST_F(CountedTargets, EvaluatorsWeightThemToo) {
         create_serial_iterator(testing::share_of(rows_with_labels(), ranks, 0), batch),
         [&](const Batch& each, Observation&) {
           const Tensor t = each["t"];
-          return softmax_cross_entropy(model(reshape(Variable(each["x"]), {t.count(), width})),
-                                       t.reshape({t.count()}));
+          return F::softmax_cross_entropy(
+              model(F::reshape(Variable(each["x"]), {t.count(), width})), t.reshape({t.count()}));
         });
     if (ranks != nullptr) evaluator = create_multi_node_evaluator(std::move(evaluator), *ranks);
     return evaluator->evaluate().mean("main/loss").value();

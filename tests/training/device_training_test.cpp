@@ -7,9 +7,11 @@
 
 #include "core/stop_request.hpp"
 #include "device_training.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 #include "tests/support/errors.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -253,7 +255,7 @@ TEST_F(DeviceTraining, DividesByTheExamplesOfAllBatchesOfAStep) {
         const Tensor x = Tensor::full({examples, 12}, static_cast<float>(batch)).to(device);
         const Tensor t = Tensor::full({examples}, number % 4, DType::int32).to(device);
         const Variable loss = optimizer->forward(
-            [&] { return softmax_cross_entropy(layer(Variable(x)), t); }, examples);
+            [&] { return F::softmax_cross_entropy(layer(Variable(x)), t); }, examples);
         if (batch < 2)
           optimizer->backward(loss, examples);
         else

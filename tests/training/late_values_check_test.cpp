@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 #include "tensor/late.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 #include "training/recording/step_runner.hpp"

@@ -5,11 +5,13 @@
 
 #include "dataset/in_memory.hpp"
 #include "dataset/views.hpp"
-#include "nn/functions/embed_id.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
 #include "training/updater.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -51,10 +53,11 @@ TEST(NamedExamples, AreFoundByTheirValues) {
   const Tensor ids = batch["t"];
   const Variable table(Tensor::zeros({5, 2}));
   expect_error(ErrorKind::data, {"example 10 has id 7, expected 0 .. 4"},
-               [&] { naming_examples(batch, [&] { embed_id(ids, table); }); });
+               [&] { naming_examples(batch, [&] { F::embed_id(ids, table); }); });
   const Variable scores(Tensor::zeros({3, 4}));
   expect_error(ErrorKind::data, {"example 10 has label 7, expected 0 .. 3"}, [&] {
-    naming_examples(batch, [&] { softmax_cross_entropy(scores, ids, {.label_smoothing = 0.1F}); });
+    naming_examples(batch,
+                    [&] { F::softmax_cross_entropy(scores, ids, {.label_smoothing = 0.1F}); });
   });
 }
 

@@ -10,7 +10,7 @@
 #include "core/philox.hpp"
 #include "dataset/iterators/forwarding_iterator.hpp"
 #include "nn/function.hpp"
-#include "nn/functions/add.hpp"
+#include "nn/functions/arithmetic.hpp"
 #include "optimizer/hook.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/late.hpp"
@@ -28,7 +28,7 @@ class Doubled : public ForwardingIterator {
     const NoGrad no_grad;
     Batch batch = inner().next();
     const Variable x(batch["x"]);
-    batch.set({.name = "x", .values = add(x, x).value()});
+    batch.set({.name = "x", .values = functions::add(x, x).value()});
     return batch;
   }
 };

@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/sequential.hpp"
 #include "optimizer/optimizer.hpp"
 #include "small_run.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -63,7 +65,7 @@ Outcome train(const MakeOptimizer& make, Device device, GraphMode graph,
       *optimizer,
       [&](const Batch& batch, Observation&) {
         const Variable scores = model(Variable(batch["x"]));
-        return softmax_cross_entropy(finish ? finish(batch, scores) : scores, batch["t"]);
+        return F::softmax_cross_entropy(finish ? finish(batch, scores) : scores, batch["t"]);
       },
       {.seed = 3, .graph = graph});
   Outcome outcome;
@@ -166,7 +168,7 @@ TEST_F(OwnParts, ANormHookIsNotRecorded) {
 TEST_F(OwnParts, ALossFunctionThatReadsTheBatchsEpochIsNotRecorded) {
   expect_same_everywhere([] { return with<MomentumEverywhere>(); }, false,
                          [](const Batch& batch, const Variable& scores) {
-                           return batch.epoch() < 2 ? scores : relu(scores);
+                           return batch.epoch() < 2 ? scores : F::relu(scores);
                          });
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "nn/functions/dropout.hpp"
+#include "nn/functions/normalization.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
 #include "training/workers/parallel_updater.hpp"
@@ -17,8 +17,8 @@ namespace tasuki::testing {
 // Without batch normalisation, which depends on how a batch is split.
 inline std::unique_ptr<Classifier> dropout_model(std::uint64_t seed) {
   auto net = std::make_unique<Sequential>();
-  net->append("l1", std::make_unique<Linear>(12, 20)).append(relu);
-  net->append([](const Variable& x) { return dropout(x, 0.3F); });
+  net->append("l1", std::make_unique<Linear>(12, 20)).append(functions::relu);
+  net->append([](const Variable& x) { return functions::dropout(x, 0.3F); });
   net->append("l2", std::make_unique<Linear>(20, 4));
   auto model = std::make_unique<Classifier>(std::move(net));
   model->initialize(seed);

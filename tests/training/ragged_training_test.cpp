@@ -8,12 +8,13 @@
 #include "communicator/registry.hpp"
 #include "dataset/files/sequences.hpp"
 #include "dataset/scatter.hpp"
-#include "nn/functions/accuracy.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 #include "same_run.hpp"
 #include "tensor/backend.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 #include "tests/support/temporary_folder.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -115,9 +116,9 @@ class RaggedTraining : public ::testing::Test {
       };
       const LossFunction loss = [&](const Batch& batch, Observation& seen) {
         const Variable scores = model(batch["x"]);
-        const auto [correct, counted] = count_correct(scores, batch["t"]);
+        const auto [correct, counted] = F::count_correct(scores, batch["t"]);
         seen.add_sum("accuracy", correct, counted);
-        return softmax_cross_entropy(scores, batch["t"]);
+        return F::softmax_cross_entropy(scores, batch["t"]);
       };
       Trainer trainer(std::make_unique<StandardUpdater>(
                           batches(training_batches()), *optimizer, loss,

@@ -9,6 +9,8 @@
 #include "training/batch_memory.hpp"
 #include "training/workers/parallel_updater.hpp"
 
+namespace F = tasuki::functions;
+
 namespace tasuki::testing {
 namespace {
 
@@ -18,7 +20,7 @@ std::vector<float> dropped_after(const std::function<void()>& work) {
   std::vector<float> found;
   std::thread([&] {
     work();
-    const Tensor y = dropout(Variable(Tensor::full({30, 20}, 1))).value();
+    const Tensor y = F::dropout(Variable(Tensor::full({30, 20}, 1))).value();
     found.assign(y.span<float>().begin(), y.span<float>().end());
   }).join();
   return found;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
 #include "tensor/recorder.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 #include "training/recording/step_runner.hpp"

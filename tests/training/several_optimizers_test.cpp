@@ -6,16 +6,18 @@
 #include <limits>
 
 #include "communicator/registry.hpp"
-#include "nn/batch_norm.hpp"
-#include "nn/constant_parameters.hpp"
-#include "nn/functions/add.hpp"
-#include "nn/functions/mean_squared_error.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/module.hpp"
+#include "nn/normalization.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "same_run.hpp"
 #include "tensor/late.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/snapshots/npz.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -36,7 +38,7 @@ struct Pair {
     const Tensor& x = batch["x"];
     const Variable result = second(first(Variable(x)));
     const auto distance = [&](double target) {
-      return mean_squared_error(result, Tensor::full(result.shape(), target));
+      return F::mean_squared_error(result, Tensor::full(result.shape(), target));
     };
     return {distance(1), distance(-2)};
   }
@@ -199,8 +201,8 @@ TEST_P(SeveralOptimizers, ALossMayReachOneModelAlone) {
         batches(), both,
         [&](const Batch& batch, Observation&) {
           const Variable code = pair.first(Variable(batch["x"])), result = pair.second(code);
-          std::vector losses{mean_squared_error(code, Tensor::full(code.shape(), 1)),
-                             mean_squared_error(result, Tensor::full(result.shape(), -2))};
+          std::vector losses{F::mean_squared_error(code, Tensor::full(code.shape(), 1)),
+                             F::mean_squared_error(result, Tensor::full(result.shape(), -2))};
           if (is_reversed) std::swap(losses[0], losses[1]);
           return losses;
         },
@@ -247,7 +249,7 @@ TEST_P(SeveralOptimizers, RanksWithoutExamplesTakePart) {
             const Variable result = second(first(Variable(examples["x"])));
             std::vector<Variable> losses;
             for (const double target : {1.0, -2.0})
-              losses.push_back(mean_squared_error(result, Tensor::full(result.shape(), target)));
+              losses.push_back(F::mean_squared_error(result, Tensor::full(result.shape(), target)));
             return losses;
           },
           {});

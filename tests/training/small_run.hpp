@@ -11,10 +11,10 @@
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/iterators/share_iterator.hpp"
 #include "dataset/synthetic.hpp"
-#include "nn/batch_norm.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
-#include "nn/functions/dropout.hpp"
-#include "nn/linear.hpp"
+#include "nn/functions/normalization.hpp"
+#include "nn/normalization.hpp"
 #include "nn/sequential.hpp"
 #include "training/extensions/evaluator.hpp"
 #include "training/extensions/log_report.hpp"
@@ -48,8 +48,8 @@ inline std::unique_ptr<Classifier> small_model(std::int64_t units = 8, std::uint
   const auto inputs = [lazy](std::int64_t n) { return lazy ? std::nullopt : std::optional(n); };
   auto net = std::make_unique<Sequential>();
   net->append("l1", std::make_unique<Linear>(inputs(12), units));
-  net->append("bn", std::make_unique<BatchNorm>(units)).append(relu);
-  net->append([](const Variable& x) { return dropout(x, 0.3F); });
+  net->append("bn", std::make_unique<BatchNorm>(units)).append(functions::relu);
+  net->append([](const Variable& x) { return functions::dropout(x, 0.3F); });
   net->append("l2", std::make_unique<Linear>(inputs(units), 4));
   auto model = std::make_unique<Classifier>(std::move(net));
   model->initialize(seed);

@@ -7,11 +7,13 @@
 #include <optional>
 #include <set>
 
-#include "nn/functions/dropout.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/functions/normalization.hpp"
 #include "nn/random.hpp"
 #include "recorded_steps.hpp"
 #include "tensor/backend.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -192,9 +194,9 @@ TEST_F(StepRunnerTest, DropoutOfRecordedStepsIsThatOfOthers) {
           [&](const Batch& there, Observation& report) {
             const RandomScope random(keys);
             const NoGrad no_grad;
-            const Variable dropped = dropout(dropout(Variable(there["x"]), 0.3F), 0.5F);
+            const Variable dropped = F::dropout(F::dropout(Variable(there["x"]), 0.3F), 0.5F);
             const Tensor labels = Tensor::zeros({30}, DType::int32, device);
-            report.add_mean("loss", softmax_cross_entropy(dropped, labels).value(), 30);
+            report.add_mean("loss", F::softmax_cross_entropy(dropped, labels).value(), 30);
           },
           "");
       found.push_back(*seen.mean("loss"));

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "communicator/registry.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
 #include "recorded_steps.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -35,7 +37,7 @@ class StepsOfRanks : public ::testing::Test {
     if (is_recording() && fails) fail(ErrorKind::unavailable, "the stream is busy");
     const auto loss = [&] {
       const Tensor labels = Tensor::zeros({batch.size()}, DType::int32, device);
-      Variable found = softmax_cross_entropy(model(Variable(batch["x"])), labels);
+      Variable found = F::softmax_cross_entropy(model(Variable(batch["x"])), labels);
       seen.add_mean("loss", found.value(), batch.size());
       return found;
     };
@@ -137,7 +139,7 @@ TEST_F(StepsOfRanks, ARateThatIsSetAfterTheRecordingCounts) {
             adam->update(
                 [&] {
                   const Tensor labels = Tensor::zeros({4}, DType::int32, device);
-                  return softmax_cross_entropy(net(Variable(batch["x"])), labels);
+                  return F::softmax_cross_entropy(net(Variable(batch["x"])), labels);
                 },
                 4);
           },

@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "nn/batch_norm.hpp"
+#include "nn/normalization.hpp"
 #include "training/snapshots/checked_numbers.hpp"
 
 namespace tasuki {

@@ -8,14 +8,16 @@
 
 #include "communicator/registry.hpp"
 #include "core/philox.hpp"
-#include "nn/functions/reshape.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "tensor/cuda_loading/loader.hpp"
 #include "tests/communicator/gpus_of_the_test.hpp"
 #include "training/recording/step_runner.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -33,7 +35,7 @@ class Net : public Module {
   }
   // x: N x channels x 2 x 3
   Variable loss(const Tensor& x, const Tensor& t) {
-    return softmax_cross_entropy(l2_(rows_(l1_(flatten(images_(Variable(x)))))), t);
+    return F::softmax_cross_entropy(l2_(rows_(l1_(F::flatten(images_(Variable(x)))))), t);
   }
 
  private:

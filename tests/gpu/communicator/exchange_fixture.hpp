@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/philox.hpp"
-#include "nn/batch_norm.hpp"
-#include "nn/functions/softmax_cross_entropy.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/normalization.hpp"
 #include "optimizer/optimizer.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "tensor/cuda_loading/loader.hpp"
@@ -43,7 +43,7 @@ class ExchangedNet : public Module {
   Variable loss(const Tensor& x, const Tensor& t, const std::function<void()>& between) {
     const Variable h = watched(norm_(first_(Variable(x))), between);
     const Variable y = twice_(twice_(h));
-    return softmax_cross_entropy(last_(added_ ? (*added_)(y) : y), t);
+    return functions::softmax_cross_entropy(last_(added_ ? (*added_)(y) : y), t);
   }
   // Adds a layer before the last one.
   void grow() {

@@ -7,8 +7,8 @@
 
 #include "communicator/registry.hpp"
 #include "core/philox.hpp"
-#include "nn/functions/mean_squared_error.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
 #include "parallel/functions/collectives.hpp"
 #include "parallel/functions/messages.hpp"
@@ -16,6 +16,8 @@
 #include "tests/communicator/gpus_of_the_test.hpp"
 #include "tests/support/weighted_sum.hpp"
 #include "training/recording/step_runner.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki {
 namespace {
@@ -49,16 +51,16 @@ std::vector<Tensor> run_all(Communicator& comm, DType dtype) {
   const int rank = comm.rank(), size = comm.size();
   const auto seed = static_cast<std::uint64_t>(rank);
   const Variable x(random_values({2 * size + 1, 3}, seed).to(dtype).to(device), true);
-  const std::vector<Variable> all = functions::allgather(comm, x);
-  std::vector<Variable> results = functions::alltoall(comm, all);
-  results.push_back(functions::bcast(comm, x, size - 1));
-  results.push_back(functions::allreduce(comm, x));
-  results.push_back(functions::reduce_scatter(comm, x));
-  results.push_back(functions::scatter(comm, all));
-  for (const Variable& each : functions::gather(comm, x)) results.push_back(each);
-  if (size > 1 && rank == 0) results.push_back(functions::send({x, all[1]}, comm, 1));
+  const std::vector<Variable> all = F::allgather(comm, x);
+  std::vector<Variable> results = F::alltoall(comm, all);
+  results.push_back(F::bcast(comm, x, size - 1));
+  results.push_back(F::allreduce(comm, x));
+  results.push_back(F::reduce_scatter(comm, x));
+  results.push_back(F::scatter(comm, all));
+  for (const Variable& each : F::gather(comm, x)) results.push_back(each);
+  if (size > 1 && rank == 0) results.push_back(F::send({x, all[1]}, comm, 1));
   if (size > 1 && rank == 1)
-    for (const Variable& each : functions::recv_many(comm, 0)) results.push_back(each);
+    for (const Variable& each : F::recv_many(comm, 0)) results.push_back(each);
   std::vector<Tensor> found, weights;
   for (const Variable& result : results) {
     EXPECT_EQ(result.value().device(), device);
@@ -102,9 +104,9 @@ TEST_F(FunctionsOnGpus, StepsAreRecordedOnlyIfNothingPassesThroughTheHost) {
     StepRunner runner({optimizer.get()}, {.graph = GraphMode::automatic});
     const Tensor x = random_values({4, 3}, 2).to(device_);
     const auto loss = [&](const Tensor& values) {
-      const Variable y = by_host ? functions::bcast(*comm_, layer(Variable(values)))
-                                 : functions::allreduce(*comm_, layer(Variable(values)));
-      return mean_squared_error(y, values);
+      const Variable y = by_host ? F::bcast(*comm_, layer(Variable(values)))
+                                 : F::allreduce(*comm_, layer(Variable(values)));
+      return F::mean_squared_error(y, values);
     };
     for (int step = 0; step < 5; ++step) {
       Batch batch({{.name = "x", .values = x}}, {0, 1, 2, 3});

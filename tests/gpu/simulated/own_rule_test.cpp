@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
-#include "nn/functions/mean_squared_error.hpp"
-#include "nn/linear.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tests/gpu/device.hpp"
 #include "tests/optimizer/own_rules.hpp"
 #include "training/recording/step_runner.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::testing {
 namespace {
@@ -36,7 +38,8 @@ std::vector<float> train(std::unique_ptr<Optimizer> optimizer, Device device, DT
     const Tensor t = Tensor::full({8, 30}, 0.5);
     optimizer->update(
         [&] {
-          return mean_squared_error(model(Variable(x.to(type).to(device))), t.to(type).to(device));
+          return F::mean_squared_error(model(Variable(x.to(type).to(device))),
+                                       t.to(type).to(device));
         },
         8);
   }
@@ -77,8 +80,8 @@ TEST(OwnRuleOnGpu, IsRecorded) {
           batch, seen,
           [&](const Batch& on_gpu, Observation&) {
             const auto loss = [&] {
-              return mean_squared_error(model(Variable(on_gpu["x"])),
-                                        Tensor::zeros({3, 4}, DType::float32, Device::cuda(0)));
+              return F::mean_squared_error(model(Variable(on_gpu["x"])),
+                                           Tensor::zeros({3, 4}, DType::float32, Device::cuda(0)));
             };
             optimizer.update(loss, 3);
           },

@@ -1,9 +1,12 @@
-// Pooling of images, N x C x H x W to N x C x H' x W'.
+// Pooling and resizing of images, N x C x H x W to N x C x H' x W'.
 #pragma once
 
-#include "nn/variable.hpp"
+#include <cstdint>
 
-namespace tasuki {
+#include "nn/variable.hpp"
+#include "tensor/resize.hpp"
+
+namespace tasuki::functions {
 
 // Largest element of each window; padding does not count. stride 0 means the window's size.
 //   Windows begin at -pad, stride - pad, ... Along each axis there are as many as lie within the
@@ -22,4 +25,13 @@ Variable relu_average_pooling_2d(const Variable& x, std::int64_t window, std::in
 // Mean over all pixels: N x C.
 Variable global_average_pooling_2d(const Variable& x);
 
-}  // namespace tasuki
+// Nearest: pixel i of an axis is pixel floor(i in / out) of x. Bilinear: as in PyTorch's
+// interpolate, by areas unless `align_corners` (Chainer's resize_images aligns corners).
+Variable resize_images(const Variable& x, std::int64_t height, std::int64_t width,
+                       const ResizeOptions& options = {});
+// x enlarged by an integer factor. Nearest repeats each pixel (Chainer's unpooling_2d with windows
+// of this size and cover_all=False).
+Variable upsampling_2d(const Variable& x, std::int64_t factor,
+                       const ResizeOptions& options = {Interpolation::nearest});
+
+}  // namespace tasuki::functions

@@ -1,12 +1,32 @@
-// One direction of one layer of an LSTM or GRU over sequences of different length.
+// Functions of sequences: attention, and one direction of one layer of an LSTM or GRU.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "nn/variable.hpp"
 #include "tensor/sequence_operations.hpp"
 
-namespace tasuki {
+namespace tasuki::functions {
+
+struct AttentionSettings {
+  std::int64_t heads = 1;
+  bool causal = false;  // position i sees the positions 0 .. i only
+  // Int64, N values on the inputs' device, or undefined: how many keys of each item count (and, if
+  // `causal`, queries). No query sees the padding behind them; results of causal queries in the
+  // padding are 0.
+  Tensor lengths = {};
+};
+
+// Scaled dot-product attention (Vaswani et al., arXiv 1706.03762), softmax(q k^T / sqrt(d)) v for
+// each head, without an array of queries x keys in memory (Dao et al., arXiv 2205.14135). q: N x Tq
+// x (heads d); k and v: N x Tk x (heads d), head after head; the result: N x Tq x (heads d).
+Variable attention(const Variable& q, const Variable& k, const Variable& v,
+                   const AttentionSettings& settings);
+
+// The same with queries, keys and values of one Linear, which are read where they are: qkv is N x T
+// x (3 heads d), first all heads of q, then of k, then of v.
+Variable self_attention(const Variable& qkv, const AttentionSettings& settings);
 
 // Chainer's matrices and vectors, by their numbers: w0 .. of x (H x D), for each gate in the order
 // i, f, a, o (LSTM; Chainer's documentation has o before a, its code and cuDNN do not) or r, z, n
@@ -16,7 +36,7 @@ struct RecurrentWeights {
   std::vector<Variable> w, b;
 };
 
-// The weights as a backend takes them. `type`: that of the inputs.
+// The weights as a backend takes them. `type`: the inputs' type.
 RecurrentLayer stacked_layer(Recurrence kind, const RecurrentWeights& weights, DType type,
                              bool is_reversed = false);
 
@@ -31,4 +51,4 @@ RecurrentResult recurrent(Recurrence kind, const Variable& x, const Tensor& leng
                           const Variable& states, const RecurrentWeights& weights,
                           bool is_reversed = false);
 
-}  // namespace tasuki
+}  // namespace tasuki::functions
