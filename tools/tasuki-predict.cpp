@@ -39,7 +39,7 @@ std::vector<std::string> networks_of(const Tasks& tasks) {
   return names;
 }
 
-void add_flags(Options& options, Settings& settings, std::optional<std::string>& data,
+void add_flags(Options& options, PredictionSettings& settings, std::optional<std::string>& data,
                const Tasks& tasks) {
   options.group("Model and input");
   options
@@ -104,7 +104,7 @@ std::vector<std::string> take_words(std::vector<std::string>& arguments) {
 }
 
 void use_words(const std::vector<std::string>& words, const std::optional<std::string>& data,
-               const Options& options, Settings& settings) {
+               const Options& options, PredictionSettings& settings) {
   if (data) settings.inputs = {*data};
   if (words.empty()) return;
   if (options.is_given("model"))
@@ -116,7 +116,7 @@ void use_words(const std::vector<std::string>& words, const std::optional<std::s
 }
 
 // The task that --arch or the run asks for, and the network.
-std::pair<Task*, std::string> choose_task(const Tasks& tasks, const Settings& settings,
+std::pair<Task*, std::string> choose_task(const Tasks& tasks, const PredictionSettings& settings,
                                           const TrainedModel& trained) {
   for (const auto& task : tasks) {
     const std::vector<std::string> known = task->networks();
@@ -132,7 +132,7 @@ std::pair<Task*, std::string> choose_task(const Tasks& tasks, const Settings& se
 }
 
 int predict(int argc, char** argv) {
-  Settings settings;
+  PredictionSettings settings;
   std::optional<std::string> data;
   const Tasks tasks = create_tasks();
   Options options("tasuki-predict",

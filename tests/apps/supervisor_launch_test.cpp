@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
 TEST(CommandLines, TheFirstOtherWordIsTheProgram) {
-  const Settings settings =
+  const SupervisorSettings settings =
       parse_command_line({"-np", "4", "--max-restarts=2", "--verbose", "train", "-np", "--verbose"})
           .settings;
   EXPECT_EQ(settings.np, 4);
@@ -25,7 +25,8 @@ TEST(CommandLines, TheFirstOtherWordIsTheProgram) {
   EXPECT_TRUE(settings.verbose);
   EXPECT_THAT(settings.program, ElementsAre("train", "-np", "--verbose"));
 
-  const Settings after_dashes = parse_command_line({"-n2", "--", "--odd-name", "-x"}).settings;
+  const SupervisorSettings after_dashes =
+      parse_command_line({"-n2", "--", "--odd-name", "-x"}).settings;
   EXPECT_EQ(after_dashes.np, 2);
   EXPECT_FALSE(after_dashes.is_max_restarts_given);
   EXPECT_THAT(after_dashes.program, ElementsAre("--odd-name", "-x"));
@@ -68,7 +69,7 @@ class Launches : public ::testing::Test {
   std::string command(const Placement& placement) {
     return make_launch(settings, around, placement, program, {"train", "--epoch", "1 2"}).text();
   }
-  Settings settings;
+  SupervisorSettings settings;
   Surroundings around;
   Program program{{"train"}, {{"out", "result"}}};
 };

@@ -75,7 +75,7 @@ class Generation final : public Task {
     run_on_root(job.communicator, 0, [&] {
       const Tensor images = dcgan::generate(generator, settings, seed_of(job), samples_);
       dcgan::write_images(*job.settings.out, images);
-      Settings only_summary = job.settings;
+      PredictionSettings only_summary = job.settings;
       only_summary.out.reset();
       only_summary.quiet = true;
       const ordered_json summary = {{"images", samples_}, {"file", *job.settings.out}};

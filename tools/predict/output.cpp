@@ -33,7 +33,7 @@ std::string csv_cell(const std::string& text) {
   return quoted + '"';
 }
 
-void check_output(const Settings& settings) {
+void check_output(const PredictionSettings& settings) {
   if (!settings.out) return;
   const std::filesystem::path path = std::filesystem::absolute(*settings.out);
   if (std::filesystem::is_directory(status_of(path)))
@@ -42,7 +42,8 @@ void check_output(const Settings& settings) {
   check_output_folder(path.parent_path());
 }
 
-void deliver(const Settings& settings, const std::string& rows, const std::string& summary) {
+void deliver(const PredictionSettings& settings, const std::string& rows,
+             const std::string& summary) {
   const bool prints_rows = !settings.out && !settings.quiet;
   if (settings.out) {
     make_output_folder(std::filesystem::absolute(*settings.out).parent_path());
@@ -57,7 +58,7 @@ void deliver(const Settings& settings, const std::string& rows, const std::strin
   print(settings.format == Format::json ? summary : fitted(summary, place), place);
 }
 
-void deliver(const Settings& settings, const Report& report) {
+void deliver(const PredictionSettings& settings, const Report& report) {
   switch (settings.format) {
     case Format::json:
       deliver(settings, report.json, report.json_summary);

@@ -14,12 +14,13 @@ std::string json_line(const nlohmann::ordered_json& value);
 std::string csv_cell(const std::string& text);
 
 // Checks that --out can be written, before any work is done; to be called on one rank.
-void check_output(const Settings& settings);
+void check_output(const PredictionSettings& settings);
 
 // Writes the rows to --out or standard output (with --quiet nowhere), then the summary to standard
 // output; to standard error if the rows on standard output are CSV, which has no place for it. To
 // be called on one rank.
-void deliver(const Settings& settings, const std::string& rows, const std::string& summary);
+void deliver(const PredictionSettings& settings, const std::string& rows,
+             const std::string& summary);
 
 // The same in all formats.
 struct Report {
@@ -27,6 +28,6 @@ struct Report {
   std::string summary, json_summary;  // text; a line of JSON
 };
 // Delivers it in that of the settings.
-void deliver(const Settings& settings, const Report& report);
+void deliver(const PredictionSettings& settings, const Report& report);
 
 }  // namespace tasuki::predict

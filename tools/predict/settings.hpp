@@ -12,7 +12,7 @@ namespace tasuki::predict {
 
 enum class Format { table, json, csv };
 
-struct Settings {
+struct PredictionSettings {
   std::string model = "result";     // a checkpoint, snapshot or model file, or an output folder
   std::vector<std::string> inputs;  // files and folders; empty: the run's test data
   std::optional<std::string> arch;

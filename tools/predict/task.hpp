@@ -16,7 +16,7 @@ namespace tasuki::predict {
 
 // What a task works with.
 struct Job {
-  const Settings& settings;
+  const PredictionSettings& settings;
   const TrainedModel& trained;
   std::string network;  // one of the task's
   Communicator& communicator;

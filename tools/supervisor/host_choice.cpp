@@ -17,7 +17,7 @@ constexpr std::chrono::seconds longest_answer{10};  // of a host that is asked
 constexpr milliseconds asked_again{2000};
 constexpr int most_ranks_of_core = 128;  // with tens of thousands, mpirun's start does not end
 
-std::vector<Host> read_hosts(const Settings& settings) {
+std::vector<Host> read_hosts(const SupervisorSettings& settings) {
   if (!settings.hostfile) return {};
   return parse_hostfile(read_text_file(*settings.hostfile), *settings.hostfile);
 }
@@ -37,7 +37,7 @@ bool is_among(const Host& host, const std::vector<Host>& hosts) {
   return std::ranges::find(hosts, host.name, &Host::name) != hosts.end();
 }
 
-std::optional<int> first_np(const Settings& settings, const Surroundings& around,
+std::optional<int> first_np(const SupervisorSettings& settings, const Surroundings& around,
                             const std::vector<Host>& hosts) {
   if (settings.np) return static_cast<int>(*settings.np);
   return default_np(around, hosts, settings.launcher_words);
@@ -45,8 +45,9 @@ std::optional<int> first_np(const Settings& settings, const Surroundings& around
 
 }  // namespace
 
-HostChoice::HostChoice(const Settings& settings, const Surroundings& around, const Program& program,
-                       const Signals& signals, StopRequest& stop, Incidents& incidents)
+HostChoice::HostChoice(const SupervisorSettings& settings, const Surroundings& around,
+                       const Program& program, const Signals& signals, StopRequest& stop,
+                       Incidents& incidents)
     : settings_(settings),
       around_(around),
       program_(program),

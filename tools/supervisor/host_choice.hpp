@@ -21,7 +21,7 @@ class HostChoice {
  public:
   // All hosts of the hostfile. Errors are of kind usage if --min-np does not fit, config if there
   // is no host.
-  HostChoice(const Settings& settings, const Surroundings& around, const Program& program,
+  HostChoice(const SupervisorSettings& settings, const Surroundings& around, const Program& program,
              const Signals& signals, StopRequest& stop, Incidents& incidents);
 
   // Chooses the hosts that answer, if they take --min-np ranks; else waits for the others, at most
@@ -41,7 +41,7 @@ class HostChoice {
   void note(const std::vector<Host>& good);
   void take(const std::vector<Host>& good, int np);
 
-  const Settings& settings_;
+  const SupervisorSettings& settings_;
   const Surroundings& around_;
   const Program& program_;
   const Signals& signals_;

@@ -76,7 +76,7 @@ Words without_network(const Surroundings& around, const Placement& placement, co
 }
 
 // Of mpirun, for a program that ends by SIGTERM.
-Words time_to_end(const Settings& settings, const McaParameters& users) {
+Words time_to_end(const SupervisorSettings& settings, const McaParameters& users) {
   constexpr const char* parameter = "odls_base_sigkill_timeout";
   if (users.find({parameter})) return {};
   const double seconds =
@@ -84,7 +84,7 @@ Words time_to_end(const Settings& settings, const McaParameters& users) {
   return {"--mca", parameter, fmt::format("{:.0f}", std::ceil(seconds))};
 }
 
-Launch launch_with_mpirun(const Settings& settings, const Surroundings& around,
+Launch launch_with_mpirun(const SupervisorSettings& settings, const Surroundings& around,
                           const Placement& placement, bool is_tasukis) {
   const Words& chosen = settings.launcher_words;
   Launch launch;
@@ -166,8 +166,9 @@ Placement place(const Surroundings& around, std::optional<int> np, const std::ve
   return {np, hostfile, default_np(around, hosts)};
 }
 
-Launch make_launch(const Settings& settings, const Surroundings& around, const Placement& placement,
-                   const Program& program, const std::vector<std::string>& words) {
+Launch make_launch(const SupervisorSettings& settings, const Surroundings& around,
+                   const Placement& placement, const Program& program,
+                   const std::vector<std::string>& words) {
   Launch launch = settings.launcher == LauncherKind::srun
                       ? launch_with_srun(placement, settings.launcher_words)
                       : launch_with_mpirun(settings, around, placement, program.is_known());

@@ -85,7 +85,8 @@ struct Launch {
 //   and twice that long when a rank has failed.
 // Words in settings.launcher_words replace those for the same purpose.
 // `words`: of this start (Program::words_to_continue).
-Launch make_launch(const Settings& settings, const Surroundings& around, const Placement& placement,
-                   const Program& program, const std::vector<std::string>& words);
+Launch make_launch(const SupervisorSettings& settings, const Surroundings& around,
+                   const Placement& placement, const Program& program,
+                   const std::vector<std::string>& words);
 
 }  // namespace tasuki::supervisor

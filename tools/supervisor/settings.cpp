@@ -17,7 +17,7 @@ namespace builtin = program::builtin;
 constexpr std::int64_t most_ranks = 1 << 20;
 constexpr double longest = 1e7;  // seconds
 
-void add_flags(Options& options, Settings& settings) {
+void add_flags(Options& options, SupervisorSettings& settings) {
   options.group("Ranks");
   options.add(
       "np,n", settings.np, "auto", {1, most_ranks}, "N",
@@ -103,7 +103,7 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 // Flags that tasuki-run has to know of.
-void refuse_own_flags(const Settings& settings) {
+void refuse_own_flags(const SupervisorSettings& settings) {
   const bool is_srun = settings.launcher == LauncherKind::srun;
   const std::vector<std::string> counts = {"np", "n", is_srun ? "ntasks" : "c"};
   const std::vector<std::string> hosts = {"H", "host", "hostfile", "default-hostfile",
@@ -126,7 +126,7 @@ void refuse_own_flags(const Settings& settings) {
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   CommandLine line;
-  Settings& settings = line.settings;
+  SupervisorSettings& settings = line.settings;
   Options options("tasuki-run",
                   "starts a training program with mpirun, and again from its last saved state when "
                   "it fails; Ctrl-C saves and stops",

@@ -12,7 +12,7 @@ namespace tasuki::supervisor {
 
 enum class LauncherKind { mpirun, srun };
 
-struct Settings {
+struct SupervisorSettings {
   std::optional<std::int64_t> np;
   std::optional<std::string> hostfile;
   LauncherKind launcher = LauncherKind::mpirun;
@@ -34,7 +34,7 @@ struct Settings {
 struct CommandLine {
   program::Options::Request request = program::Options::Request::run;
   std::string text;  // to print, for any request but run
-  Settings settings;
+  SupervisorSettings settings;
 };
 
 // `arguments`: those of tasuki-run without its own name. The first word that is neither a flag nor

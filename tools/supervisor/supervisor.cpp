@@ -37,7 +37,7 @@ std::optional<SavedState> saved_before(const Program& program) {
 
 }  // namespace
 
-Supervisor::Supervisor(Settings settings, Program program, Surroundings around,
+Supervisor::Supervisor(SupervisorSettings settings, Program program, Surroundings around,
                        const std::string& mark, const Signals& signals)
     : settings_(std::move(settings)),
       program_(std::move(program)),

@@ -17,8 +17,8 @@ namespace tasuki::supervisor {
 // `mark`: what the program will write into its folder (run_folder.hpp).
 class Supervisor {
  public:
-  Supervisor(Settings settings, Program program, Surroundings around, const std::string& mark,
-             const Signals& signals);
+  Supervisor(SupervisorSettings settings, Program program, Surroundings around,
+             const std::string& mark, const Signals& signals);
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
 
@@ -51,7 +51,7 @@ class Supervisor {
   std::string way_to_go_on() const;
   void say_end(const JobEnd& end, int exit_code);
 
-  Settings settings_;
+  SupervisorSettings settings_;
   Program program_;
   Surroundings around_;
   const Signals& signals_;
