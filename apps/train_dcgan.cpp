@@ -9,6 +9,7 @@
 #include "nn/functions/arithmetic.hpp"
 #include "nn/random.hpp"
 #include "program/training_program.hpp"
+#include "training/joint_updater.hpp"
 
 namespace {
 
@@ -37,8 +38,8 @@ std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
     const DcganLosses found = dcgan_losses(gan, settings, batch["x"].to(gan.device()));
     return std::vector{found.gen, found.dis};
   };
-  return std::make_unique<StandardUpdater>(std::move(parts.batches), std::move(parts.optimizers),
-                                           losses, std::move(parts.settings));
+  return std::make_unique<JointUpdater>(std::move(parts.batches), std::move(parts.optimizers),
+                                        losses, std::move(parts.settings));
 }
 
 void add_network_flags(program::Options& flags, DcganSettings& settings) {

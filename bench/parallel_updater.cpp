@@ -15,6 +15,7 @@
 #include "dataset/synthetic.hpp"
 #include "models/mlp.hpp"
 #include "tensor/backend.hpp"
+#include "training/standard_updater.hpp"
 #include "training/workers/parallel_updater.hpp"
 
 using namespace tasuki;

@@ -48,7 +48,7 @@ class Dcgan : public Module {
 // taken for real, softplus(-y_fake). The discriminator sees each image once. The images are
 // generated from uniform_noise().
 //   Each model learns from its own loss, with the other one's parameters as constants: two
-// optimizers, one for each, do that (StandardUpdater).
+// optimizers, one for each, do that (JointUpdater).
 struct DcganLosses {
   Variable dis, gen;
 };

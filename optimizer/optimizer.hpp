@@ -263,7 +263,7 @@ class Optimizer {
   void skip_non_finite(Communicator* parts = nullptr);
   // Another optimizer of the same steps: from now on both leave out what either leaves out. In each
   // StepScope all forward() must precede the first exchange, and all exchanges the first update().
-  // After skip_non_finite() of both. StandardUpdater calls it.
+  // After skip_non_finite() of both. JointUpdater calls it.
   void skip_with(const Optimizer& other);
   bool skips_non_finite() const { return guard_.has_value(); }
   // Updates left out since this object was made. The same on all ranks.

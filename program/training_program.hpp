@@ -31,6 +31,7 @@
 #include "program/training_flags.hpp"
 #include "program/training_settings.hpp"
 #include "training/extensions/evaluator.hpp"
+#include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {

@@ -54,6 +54,7 @@
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/log_report.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {

@@ -9,6 +9,7 @@
 #include "nn/functions/normalization.hpp"
 #include "same_run.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;
 

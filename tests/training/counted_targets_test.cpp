@@ -9,6 +9,7 @@
 #include "nn/functions/loss.hpp"
 #include "same_run.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
+#include "training/standard_updater.hpp"
 #include "training/workers/parallel_updater.hpp"
 
 namespace F = tasuki::functions;

@@ -13,6 +13,7 @@
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/print_progress.hpp"
 #include "training/extensions/print_steps.hpp"
+#include "training/standard_updater.hpp"
 #include "training/workers/parallel_updater.hpp"
 
 namespace tasuki {

@@ -10,6 +10,7 @@
 #include "nn/functions/loss.hpp"
 #include "tests/support/errors.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;
 

@@ -13,6 +13,7 @@
 #include "tensor/backend.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;
 

@@ -15,6 +15,7 @@
 #include "tensor/late.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/joint_updater.hpp"
 #include "training/snapshots/npz.hpp"
 
 namespace F = tasuki::functions;
@@ -79,9 +80,9 @@ class SeveralOptimizers : public ::testing::TestWithParam<const char*> {
         gen->skip_non_finite();
         dis->skip_non_finite();
       }
-      StandardUpdater::Settings settings;
+      JointUpdater::Settings settings;
       settings.accumulate = accumulate;
-      auto updater = std::make_unique<StandardUpdater>(
+      auto updater = std::make_unique<JointUpdater>(
           test.batches(), NamedOptimizers{{"gen", gen.get()}, {"dis", dis.get()}},
           [this](const Batch& batch, Observation&) {
             std::vector<Variable> losses = pair.losses(batch);
@@ -197,7 +198,7 @@ TEST_P(SeveralOptimizers, ALossMayReachOneModelAlone) {
     const auto first = optimizer_of(pair.first), second = optimizer_of(pair.second);
     NamedOptimizers both{{"first", first.get()}, {"second", second.get()}};
     if (is_reversed) std::swap(both[0], both[1]);
-    StandardUpdater updater(
+    JointUpdater updater(
         batches(), both,
         [&](const Batch& batch, Observation&) {
           const Variable code = pair.first(Variable(batch["x"])), result = pair.second(code);
@@ -243,7 +244,7 @@ TEST_P(SeveralOptimizers, RanksWithoutExamplesTakePart) {
       const auto one = optimizer_of(first), other = optimizer_of(second);
       NamedOptimizers both{{"first", one.get()}, {"second", other.get()}};
       if (is_reversed) std::swap(both[0], both[1]);
-      StandardUpdater updater(
+      JointUpdater updater(
           create_shuffled_iterator(share_of(synthetic(37), ranks.get(), 6), batch, 3), both,
           [&](const Batch& examples, Observation&) {
             const Variable result = second(first(Variable(examples["x"])));

@@ -16,6 +16,7 @@
 #include "same_run.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
+#include "training/standard_updater.hpp"
 
 namespace tasuki::testing {
 namespace {

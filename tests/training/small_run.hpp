@@ -21,6 +21,7 @@
 #include "training/extensions/observe.hpp"
 #include "training/extensions/shift.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::testing {

@@ -9,6 +9,7 @@
 #include "core/stop_request.hpp"
 #include "same_run.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/standard_updater.hpp"
 #include "training/workers/parallel_updater.hpp"
 
 namespace tasuki::testing {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "nn/random.hpp"
 #include "training/updater.hpp"
 #include "training/workers/batch_split.hpp"
 

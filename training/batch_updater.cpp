@@ -1,0 +1,97 @@
+#include "training/batch_updater.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr std::size_t most_last_examples = 8;
+
+std::vector<Optimizer*> pointers_of(const NamedOptimizers& optimizers) {
+  std::vector<Optimizer*> all;
+  for (const NamedOptimizer& each : optimizers) all.push_back(each.optimizer);
+  return all;
+}
+
+}  // namespace
+
+BatchUpdater::BatchUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers,
+                           Settings settings)
+    : iterator_(std::move(iterator)),
+      optimizers_(std::move(optimizers)),
+      settings_(std::move(settings)),
+      random_(settings_.seed),
+      runner_(pointers_of(optimizers_), {.graph = settings_.graph}),
+      position_{0, iterator_->state()},
+      transfer_before_(transfer_times()) {
+  if (iterator_->steps_per_epoch() < 1)
+    fail_everywhere(ErrorKind::data, "there are no examples to train on");
+  TASUKI_CHECK(settings_.accumulate >= 1, "an iteration of {} batches", settings_.accumulate);
+  if (settings_.accumulate > 1 && settings_.graph == GraphMode::on && !runner_.device().is_cpu())
+    fail_everywhere(ErrorKind::usage,
+                    "--accumulate and --graph on: iterations of several batches are not recorded "
+                    "as graphs; leave one out");
+}
+
+std::vector<std::string> BatchUpdater::common_settings() const {
+  const EpochLayout layout = iterator_->layout();
+  return {
+      fmt::format("a global batch of {}", layout.global_batch),
+      fmt::format("{} batch(es) in an iteration", settings_.accumulate),
+      fmt::format("seed {}", settings_.seed),
+      layout.is_shuffled ? fmt::format("data shuffled with seed {}", layout.seed) : "data in order",
+      fmt::format("data of {} examples", layout.examples),
+      fmt::format("data in {} shards", layout.shards),
+      fmt::format("buckets of {} steps", layout.bucket_steps)};
+}
+
+AccumulatedBatches BatchUpdater::next_batches() {
+  last_examples_.clear();
+  return {runner_, *iterator_, random_, settings_.accumulate};
+}
+
+void BatchUpdater::run_on_device(const Batch& batch, const AccumulatedBatches& batches,
+                                 Observation& observation, const StepRunner::Work& step) {
+  const auto ids = batch.ids();
+  const std::size_t more = std::min(most_last_examples - last_examples_.size(), ids.size());
+  last_examples_.insert(last_examples_.end(), ids.begin(),
+                        ids.begin() + static_cast<std::ptrdiff_t>(more));
+  runner_.run(batch, observation, step, settings_.prefix, batches.is_last());
+}
+
+void BatchUpdater::finish(AccumulatedBatches& batches) {
+  batches.succeeded();
+  position_ = {position_.iteration + 1, iterator_->state()};
+  has_seen_examples_ = has_seen_examples_ || batches.have_examples();
+}
+
+TransferTimes BatchUpdater::transfer_times() const {
+  TransferTimes times;
+  for (const NamedOptimizer& each : optimizers_) {
+    const TransferTimes own = each.optimizer->transfer_times();
+    times.transfer += own.transfer;
+    times.exposed += own.exposed;
+  }
+  return times;
+}
+
+RankTimes BatchUpdater::times() const {
+  StepTimes times = runner_.times();
+  const TransferTimes now = transfer_times();
+  times.transfer = now.transfer - transfer_before_.transfer;
+  times.exposed = now.exposed - transfer_before_.exposed;
+  return {times};
+}
+
+void BatchUpdater::serialize(const Serializer& serializer) {
+  const Communicator* const dealt_to = optimizer().communicator();
+  const std::int64_t ranks = dealt_to ? dealt_to->size() : 1;
+  serialize_position(serializer, {settings_.seed, ranks, settings_.accumulate}, position_,
+                     *iterator_);
+  serialize_optimizers(serializer, optimizers_, position_.data.epoch);
+}
+
+}  // namespace tasuki

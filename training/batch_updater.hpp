@@ -1,0 +1,102 @@
+// BatchUpdater: what updaters of one device share. They take the batches of an iteration from an
+// iterator, run a step on each, and keep the run's position.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataset/iterators/iterator.hpp"
+#include "training/accumulated_batches.hpp"
+#include "training/observation.hpp"
+#include "training/recording/step_runner.hpp"
+#include "training/snapshots/state.hpp"
+#include "training/updater.hpp"
+
+namespace tasuki {
+
+// With Settings::accumulate k, an iteration takes k batches, or those that are left in the epoch.
+// Their gradients are added up, exchanged once and used in one update, which equals that of one
+// batch with all their examples, except that batch normalisation uses the statistics of each batch.
+class BatchUpdater : public Updater {
+ public:
+  struct Settings {
+    // Seed of dropout and other random functions; the same on all ranks.
+    std::uint64_t seed = 0;
+    // Precedes the keys of all observed values.
+    std::string prefix = "main/";
+    // Whether steps of a model on a GPU are recorded.
+    GraphMode graph = GraphMode::off;
+    // The number of batches in an iteration, at least 1. With more than 1, steps on a GPU are not
+    // recorded.
+    std::int64_t accumulate = 1;
+    // For a model whose parts are on several ranks: all ranks that train together, which are more
+    // than those that exchange gradients with this one (Optimizer::communicator). Null: they are
+    // the same.
+    Communicator* all_ranks = nullptr;
+    // False: the loss function returns a delegate variable (parallel/functions/messages.hpp), as
+    // the loss is on another rank; it is not observed.
+    bool has_loss = true;
+    // The model that evaluators call, if not the first optimizer's.
+    const Module* evaluated_model = nullptr;
+  };
+
+  std::int64_t iteration() const override { return position_.iteration; }
+  IteratorState state() const override {
+    return {position_.data.epoch, iterations_of(position_.data.step)};
+  }
+  std::int64_t steps_per_epoch() const override {
+    return iterations_of(iterator_->steps_per_epoch());
+  }
+  bool has_seen_examples() const override { return has_seen_examples_; }
+  std::span<const std::int64_t> last_examples() const override { return last_examples_; }
+  std::vector<std::string> common_settings() const override;
+  Optimizer& optimizer() const override { return *optimizers_.front().optimizer; }
+  NamedOptimizers optimizers() const override { return optimizers_; }
+  Communicator* replicas() const override { return optimizer().communicator(); }
+  Communicator* communicator() const override {
+    return settings_.all_ranks ? settings_.all_ranks : optimizer().communicator();
+  }
+  const Module* evaluated_model() const override {
+    return settings_.evaluated_model ? settings_.evaluated_model : &optimizer().model();
+  }
+  GraphMode graph() const override { return settings_.graph; }
+  // A GPU's times are measured by its own clock; this call waits for the GPU.
+  RankTimes times() const override;
+  // The object that runs the steps on the device.
+  const StepRunner& runner() const { return runner_; }
+  void serialize(const Serializer& serializer) override;
+
+ protected:
+  BatchUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers, Settings settings);
+
+  // An iteration: take next_batches(), run a step on each, finish().
+  AccumulatedBatches next_batches();
+  // Runs `step` with the batch on the device (StepRunner::run); `batch` is the one that
+  // batches.next() has returned.
+  void run_on_device(const Batch& batch, const AccumulatedBatches& batches,
+                     Observation& observation, const StepRunner::Work& step);
+  void finish(AccumulatedBatches& batches);
+  // Whether a loss of this batch is observed.
+  bool reports_loss(const Batch& batch) const { return settings_.has_loss && batch.weight() > 0; }
+
+ private:
+  TransferTimes transfer_times() const;
+  std::int64_t iterations_of(std::int64_t batches) const {
+    return (batches + settings_.accumulate - 1) / settings_.accumulate;
+  }
+
+  std::unique_ptr<Iterator> iterator_;
+  NamedOptimizers optimizers_;
+  Settings settings_;
+  RandomKeysOfBatches random_;
+  StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
+  RunPosition position_;  // after the last step that was done; the iterator's
+  bool has_seen_examples_ = false;
+  std::vector<std::int64_t> last_examples_;
+  TransferTimes transfer_before_;
+};
+
+}  // namespace tasuki

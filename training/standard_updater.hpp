@@ -1,0 +1,33 @@
+// StandardUpdater: one iteration of training a model with one optimizer. The loop over its batches
+// is in batch_updater.hpp; several optimizers are in joint_updater.hpp.
+#pragma once
+
+#include <memory>
+
+#include "nn/classifier.hpp"
+#include "training/batch_updater.hpp"
+
+namespace tasuki {
+
+// Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
+// batch: short or empty batches at an epoch's end are weighted by their size, or by their number of
+// targets that count (Batch::weight).
+class StandardUpdater : public BatchUpdater {
+ public:
+  // `optimizer` is set up already and outlives the updater.
+  StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
+                  Settings settings);
+  StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss)
+      : StandardUpdater(std::move(iterator), optimizer, std::move(loss), Settings()) {}
+
+  void update(Observation& observation) override;
+
+ private:
+  LossFunction loss_;
+};
+
+// A classifier's loss and "accuracy"; moves batches to the model's device. The model must outlive
+// the function.
+LossFunction classification_loss(Classifier& model);
+
+}  // namespace tasuki
