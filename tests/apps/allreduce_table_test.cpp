@@ -8,7 +8,7 @@
 namespace tasuki::program {
 namespace {
 
-TEST(AllreduceTable, PercentilesAreValuesThatWereMeasured) {
+TEST(AllreduceTable, PercentilesAreMeasuredValues) {
   std::vector<double> seconds(200);
   std::iota(seconds.rbegin(), seconds.rend(), 1.0);  // 200, ..., 1
   const Percentiles found = percentiles_of(seconds);
@@ -23,7 +23,7 @@ TEST(AllreduceTable, PercentilesAreValuesThatWereMeasured) {
 }
 
 // 1 MB between machines with 1 MB/s in each direction.
-TEST(AllreduceTable, BoundIsWhatTheLinkAllows) {
+TEST(AllreduceTable, BoundFollowsFromTheLink) {
   Row row{.communicator = "flat", .algorithm = "ring", .memory = "private", .count = 250'000};
   row.seconds.median = 4;
   const Setting two{.ranks = 4, .nodes = 2, .link_rate = 1e6};
@@ -39,7 +39,7 @@ TEST(AllreduceTable, BoundIsWhatTheLinkAllows) {
 }
 
 // nccl-tests' definition.
-TEST(AllreduceTable, BusBandwidthCountsWhatARingSends) {
+TEST(AllreduceTable, BusBandwidthFollowsNcclTests) {
   Row row{.communicator = "flat", .algorithm = "ring", .memory = "private", .count = 250'000'000};
   row.seconds.median = 1;
   const auto json = json_of(row, {.ranks = 4});
@@ -47,7 +47,7 @@ TEST(AllreduceTable, BusBandwidthCountsWhatARingSends) {
   EXPECT_DOUBLE_EQ(json.at("busbw_gb_per_s"), 1.5);
 }
 
-TEST(AllreduceTable, ColumnsAlign) {
+TEST(AllreduceTable, AlignsColumns) {
   const Row row{.communicator = "two_dimensional",
                 .algorithm = "halving-doubling",
                 .memory = "allocated",

@@ -17,7 +17,7 @@ class ChannelParallel : public TrainingJob {
   }
 };
 
-TEST_F(ChannelParallel, DefaultsAreChainerMNs) {
+TEST_F(ChannelParallel, UsesChainerMNsDefaults) {
   const Finished job = run(1, "result", {"--print-config"});
   for (const char* const line :
        {"\nbatchsize = 64 ", "\nepoch = 20 ", "\nlr = 0.05 ", "\noptimizer = momentum_sgd ",
@@ -25,7 +25,7 @@ TEST_F(ChannelParallel, DefaultsAreChainerMNs) {
     EXPECT_EQ(count_of(job.out, line), 1) << line << job.out;
 }
 
-TEST_F(ChannelParallel, TakesChainerMNsFlags) {
+TEST_F(ChannelParallel, AcceptsChainerMNsFlags) {
   for (const auto& [every, text] : {std::pair("2", "2"), {"-1", "end"}}) {
     const Finished job =
         run(1, "result", {"--learnrate", "0.1", "-f", every, "-d", "cifar100", "--print-config"});
@@ -38,7 +38,7 @@ TEST_F(ChannelParallel, TakesChainerMNsFlags) {
 
 // At larger rates, differences in rounding grow from step to step: those between two algorithms for
 // convolutions by more than those between one process and two.
-TEST_F(ChannelParallel, RanksLearnWhatOneProcessDoes) {
+TEST_F(ChannelParallel, TrainsLikeOneProcess) {
   const Flags flags = {"--epoch", "1", "--log-every", "1", "--lr", "0.0001", "-b", "10"};
   Flags whole = program("one", with(flags, {"--arch", "vgg16_bn", "--augment=false"}));
   whole[0] = TRAIN_CIFAR;
@@ -59,13 +59,13 @@ TEST_F(ChannelParallel, RanksLearnWhatOneProcessDoes) {
   }
 }
 
-TEST_F(ChannelParallel, RefusesRanksThatFormNoModels) {
+TEST_F(ChannelParallel, RejectsUnsuitableNumbersOfRanks) {
   const Finished job = run(3, "refused", {"--model-ranks", "2"});
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::usage)) << job.all();
   EXPECT_EQ(count_of(job.err, "expected a multiple of 2 ranks, found 3"), 1) << job.all();
 }
 
-TEST_F(ChannelParallel, NamesAFileThatIsNotThere) {
+TEST_F(ChannelParallel, NamesMissingFile) {
   std::filesystem::remove(data + "/data_batch_3.bin");
   const Finished job = run(2, "refused", {});
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::missing)) << job.all();

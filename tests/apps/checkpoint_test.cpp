@@ -55,7 +55,7 @@ class Checkpoints : public ResumedJob {
   }
 };
 
-TEST_F(Checkpoints, ARankThatWasKilledCostsTheStepsSinceTheLastOne) {
+TEST_F(Checkpoints, LimitLossFromAKilledRank) {
   const Flags flags = {"-b", "24", "--epoch", "100", "--quiet"};  // 1000 iterations
   run(2, "undisturbed", flags);
   const Flags saving = with(flags, {"--checkpoint-every", "50it", "--resume", "auto"});
@@ -77,7 +77,7 @@ TEST_F(Checkpoints, ARankThatWasKilledCostsTheStepsSinceTheLastOne) {
 
 // Whatever ends it before its first step, like a kill while data are read: here its about.json
 // cannot be written.
-TEST_F(Checkpoints, AreNamedAsSoonAsARunIsToGoOnFromThem) {
+TEST_F(Checkpoints, AreRecordedWhenARunResumesFromThem) {
   const Flags flags = {"-b", "48", "--quiet"};
   run(1, "out", with(flags, {"--epoch", "2", "--checkpoint-every", "5it"}));
   const auto latest = [&] { return read_file(folder / "out/latest"); };
@@ -98,7 +98,7 @@ TEST_F(Checkpoints, AreNamedAsSoonAsARunIsToGoOnFromThem) {
 }
 
 // What --dry-run says, and what a run takes that saves in the background.
-TEST_F(Checkpoints, AreWrittenFromACopyThatThePlanCounts) {
+TEST_F(Checkpoints, AreWrittenFromACopyCountedInThePlan) {
   // Weights of 784 x 2000, 2000 x 2000 and 2000 x 10, and twice as many moments of Adam.
   constexpr double weights = 4e-6 * 5'588'000;  // MB
   const auto number_before = [](const std::string& text, const std::string& unit) {
@@ -131,7 +131,7 @@ TEST_F(Checkpoints, AreWrittenFromACopyThatThePlanCounts) {
 }
 
 // First the manifest, then the files, to check and to load them.
-TEST_F(Checkpoints, AreOpenedOnceByARunThatGoesOn) {
+TEST_F(Checkpoints, AreOpenedOnceWhenResuming) {
   const Flags flags = {"-b", "48", "--quiet"};
   run(1, "out", with(flags, {"--epoch", "1"}));
   const std::string from = generation("out", 10);
@@ -143,7 +143,7 @@ TEST_F(Checkpoints, AreOpenedOnceByARunThatGoesOn) {
   EXPECT_EQ(std::ranges::count(events, "state.npz"), 1);
 }
 
-TEST_F(Checkpoints, OfShardedStatesGoOnOnAnyNumberOfRanks) {
+TEST_F(Checkpoints, ResumeShardedStatesOnAnyRanks) {
   const Flags flags = {"--shards", "12", "--global-batch", "120", "--log-every", "1", "--quiet"};
   const Flags sharded = with(flags, {"--shard-optimizer", "--epoch", "3"});
   const auto whole = values_of(log_of(4, "whole", sharded), "main/loss");
@@ -159,7 +159,7 @@ TEST_F(Checkpoints, OfShardedStatesGoOnOnAnyNumberOfRanks) {
   }
 }
 
-TEST_F(Checkpoints, MayBeNamedByAFileInThem) {
+TEST_F(Checkpoints, CanBeNamedByAFileInThem) {
   run(1, "first", {"-b", "48", "--max-iterations", "7"});
   const std::string whole = generation("first", 7);
   for (const char* const file : {"state.npz", "manifest.json"})
@@ -171,7 +171,7 @@ TEST_F(Checkpoints, MayBeNamedByAFileInThem) {
       << folders.all();
 }
 
-TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
+TEST_F(Checkpoints, AreSkippedWhenDamaged) {
   const Flags flags = {"-b", "48", "--checkpoint-every", "5it", "--max-iterations", "17"};
   run(1, "first", flags);
   fs::remove(folder / "first/snapshot_iter_17");
@@ -208,7 +208,7 @@ TEST_F(Checkpoints, ThatAreDamagedArePassedOver) {
   }
 }
 
-TEST_F(Checkpoints, AFullDiskIsAWarning) {
+TEST_F(Checkpoints, WarnOnAFullDisk) {
   const fs::path disk = folder / "disk";
   fs::create_directories(disk);
   if (mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=16m") != 0)
@@ -241,7 +241,7 @@ TEST_F(Checkpoints, AFullDiskIsAWarning) {
   EXPECT_EQ(umount2(disk.c_str(), MNT_DETACH), 0);
 }
 
-TEST_F(Checkpoints, StandForTheModelLikeSnapshots) {
+TEST_F(Checkpoints, CanBeUsedLikeSnapshots) {
   run(2, "first", {"-b", "24", "--epoch", "2", "--keep-best", "validation/main/accuracy"});
   const double accuracy = values_of(read_log("first"), "validation/main/accuracy").back();
   const Flags still = {"-b", "48", "--epoch", "1", "--optimizer", "sgd", "--lr", "0", "--init"};
@@ -252,7 +252,7 @@ TEST_F(Checkpoints, StandForTheModelLikeSnapshots) {
     EXPECT_EQ(run_program({PREDICT, model, "--quiet"}).exit_code, 0) << model;
 }
 
-TEST_F(Checkpoints, AreAsFrequentAsTheFlagSays) {
+TEST_F(Checkpoints, FollowTheIntervalFlag) {
   const auto names = [&](const std::string& period) {
     std::vector<std::string> found;
     run(1, "first", {"-b", "48", "--epoch", "2", "--keep", "99", "--checkpoint-every", period});

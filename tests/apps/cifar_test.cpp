@@ -14,7 +14,7 @@ class TrainCifar : public TrainingJob {
   TrainCifar() : TrainingJob({TRAIN_CIFAR, "--conv", "direct"}) { write_pictures(data, 120, 20); }
 };
 
-TEST_F(TrainCifar, DefaultsFollowTheModel) {
+TEST_F(TrainCifar, ChoosesDefaultsByModel) {
   struct Case {
     std::string arch;
     std::vector<std::string> lines;
@@ -35,7 +35,7 @@ TEST_F(TrainCifar, DefaultsFollowTheModel) {
   }
 }
 
-TEST_F(TrainCifar, ModelsWithAndWithoutNormalisationTakeAStep) {
+TEST_F(TrainCifar, TrainsModelsWithAndWithoutNormalisation) {
   for (const char* arch : {"cnn10", "vgg_small"}) {
     SCOPED_TRACE(arch);
     const auto log =
@@ -54,7 +54,7 @@ TEST_F(TrainCifar, LearnsOnTwoRanks) {
   EXPECT_LT(log.back().at("main/loss"), 0.8 * log.front().at("main/loss").get<double>());
 }
 
-TEST_F(TrainCifar, TakesCifar100) {
+TEST_F(TrainCifar, SupportsCifar100) {
   std::filesystem::remove_all(data);
   write_pictures(data, 40, 10, 100);
   const Finished job = run(
@@ -72,7 +72,7 @@ TEST_F(TrainCifar, TakesCifar100) {
 
 // Two shards make the same global batches on one rank and on two. Without --sync-bn, two ranks
 // normalise by half of each.
-TEST_F(TrainCifar, SyncBnLearnsFromTheGlobalBatch) {
+TEST_F(TrainCifar, SyncBnUsesGlobalBatchStatistics) {
   const auto losses = [&](int np, const std::string& out, std::vector<std::string> flags) {
     const std::vector<std::string> common = {"--arch",           "cnn10", "--global-batch", "5",
                                              "--max-iterations", "3",     "--shards",       "2",
@@ -89,7 +89,7 @@ TEST_F(TrainCifar, SyncBnLearnsFromTheGlobalBatch) {
   EXPECT_GT(std::abs(apart[0] - one[0]), 1e-3);
 }
 
-TEST_F(TrainCifar, SyncBnIsSaidAndMeasuresMemoryOfOneRank) {
+TEST_F(TrainCifar, SyncBnIsReportedAndMeasuresOneRanksMemory) {
   const std::vector<std::string> flags = {"--arch", "cnn10", "--sync-bn", "-b", "4"};
   const Finished plan = run(2, "result", with(flags, {"--dry-run"}));
   ASSERT_EQ(plan.exit_code, 0) << plan.all();
@@ -101,7 +101,7 @@ TEST_F(TrainCifar, SyncBnIsSaidAndMeasuresMemoryOfOneRank) {
       << search.out;
 }
 
-TEST_F(TrainCifar, BadFlagsAndDataAreOneLine) {
+TEST_F(TrainCifar, RejectsBadFlagsAndDataInOneLine) {
   const auto expect_line = [&](const std::vector<std::string>& flags, const std::string& line,
                                ErrorKind kind) {
     const Finished job = run(2, "result", flags);

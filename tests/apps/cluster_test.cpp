@@ -25,7 +25,7 @@ class Cluster : public TrainMnist {
   std::string reason_to_skip;
 };
 
-TEST_F(Cluster, EveryCommunicatorTrainsAsOnOneNode) {
+TEST_F(Cluster, TrainsWithEveryCommunicatorAsOnOneNode) {
   const std::vector<std::string> flags = {"--optimizer", "momentum_sgd", "--log-every",      "1",
                                           "--batchsize", "16",           "--max-iterations", "8"};
   const auto with_communicator = [&](const std::string& name) {
@@ -46,7 +46,7 @@ TEST_F(Cluster, EveryCommunicatorTrainsAsOnOneNode) {
 }
 
 // The same losses to the last digit, whenever gradients travel; and what is chosen is said.
-TEST_F(Cluster, GradientsTravelDuringTheBackwardPassOrAfterIt) {
+TEST_F(Cluster, ExchangesGradientsDuringOrAfterBackward) {
   const std::vector<std::string> flags = {"--verbose",   "--log-every", "1",
                                           "--batchsize", "16",          "--max-iterations",
                                           "8",           "--bucket-mb", "0.05"};
@@ -67,7 +67,7 @@ TEST_F(Cluster, GradientsTravelDuringTheBackwardPassOrAfterIt) {
 }
 
 // 18 steps of trials, after one in which ranges get their order; what is chosen changes no bit.
-TEST_F(Cluster, WhenGradientsTravelIsMeasuredAndSaid) {
+TEST_F(Cluster, MeasuresAndReportsWhenGradientsTravel) {
   const std::vector<std::string> flags = {"--verbose", "--batchsize", "4",   "--max-iterations",
                                           "24",        "--bucket-mb", "0.05"};
   std::vector<double> losses;
@@ -88,7 +88,7 @@ TEST_F(Cluster, WhenGradientsTravelIsMeasuredAndSaid) {
   }
 }
 
-TEST_F(Cluster, EveryAlgorithmTrainsAlike) {
+TEST_F(Cluster, TrainsAlikeWithEveryAlgorithm) {
   const std::vector<std::string> flags = {"--optimizer", "momentum_sgd", "--log-every",      "1",
                                           "--batchsize", "16",           "--max-iterations", "4"};
   std::vector<double> losses;
@@ -107,7 +107,7 @@ TEST_F(Cluster, EveryAlgorithmTrainsAlike) {
 }
 
 // The shaper lets nothing through faster than its rate but its buffer of 64 KB.
-TEST_F(Cluster, LinkIsMeasuredOnceForAFolder) {
+TEST_F(Cluster, MeasuresTheLinkOncePerFolder) {
   const auto run = [&](std::vector<std::string> flags) {
     flags.insert(flags.end(), {"--verbose", "--overwrite", "--max-iterations", "1"});
     std::vector<std::string> words = {CLUSTER_RUN, "--slots", "1,1", "--rate", "100mbit", "--"};
@@ -143,7 +143,7 @@ TEST_F(Cluster, LinkIsMeasuredOnceForAFolder) {
   EXPECT_NO_THROW(nlohmann::json::parse(read_file(file)));
 }
 
-TEST_F(Cluster, DoubleBufferedRunSaysWhatItHides) {
+TEST_F(Cluster, ReportsHiddenTimeWithDoubleBuffering) {
   const Finished job =
       run_on_nodes("1,1", "result",
                    {"--batchsize", "16", "--max-iterations", "8", "--exchange", "double-buffered"});
@@ -152,7 +152,7 @@ TEST_F(Cluster, DoubleBufferedRunSaysWhatItHides) {
   EXPECT_EQ(count_of(job.out, "% of the transfer is hidden behind the computation"), 1) << job.out;
 }
 
-TEST_F(Cluster, ChosenAlgorithmIsSaidWithPredictionAndOutcome) {
+TEST_F(Cluster, ReportsChosenAlgorithmPredictionAndOutcome) {
   const Finished job = run_on_nodes(
       "1,1,1", "result",
       {"--verbose", "--max-iterations", "12", "--exchange", "whole", "--batchsize", "8"});
@@ -162,7 +162,7 @@ TEST_F(Cluster, ChosenAlgorithmIsSaidWithPredictionAndOutcome) {
   EXPECT_EQ(count_of(job.all(), "ms (median of 10)"), 1) << job.all();
 }
 
-TEST_F(Cluster, TraceShowsWhatIsExchangedWhenOnAllRanks) {
+TEST_F(Cluster, TracesExchangesOfAllRanks) {
   const std::string file = folder / "trace.json";
   const Finished job =
       run_on_nodes("2,1", "result",
@@ -188,7 +188,7 @@ TEST_F(Cluster, TraceShowsWhatIsExchangedWhenOnAllRanks) {
   }
 }
 
-TEST_F(Cluster, CommunicatorThatDoesNotFitTheNodesIsOneLine) {
+TEST_F(Cluster, RejectsUnsuitableCommunicatorInOneLine) {
   const std::vector<std::vector<std::string>> cases = {
       {"3,1", "two_dimensional", "node1 has 3 and node2 has 1"},
       {"1,1", "single_node", "needs all ranks on one node"}};
@@ -202,7 +202,7 @@ TEST_F(Cluster, CommunicatorThatDoesNotFitTheNodesIsOneLine) {
 }
 
 // Relative paths name files on the first node only: the other one runs in another folder.
-TEST_F(Cluster, OnlyTheFirstNodeNeedsTheFiles) {
+TEST_F(Cluster, NeedsFilesOnlyOnTheFirstNode) {
   std::ofstream(folder / "run.ini") << "epoch = 1\nbatchsize = 24\n";
   const Finished job =
       run_program({"env", "-C", folder.path(), CLUSTER_RUN, "--slots", "1,1", "--", "sh", "-c",

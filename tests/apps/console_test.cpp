@@ -16,7 +16,7 @@ class Console : public TrainMnist {
   }
 };
 
-TEST_F(Console, BadInputIsOneLineFromTheWholeJob) {
+TEST_F(Console, RejectsBadInputInOneLine) {
   std::ofstream(folder / "bad.ini") << "epoch = many\n";
   std::ofstream(folder / "in-the-way") << "a file";
   struct Case {
@@ -42,7 +42,7 @@ TEST_F(Console, BadInputIsOneLineFromTheWholeJob) {
   }
 }
 
-TEST_F(Console, OutputFolderThatCannotBeIsOneLine) {
+TEST_F(Console, RejectsUnusableOutputFolderInOneLine) {
   std::ofstream(folder / "in-the-way") << "a file";
   expect_one_line(run(2, "in-the-way", {}), folder / "in-the-way", ErrorKind::cannot_write);
   expect_one_line(run(2, "in-the-way/below", {}), folder / "in-the-way", ErrorKind::cannot_write);
@@ -53,7 +53,7 @@ TEST_F(Console, OutputFolderThatCannotBeIsOneLine) {
 }
 
 // Without mpirun, MPI makes its folder in the program.
-TEST_F(Console, FolderForTheFilesOfMpiThatCannotBeIsOneLine) {
+TEST_F(Console, RejectsUnusableMpiSessionFolderInOneLine) {
   const Finished ended = run_program({TRAIN_MNIST, "--data", data}, 60, {{"TMPDIR", "/proc/none"}});
   EXPECT_EQ(ended.exit_code, 73);
   EXPECT_EQ(ended.err.find("error: TMPDIR=/proc/none: no folder can be made there"), 0u)
@@ -62,7 +62,7 @@ TEST_F(Console, FolderForTheFilesOfMpiThatCannotBeIsOneLine) {
 }
 
 // It takes less than a job of mpirun's.
-TEST_F(Console, FolderForTheFilesOfMpiNeedsLittleRoomForOneProcess) {
+TEST_F(Console, NeedsLittleMpiSessionSpaceForOneProcess) {
   std::filesystem::create_directory(folder / "disk");
   const std::string disk = folder / "disk";
   const auto run_with = [&](const std::string& size) {
@@ -81,7 +81,7 @@ TEST_F(Console, FolderForTheFilesOfMpiNeedsLittleRoomForOneProcess) {
   EXPECT_EQ(enough.exit_code, 0) << enough.err;
 }
 
-TEST_F(Console, BadDataIsOneLine) {
+TEST_F(Console, RejectsBadDataInOneLine) {
   const std::string images = data + "/train-images-idx3-ubyte";
   std::string contents;
   {
@@ -118,7 +118,7 @@ TEST_F(Console, BadDataIsOneLine) {
   expect_one_line(run(3, "result", {}), data, ErrorKind::missing);
 }
 
-TEST_F(Console, RanksStartedDifferentlyAreToldWhichOne) {
+TEST_F(Console, NamesRanksStartedDifferently) {
   std::vector<std::string> words = mpirun(1, program("result", {"--epoch", "1"}));
   for (const std::string& word : {std::string(":"), std::string("-np"), std::string("1")})
     words.push_back(word);
@@ -128,7 +128,7 @@ TEST_F(Console, RanksStartedDifferentlyAreToldWhichOne) {
   EXPECT_NE(job.err.find("argument 2"), std::string::npos) << job.err;
 }
 
-TEST_F(Console, BannerAndTableComeFromOneRank) {
+TEST_F(Console, PrintsBannerAndTableOnce) {
   const Finished job = run(3, "result", {"--epoch", "2", "-b", "16", "--communicator", "flat"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
   for (const char* part :
@@ -141,7 +141,7 @@ TEST_F(Console, BannerAndTableComeFromOneRank) {
 }
 
 // In the tests' pipes.
-TEST_F(Console, StepsAreSaidWhereThereIsNoTerminal) {
+TEST_F(Console, PrintsStepsWithoutATerminal) {
   const std::vector<std::string> flags = {"--epoch", "1", "-b", "4"};
   const Finished often = run(2, "result", with(flags, {"--progress-every", "0.000001"}));
   EXPECT_GE(count_of(often.out, "\niteration "), 10) << often.all();
@@ -157,7 +157,7 @@ TEST_F(Console, QuietPrintsNothing) {
   EXPECT_TRUE(std::filesystem::exists(folder / "result/log"));
 }
 
-TEST_F(Console, DryRunSaysEverythingAndTrainsNothing) {
+TEST_F(Console, DryRunReportsWithoutTraining) {
   const Finished job = run(2, "result", {"--dry-run", "--batchsize", "16", "--epoch", "3"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
   for (const char* part :
@@ -180,7 +180,7 @@ TEST_F(Console, DryRunCountsIterationsOfSeveralBatches) {
 }
 
 // A single number, close to what a run uses.
-TEST_F(Console, DryRunForetellsMemory) {
+TEST_F(Console, DryRunPredictsMemory) {
   const auto number_before = [](const std::string& text, const std::string& words) {
     const auto end = text.find(words);
     EXPECT_NE(end, std::string::npos) << words << "\n--- in ---\n" << text;
@@ -201,7 +201,7 @@ TEST_F(Console, DryRunForetellsMemory) {
 }
 
 // Of OMP_NUM_THREADS and of a rate that is scaled.
-TEST_F(Console, BannerSaysWhereNumbersComeFrom) {
+TEST_F(Console, BannerNamesOriginOfNumbers) {
   const auto banner = [&](const std::vector<std::string>& flags, const char* omp_num_threads) {
     const std::map<std::string, std::string> changes = {{"OMP_NUM_THREADS", omp_num_threads}};
     return run_program(with({TRAIN_MNIST, "--dry-run", "--data", data, "-u", "8"}, flags), 60,
@@ -224,7 +224,7 @@ TEST_F(Console, BannerSaysWhereNumbersComeFrom) {
   EXPECT_EQ(count_of(unset, "\nthreads: the node's cores shared among its ranks\n"), 1) << unset;
 }
 
-TEST_F(Console, HelpVersionAndListingsArePrintedOnce) {
+TEST_F(Console, PrintsHelpVersionAndListingsOnce) {
   std::ofstream(folder / "help.ini") << "communicator = help\n";
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{TRAIN_MNIST, "--help"}, "tasuki-run -np 4 train_mnist"},
@@ -243,7 +243,7 @@ TEST_F(Console, HelpVersionAndListingsArePrintedOnce) {
   }
 }
 
-TEST_F(Console, HelpForAnUnknownWordIsOneLine) {
+TEST_F(Console, RejectsHelpForAnUnknownWordInOneLine) {
   const Finished job = run_program(mpirun(2, {TRAIN_MNIST, "--help", "bacthsize"}));
   EXPECT_EQ(job.exit_code, 64) << job.all();
   EXPECT_EQ(job.out, "");
@@ -254,7 +254,7 @@ TEST_F(Console, HelpForAnUnknownWordIsOneLine) {
       << job.err;
 }
 
-TEST_F(Console, PrintedConfigStartsTheSameRun) {
+TEST_F(Console, PrintedConfigReproducesTheRun) {
   const Finished first =
       run(1, "result", {"--print-config", "--batchsize", "16", "--epoch", "1", "--seed", "5"});
   ASSERT_EQ(first.exit_code, 0) << first.all();
@@ -275,7 +275,7 @@ TEST_F(Console, PrintedConfigStartsTheSameRun) {
   EXPECT_EQ(read_log("result").size(), 1u);
 }
 
-TEST_F(Console, ReaderThatGoesAwayDoesNotHangTheJob) {
+TEST_F(Console, DoesNotHangWhenItsReaderExits) {
   std::string command;
   for (const std::string& word : mpirun(2, program("result", {"--epoch", "3", "--log-every", "1"})))
     command += "'" + word + "' ";

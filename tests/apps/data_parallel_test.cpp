@@ -26,7 +26,7 @@ class DataParallel : public TrainMnist {
   }
 };
 
-TEST_F(DataParallel, AnyWorkersTrainAsOneDoes) {
+TEST_F(DataParallel, TrainsAlikeWithAnyNumberOfWorkers) {
   const std::vector<std::string> flags = {"--max-iterations", "100", "--log-every", "1"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), flags.begin(), flags.end());
@@ -53,7 +53,7 @@ TEST_F(DataParallel, LearnsAndEvaluatesWithAllWorkers) {
 }
 
 // On a processor without instructions for it, --dtype bf16 is a different error.
-TEST_F(DataParallel, WorkersComputeInTheTypeAskedFor) {
+TEST_F(DataParallel, ComputesInTheRequestedType) {
   try {
     set_cpu_product_type(DType::bfloat16);
   } catch (const Error& error) {
@@ -64,19 +64,19 @@ TEST_F(DataParallel, WorkersComputeInTheTypeAskedFor) {
   EXPECT_LT(losses[1], losses[0]);
 }
 
-TEST_F(DataParallel, TimesOfAStepAreShown) {
+TEST_F(DataParallel, ShowsStepTimes) {
   const Finished job = train("result", {"--devices", "cpu:2", "--epoch", "1"});
   EXPECT_THAT(job.out, HasSubstr("\nworker    input       forward"));
   EXPECT_GT(values_of(read_log("result"), "time/compute/max").at(0), 0);
 }
 
-TEST_F(DataParallel, SaysWhoItsWorkersAre) {
+TEST_F(DataParallel, ListsItsWorkers) {
   const Finished job = train("result", {"--devices", "cpu:3", "--split", "1:2:1", "--epoch", "1"});
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_THAT(job.out, HasSubstr("Workers: cpu:3, 1 thread each on a CPU, batches split 1:2:1\n"));
 }
 
-TEST_F(DataParallel, ResumedRunEndsAsAnUninterruptedOne) {
+TEST_F(DataParallel, ResumesLikeAnUninterruptedRun) {
   const std::vector<std::string> flags = {"--snapshot-every", "1", "--epoch"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.begin(), flags.begin(), flags.end());
@@ -88,7 +88,7 @@ TEST_F(DataParallel, ResumedRunEndsAsAnUninterruptedOne) {
   EXPECT_EQ(values("parts", with({"3", "--resume", snapshot}), "main/loss"), whole);
 }
 
-TEST_F(DataParallel, WhatItCannotDoIsOneLine) {
+TEST_F(DataParallel, RejectsUnsupportedFlagsInOneLine) {
   const auto expect = [&](const std::vector<std::string>& flags, int exit_code,
                           const std::string& part) {
     const Finished job = train("result", flags);
@@ -114,14 +114,14 @@ TEST_F(DataParallel, WhatItCannotDoIsOneLine) {
               HasSubstr("is one process for several devices, but 2 processes were started"));
 }
 
-TEST_F(DataParallel, GpusThatAreMissingAreNamed) {
+TEST_F(DataParallel, NamesMissingGpus) {
   const Finished job = train("result", {"--devices", "0,1023", "--epoch", "1"});
   EXPECT_THAT(job.err, HasSubstr("--devices: "));
   EXPECT_THAT(job.err, ::testing::Not(HasSubstr("--gpu")));
   EXPECT_TRUE(job.exit_code == 69 || job.exit_code == 78) << job.all();
 }
 
-TEST(Devices, HaveATextThatReadsBack) {
+TEST(Devices, RoundTripAsText) {
   for (const std::string text : {"cpu:2", "0,1", "1", "0,cpu:3,2"})
     EXPECT_EQ(program::devices_text(program::parse_devices(text)), text);
   EXPECT_THAT(program::parse_devices("1,cpu"), ElementsAre(Device::cuda(1), Device::cpu()));

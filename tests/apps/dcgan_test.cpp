@@ -26,7 +26,7 @@ class TrainDcgan : public TrainingJob {
   }
 };
 
-TEST_F(TrainDcgan, DefaultsAreChainerMns) {
+TEST_F(TrainDcgan, UsesChainerMNsDefaults) {
   const Finished job = run_program({TRAIN_DCGAN, "--print-config"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
   for (const char* line :
@@ -36,7 +36,7 @@ TEST_F(TrainDcgan, DefaultsAreChainerMns) {
 }
 
 // With the statistics of the global batch: random numbers are functions of the example.
-TEST_F(TrainDcgan, LossesAndSamplesAreTheSameForAnyNumberOfRanks) {
+TEST_F(TrainDcgan, GivesTheSameLossesAndSamplesOnAnyRanks) {
   const std::vector<std::string> flags = {"--epoch", "2", "--sync-bn"};
   const auto one = log_of(1, "np1", flags);
   const auto two = log_of(2, "np2", flags);
@@ -71,7 +71,7 @@ bool are_equal(const NpzValue& a, const NpzValue& b) {
 }
 
 // A process may end between a checkpoint and what is due beside it.
-TEST_F(TrainDcgan, ImagesAndWeightsAreMadeWhereTheyAreMissing) {
+TEST_F(TrainDcgan, WritesMissingImagesAndWeights) {
   const std::vector<std::string> flags = {"--max-iterations",    "4", "--checkpoint-every", "2it",
                                           "--snapshot-interval", "2", "--samples",          "4"};
   log_of(2, "out", flags);
@@ -103,7 +103,7 @@ TEST_F(TrainDcgan, ImagesAndWeightsAreMadeWhereTheyAreMissing) {
   EXPECT_EQ(count_of(run(2, "out", with(flags, {"--resume", "auto"})).all(), "nothing to do"), 1);
 }
 
-TEST_F(TrainDcgan, AStoppedRunIsSavedAndMakesNoSamples) {
+TEST_F(TrainDcgan, SavesButMakesNoSamplesWhenStopped) {
   const Finished job =
       run_until_asked(mpirun(2, program("out", {"--epoch", "100000", "--samples", "100"})), "out");
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::stopped)) << job.all();
@@ -112,7 +112,7 @@ TEST_F(TrainDcgan, AStoppedRunIsSavedAndMakesNoSamples) {
 }
 
 // An infinite bias before a sigmoid, whose losses and gradients are finite.
-TEST_F(TrainDcgan, ANetworkThatIsNotFiniteIsRefused) {
+TEST_F(TrainDcgan, RejectsNonFiniteNetworks) {
   Dcgan gan({.image = {1, 28, 28}, .channels = 8});
   gan.initialize(1);
   const Module::NamedParameter last = gan.gen.parameters().back();
@@ -129,7 +129,7 @@ TEST_F(TrainDcgan, ANetworkThatIsNotFiniteIsRefused) {
     EXPECT_FALSE(std::filesystem::exists(std::filesystem::path(folder / "out") / file)) << file;
 }
 
-TEST_F(TrainDcgan, AResumedRunIsTheUninterruptedOne) {
+TEST_F(TrainDcgan, ResumesLikeAnUninterruptedRun) {
   const std::vector<std::string> flags = {"--epoch", "2", "--samples", "12", "--snapshot_interval",
                                           "4"};
   log_of(2, "whole", flags);
@@ -181,7 +181,7 @@ TEST_F(TrainDcgan, AResumedRunIsTheUninterruptedOne) {
 }
 
 // What one flag does is done to both optimizers.
-TEST_F(TrainDcgan, FlagsApplyToBothOptimizers) {
+TEST_F(TrainDcgan, AppliesFlagsToBothOptimizers) {
   const std::vector<std::string> flags = {"--epoch",       "2",     "--lr",           "0.001",
                                           "--lr-schedule", "steps", "--lr-drops",     "1",
                                           "--clip-norm",   "0.5",   "--weight-decay", "0.01"};
@@ -197,7 +197,7 @@ TEST_F(TrainDcgan, FlagsApplyToBothOptimizers) {
 }
 
 // The ways of an exchange give the same training.
-TEST_F(TrainDcgan, EveryExchangeTrains) {
+TEST_F(TrainDcgan, TrainsWithEveryExchange) {
   const std::vector<std::string> flags = {"--epoch", "1"};
   const auto whole = values_of(log_of(2, "out", flags), "main/gen/loss");
   for (const std::vector<std::string>& way : {std::vector<std::string>{"--exchange", "slices"},
@@ -212,7 +212,7 @@ TEST_F(TrainDcgan, EveryExchangeTrains) {
     EXPECT_FALSE(log_of(2, "out", with(flags, way)).empty());
 }
 
-TEST_F(TrainDcgan, BadInputIsOneLine) {
+TEST_F(TrainDcgan, RejectsBadInputInOneLine) {
   std::filesystem::create_directories(data + "/train");
   std::filesystem::create_directories(data + "/test");
   const auto expect_line = [&](int np, const std::vector<std::string>& flags, int exit_code,

@@ -40,7 +40,7 @@ std::vector<std::string> commands(const ExperimentPlan& plan) {
   return all;
 }
 
-TEST(ExperimentFile, ValuesSeparatedByCommasMakeTheGrid) {
+TEST(ExperimentFile, FormsAGridFromCommaSeparatedValues) {
   const ExperimentPlan plan = parse("program = t\nnp = 1,2\nlr = 0.1, 0.2 # two\nepoch = 3\n");
   EXPECT_THAT(commands(plan), ElementsAre("mpirun -np 1 /bin/t --lr=0.1 --epoch=3 --out=O ",
                                           "mpirun -np 1 /bin/t --lr=0.2 --epoch=3 --out=O ",
@@ -50,7 +50,7 @@ TEST(ExperimentFile, ValuesSeparatedByCommasMakeTheGrid) {
   EXPECT_EQ(plan.title, "e");
 }
 
-TEST(ExperimentFile, MayComeFromWindows) {
+TEST(ExperimentFile, AcceptsWindowsLineEndings) {
   const auto plans = parse_experiments(
       "\xEF\xBB\xBF[one]\r\nprogram = t\r\nnp = 1,2\r\n[two]\r\nprogram = u\r\nlauncher =\r\n",
       "e.ini", "/bin");
@@ -61,13 +61,13 @@ TEST(ExperimentFile, MayComeFromWindows) {
   EXPECT_THAT(commands(plans[1]), ElementsAre("/bin/u --out=O "));
 }
 
-TEST(ExperimentFile, AnEscapedCommaBelongsToTheValue) {
+TEST(ExperimentFile, KeepsEscapedCommasInValues) {
   const ExperimentPlan plan = parse("program = ./t\nlauncher =\ndevices = cpu:1, 0\\,1\n");
   EXPECT_THAT(commands(plan),
               ElementsAre("./t --devices=cpu:1 --out=O ", "./t --devices=0,1 --out=O "));
 }
 
-TEST(ExperimentFile, RunsOnSeveralNodesHaveALauncherOfTheirOwn) {
+TEST(ExperimentFile, UsesItsOwnLauncherForSeveralNodes) {
   const std::string grid = "program = /t\nnp = 1, 2, 4\nnodes = 1, 2\nlauncher = one {np}\n";
   EXPECT_THAT(commands(parse(grid + "launcher_nodes = many {nodes}x{ranks_per_node} --\n")),
               ElementsAre("one 1 /t --out=O ", "one 2 /t --out=O ", "many 2x1 -- /t --out=O ",
@@ -76,7 +76,7 @@ TEST(ExperimentFile, RunsOnSeveralNodesHaveALauncherOfTheirOwn) {
               HasSubstr("mpirun -np 2 --hostfile h --map-by ppr:1:node /t"));
 }
 
-TEST(ExperimentFile, RepeatsAreRunsOfTheirOwn) {
+TEST(ExperimentFile, ListsRepeatsAsSeparateRuns) {
   const auto runs = parse("program = t\nrepeat = 3\nseed = 1, 2\n").runs();
   ASSERT_EQ(runs.size(), 6u);
   EXPECT_EQ(runs[2].repeat, 3);
@@ -84,7 +84,7 @@ TEST(ExperimentFile, RepeatsAreRunsOfTheirOwn) {
   EXPECT_EQ(runs[3].value("seed"), "2");
 }
 
-TEST(ExperimentFile, BadLinesAreNamed) {
+TEST(ExperimentFile, NamesInvalidLines) {
   EXPECT_EQ(error_of("np = 2\n"),
             "e.ini: no program is given; add a line like `program = train_mnist`");
   EXPECT_EQ(error_of("program = t\nnp = 1, x\n"),
@@ -107,7 +107,7 @@ TEST(ExperimentFile, BadLinesAreNamed) {
               HasSubstr("e.ini:3: there is nothing to run"));
 }
 
-TEST(ExperimentFile, SectionsTakeWhatIsBeforeThemAndSetItAnew) {
+TEST(ExperimentFile, SectionsInheritAndOverrideEarlierKeys) {
   const auto plans = parse_experiments(
       "program = t\ntitle = Both\nlr = 1, 2\n[one]\nepoch = 3\n  [two] # last\nlr = 5\ntitle = 2\n",
       "e.ini", "/bin");
@@ -122,7 +122,7 @@ TEST(ExperimentFile, SectionsTakeWhatIsBeforeThemAndSetItAnew) {
   EXPECT_EQ(plans[1].place_of("lr"), "e.ini:7");
 }
 
-TEST(ExperimentFile, BadSectionsAreNamed) {
+TEST(ExperimentFile, NamesInvalidSections) {
   EXPECT_THAT(error_of("[a\n"),
               HasSubstr("e.ini:1: expected a section name in brackets, of letters"));
   for (const char* name : {"", "..", "a/b", "a b"})
@@ -135,7 +135,7 @@ TEST(ExperimentFile, BadSectionsAreNamed) {
               HasSubstr("e.ini:4: 'lr' is set twice, first in line 3"));
 }
 
-TEST(ExperimentFile, EveryKeyIsInItsHelp) {
+TEST(ExperimentFile, DescribesEveryKeyInHelp) {
   for (const std::string& key : experiment_keys()) {
     EXPECT_THAT(experiment_help(), HasSubstr("\n  " + key + " = "));
     // It is not taken for a flag of the program.
@@ -148,7 +148,7 @@ TEST(ExperimentFile, EveryKeyIsInItsHelp) {
   }
 }
 
-TEST(ExperimentFailure, SaysWhatRanOutOfMemory) {
+TEST(ExperimentFailure, NamesWhatRanOutOfMemory) {
   const auto text = [](int exit_code, const std::string& output) {
     return describe_failure({processes::HowEnded::by_itself, exit_code, 1}, 60, output);
   };
@@ -197,7 +197,7 @@ std::vector<RunRecord> done(const ExperimentPlan& plan,
   return records;
 }
 
-TEST(ExperimentTable, SpeedupIsRelativeToTheFewestProcesses) {
+TEST(ExperimentTable, ComputesSpeedupFromTheFewestProcesses) {
   const ExperimentPlan plan = parse("program = t\nnp = 1, 2\ncommunicator = flat, auto\n");
   const auto rows = summarise(plan, done(plan, [](const RunSettings& run) {
                                 const double base = run.value("communicator") == "flat" ? 9 : 8;
@@ -226,7 +226,7 @@ TEST(ExperimentTable, SpeedupIsRelativeToTheFewestProcesses) {
                         "1 1         flat         9.00 1.00   100 %      0.6000\n"));
 }
 
-TEST(ExperimentTable, StepsThatDoMoreWorkCountFor) {
+TEST(ExperimentTable, WeightsStepsByBatchSize) {
   const ExperimentPlan plan =
       parse("program = t\nbatchsize = 128, 256\nmax-iterations = 10\ncompare = batchsize\n");
   const auto rows = summarise(plan, done(plan, [](const RunSettings& run) {
@@ -237,7 +237,7 @@ TEST(ExperimentTable, StepsThatDoMoreWorkCountFor) {
   EXPECT_DOUBLE_EQ(rows[1].speedup.value(), 1.25);
 }
 
-TEST(ExperimentTable, SpeedIsThatOfSteadyStepsWhereTheLogHasThem) {
+TEST(ExperimentTable, PrefersTheSpeedOfSteadySteps) {
   const ExperimentPlan plan = parse("program = t\nbatchsize = 100\nmax-iterations = 10\n");
   auto records = done(plan, [](const RunSettings&) { return 10; });
   EXPECT_THAT(
@@ -251,7 +251,7 @@ TEST(ExperimentTable, SpeedIsThatOfSteadyStepsWhereTheLogHasThem) {
 }
 
 // Steps of 4, 3 and 2 s at the start; of 1 s then; the sixth ends an epoch and evaluates.
-TEST(TrainingLog, FirstStepsAndThoseThatEvaluateAreNotSteady) {
+TEST(TrainingLog, ExcludesFirstAndEvaluatingStepsFromSteadyOnes) {
   const testing::TemporaryFolder folder;
   std::ofstream file(folder / "log");
   file << "[";
@@ -266,7 +266,7 @@ TEST(TrainingLog, FirstStepsAndThoseThatEvaluateAreNotSteady) {
   EXPECT_FALSE(read_training_log(folder / "log").step_seconds.has_value());
 }
 
-TEST(ExperimentTable, TakesMediansOfRepeatsAndSaysWhatIsMissing) {
+TEST(ExperimentTable, UsesMediansAndReportsMissingRuns) {
   const ExperimentPlan plan = parse("program = t\nrepeat = 3\nnp = 1, 2\n");
   auto records = done(plan, [](const RunSettings& run) {
     return std::vector{5.0, 100.0, 4.0}.at(static_cast<std::size_t>(run.repeat - 1));
@@ -288,7 +288,7 @@ RunOrigin origin(const std::string& version, const std::string& gpu = "") {
   return {version, "vm", "2 cores", gpu, "/data", 64};
 }
 
-TEST(ExperimentTable, RowsThatWereNotMadeAlikeAreNamed) {
+TEST(ExperimentTable, NamesIncomparableRows) {
   const ExperimentPlan plan = parse("program = t\nunit = 1, 2, 3\n");
   auto records = done(plan, [](const RunSettings&) { return 1; });
   for (RunRecord& record : records) record.origin = origin("Tasuki 1");
@@ -307,7 +307,7 @@ TEST(ExperimentTable, RowsThatWereNotMadeAlikeAreNamed) {
   EXPECT_EQ(warn_of_mixture(summarise(plan, records)), "") << "only one row has a result";
 }
 
-TEST(ExperimentTable, RowsWithMoreThreadsThanCoresAreMarked) {
+TEST(ExperimentTable, MarksRowsWithMoreThreadsThanCores) {
   const ExperimentPlan plan = parse("program = t\nnp = 1, 4\n");
   auto records = done(plan, [](const RunSettings&) { return 1; });
   for (RunRecord& record : records) record.origin = origin("1");
@@ -320,7 +320,7 @@ TEST(ExperimentTable, RowsWithMoreThreadsThanCoresAreMarked) {
 }
 
 // The first lines of monitor files, and the times that the program wrote at the end.
-TEST(ExperimentTable, HasTheLoadOfMonitoredRanks) {
+TEST(ExperimentTable, ShowsLoadOfMonitoredRanks) {
   const testing::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "result");
   const ExperimentPlan plan = parse("program = t\n");
@@ -349,7 +349,7 @@ TEST(ExperimentTable, HasTheLoadOfMonitoredRanks) {
   }
 }
 
-TEST(ExperimentOrigin, AGpuDiffersFromAnotherOne) {
+TEST(ExperimentOrigin, DistinguishesGpus) {
   EXPECT_EQ(group_by_origin({{origin("1")}, {origin("1", "cuda:0 A")}}).size(), 1u);
   const auto groups = group_by_origin({{origin("1", "cuda:0 B")}, {origin("1", "cuda:0 A")}});
   ASSERT_EQ(groups.size(), 2u);
@@ -358,7 +358,7 @@ TEST(ExperimentOrigin, AGpuDiffersFromAnotherOne) {
               ElementsAre(1, 2));
 }
 
-TEST(ExperimentTable, RunsThatAreCutAreComparedByTheBatchThatTheProgramSays) {
+TEST(ExperimentTable, ComparesCutRunsByTheReportedBatch) {
   const ExperimentPlan plan = parse("program = t\nnp = 1, 2\nmax-iterations = 10\n");
   auto records = done(plan, [](const RunSettings& run) { return run.np == 1 ? 10 : 8; });
   const auto without = summarise(plan, records);
@@ -373,7 +373,7 @@ TEST(ExperimentTable, RunsThatAreCutAreComparedByTheBatchThatTheProgramSays) {
   EXPECT_DOUBLE_EQ(summarise(plan, records)[1].speedup.value(), 2.5);
 }
 
-TEST(ExperimentPlot, IsOfSpeedupOrOfTime) {
+TEST(ExperimentPlot, ShowsSpeedupOrTime) {
   const ExperimentPlan scaling = parse("program = t\nnp = 1, 2\n");
   const auto ten = [](const RunSettings&) { return 10.0; };
   EXPECT_THAT(gnuplot_script(scaling, summarise(scaling, done(scaling, ten)), "p.svg"),

@@ -88,7 +88,7 @@ class Experiment : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(Experiment, RunsAGridOnceAndMakesTables) {
+TEST_F(Experiment, RunsAGridAndWritesTables) {
   const Finished first = experiment("mode = good, better\n");
   EXPECT_EQ(first.exit_code, 0) << first.all();
   EXPECT_THAT(first.out, HasSubstr("[2/2] mode better: 2.50 s, accuracy 0.7500\n"));
@@ -105,7 +105,7 @@ TEST_F(Experiment, RunsAGridOnceAndMakesTables) {
 }
 
 // A training program would take over the link, and the table the load of ranks.
-TEST_F(Experiment, ARunThatIsRepeatedFindsNothingOfTheFormerOne) {
+TEST_F(Experiment, RerunStartsFromScratch) {
   EXPECT_EQ(experiment("mode = good\n").exit_code, 0);
   std::string result;
   for (const auto& each : std::filesystem::directory_iterator(folder / "results/runs"))
@@ -124,7 +124,7 @@ TEST_F(Experiment, ARunThatIsRepeatedFindsNothingOfTheFormerOne) {
     EXPECT_TRUE(std::filesystem::exists(result + '/' + name)) << name;
 }
 
-TEST_F(Experiment, DryRunListsTheCommandsAndStartsNone) {
+TEST_F(Experiment, DryRunOnlyListsCommands) {
   const Finished run = experiment("mode = good\nlr = 1, 2\n", {"--dry-run"});
   EXPECT_EQ(run.exit_code, 0) << run.all();
   EXPECT_THAT(run.out, HasSubstr("program --mode=good --lr=2 --out="));
@@ -132,7 +132,7 @@ TEST_F(Experiment, DryRunListsTheCommandsAndStartsNone) {
   EXPECT_FALSE(std::filesystem::exists(folder / "results"));
 }
 
-TEST_F(Experiment, FailedRunsAreReportedKeptAndTriedAgain) {
+TEST_F(Experiment, ReportsKeepsAndRetriesFailedRuns) {
   for (int start = 1; start <= 2; ++start) {
     const Finished run = experiment("mode = fail, good\n");
     EXPECT_EQ(run.exit_code, 1) << run.all();
@@ -143,7 +143,7 @@ TEST_F(Experiment, FailedRunsAreReportedKeptAndTriedAgain) {
   EXPECT_EQ(read("started"), "fail\ngood\nfail\n");
 }
 
-TEST_F(Experiment, RunsWithoutMemoryAreShownAsSuch) {
+TEST_F(Experiment, ReportsRunsThatRanOutOfMemory) {
   const Finished run = experiment("mode = full, killed, fail\n");
   EXPECT_EQ(run.exit_code, 1) << run.all();
   EXPECT_THAT(run.out,
@@ -155,7 +155,7 @@ TEST_F(Experiment, RunsWithoutMemoryAreShownAsSuch) {
   EXPECT_THAT(table, HasSubstr("| 3 | fail | **failed** |"));
 }
 
-TEST_F(Experiment, WrongNamesAndValuesAreFoundBeforeTheFirstRun) {
+TEST_F(Experiment, RejectsWrongNamesAndValuesBeforeTheFirstRun) {
   const auto expect_refused = [&](const std::string& settings, const std::string& error) {
     const Finished run = experiment(settings);
     EXPECT_EQ(run.exit_code, 78) << run.all();
@@ -184,7 +184,7 @@ TEST_F(Experiment, WrongNamesAndValuesAreFoundBeforeTheFirstRun) {
   EXPECT_THAT(beside.err, HasSubstr("; did you mean 'train_mnist'?\n"));
 }
 
-TEST_F(Experiment, SectionsAreExperimentsOfTheirOwn) {
+TEST_F(Experiment, RunsSectionsAsSeparateExperiments) {
   const std::string sections = "mode = a\n[first]\nlr = 1, 2\n\n[second]\nmode = b\n";
   const Finished run = experiment(sections);
   EXPECT_EQ(run.exit_code, 0) << run.all();
@@ -211,7 +211,7 @@ TEST_F(Experiment, SectionsAreExperimentsOfTheirOwn) {
   EXPECT_EQ(read("started"), "");
 }
 
-TEST_F(Experiment, ARunThatTakesTooLongIsEndedWithItsChildren) {
+TEST_F(Experiment, TimesOutRunsWithTheirChildren) {
   write("hang", "");
   const Finished run = experiment("mode = slow, good\ntimeout = 4\n");
   EXPECT_EQ(run.exit_code, 1) << run.all();
@@ -220,7 +220,7 @@ TEST_F(Experiment, ARunThatTakesTooLongIsEndedWithItsChildren) {
   EXPECT_FALSE(is_child_alive());
 }
 
-TEST_F(Experiment, InterruptingEndsTheRunAndTheNextStartGoesOn) {
+TEST_F(Experiment, ContinuesAfterAnInterrupt) {
   const Finished cut = experiment_until_it_hangs("mode = good, slow, better\n", SIGINT);
   EXPECT_EQ(cut.exit_code, 130) << cut.all();
   EXPECT_THAT(cut.out, HasSubstr("interrupted; the next start does the remaining 2 of 3 runs"));
@@ -230,7 +230,7 @@ TEST_F(Experiment, InterruptingEndsTheRunAndTheNextStartGoesOn) {
   EXPECT_EQ(read("started"), "good\nslow\nslow\nbetter\n");
 }
 
-TEST_F(Experiment, GoesOnAfterItWasKilled) {
+TEST_F(Experiment, ContinuesAfterBeingKilled) {
   EXPECT_EQ(experiment_until_it_hangs("mode = good, slow\n", SIGKILL).exit_code, 128 + SIGKILL);
   write("results/runs/leftover", "");
   const Finished rest = experiment("mode = good, slow\n");
@@ -238,7 +238,7 @@ TEST_F(Experiment, GoesOnAfterItWasKilled) {
   EXPECT_EQ(read("started"), "good\nslow\nslow\n");
 }
 
-TEST_F(Experiment, ARecordThatIsDamagedIsMadeAgain) {
+TEST_F(Experiment, ReplacesDamagedRecords) {
   experiment("mode = good\n");
   for (const auto& run : std::filesystem::directory_iterator(folder / "results/runs"))
     std::ofstream(run.path() / "run.json") << "{";
@@ -247,7 +247,7 @@ TEST_F(Experiment, ARecordThatIsDamagedIsMadeAgain) {
   EXPECT_EQ(read("started"), "good\ngood\n");
 }
 
-TEST_F(Experiment, RowsOfAnotherVersionAreNamedAndRunAgainWhenAsked) {
+TEST_F(Experiment, NamesAndRerunsRowsOfAnotherVersion) {
   write("version", "1");
   const Finished first = experiment("mode = a, b\n");
   EXPECT_THAT(first.out, Not(HasSubstr("warning:")));
@@ -269,7 +269,7 @@ TEST_F(Experiment, RowsOfAnotherVersionAreNamedAndRunAgainWhenAsked) {
   EXPECT_EQ(read("started"), "a\nb\nc\na\nb\na\nb\nc\n");
 }
 
-TEST_F(Experiment, BadInputIsOneLine) {
+TEST_F(Experiment, RejectsBadInputInOneLine) {
   const Finished bad = experiment("mode = a\nnp = none\n");
   EXPECT_EQ(bad.exit_code, 78);
   EXPECT_THAT(bad.err, HasSubstr("e.ini:4: np: expected an integer"));
@@ -287,14 +287,14 @@ TEST_F(Experiment, BadInputIsOneLine) {
   EXPECT_EQ(no_program.exit_code, 78);
 }
 
-TEST_F(Experiment, AProgramThatDoesNotExistIsAFailedRun) {
+TEST_F(Experiment, ReportsMissingProgramAsFailedRun) {
   std::filesystem::remove(folder / "program");
   const Finished run = experiment("mode = a\n");
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, HasSubstr("cannot be started: No such file or directory"));
 }
 
-TEST_F(Experiment, TwoDoNotShareAFolder) {
+TEST_F(Experiment, LocksItsFolder) {
   std::filesystem::create_directories(folder / "results");
   const int first = open((folder / "results/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   ASSERT_EQ(flock(first, LOCK_EX), 0);
@@ -307,7 +307,7 @@ TEST_F(Experiment, TwoDoNotShareAFolder) {
 // With train_mnist.
 class TrainingExperiment : public TrainMnist {};
 
-TEST_F(TrainingExperiment, AsksTheProgramAboutItsFlags) {
+TEST_F(TrainingExperiment, ChecksFlagsWithTheProgram) {
   const auto error_of = [&](const std::string& line) {
     std::ofstream(folder / "e.ini") << "program = " << TRAIN_MNIST << "\nlauncher =\n" << line;
     const Finished run = run_program({EXPERIMENT, folder / "e.ini", "--dry-run"});
@@ -371,7 +371,7 @@ TEST_F(TrainingExperiment, CountsTheThreadsOfWorkers) {
 }
 
 // A program leaves old results alone and would write beside them.
-TEST_F(TrainingExperiment, ARunAgainTakesTheSameFolder) {
+TEST_F(TrainingExperiment, RerunUsesTheSameFolder) {
   std::ofstream(folder / "e.ini") << "program = " << TRAIN_MNIST
                                   << "\nlauncher =\nunit = 8\nepoch = 1\nthreads = 1\ndata = "
                                   << data << '\n';

@@ -26,7 +26,7 @@ void expect_refusal(const Words& words) {
   EXPECT_EQ(started.err, asked.err);
 }
 
-TEST(FlagConflicts, AreFoundBeforeTheStart) {
+TEST(FlagConflicts, AreReportedBeforeTheStart) {
   const std::vector<Words> conflicts = {
       {TRAIN_MNIST, "--init", "a.npz", "--resume", "b"},
       {TRAIN_MNIST, "--patience", "9"},

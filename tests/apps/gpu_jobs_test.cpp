@@ -29,7 +29,7 @@ class GpuJobs : public TrainMnist {
   }
 };
 
-TEST_F(GpuJobs, RanksAndTheirGpusAreInTheBanner) {
+TEST_F(GpuJobs, ShowRanksAndGpusInTheBanner) {
   for (const int np : {1, 2, 4}) {
     const Finished found = job(np, 4, {"--gpu"});
     ASSERT_EQ(found.exit_code, 0) << found.all();
@@ -40,7 +40,7 @@ TEST_F(GpuJobs, RanksAndTheirGpusAreInTheBanner) {
   }
 }
 
-TEST_F(GpuJobs, MoreRanksThanGpusAreRefusedWithATable) {
+TEST_F(GpuJobs, RejectMoreRanksThanGpusWithATable) {
   const Finished found = job(4, 2, {"--gpu"});
   expect_refused(found,
                  {"2 GPU(s) for its 4 ranks\nrank  host", "rank in node  wanted GPU  GPUs there\n",
@@ -50,7 +50,7 @@ TEST_F(GpuJobs, MoreRanksThanGpusAreRefusedWithATable) {
   EXPECT_LT(found.seconds, 20 * patience());
 }
 
-TEST_F(GpuJobs, ANumberIsForOneRankPerNode) {
+TEST_F(GpuJobs, AllowAnExplicitNumberForOneRankPerNode) {
   const Finished alone = job(1, 2, {"--gpu", "1"});
   EXPECT_EQ(alone.exit_code, 0) << alone.all();
   EXPECT_EQ(count_of(alone.out, "cuda:1 Fake GPU"), 1) << alone.all();
@@ -58,7 +58,7 @@ TEST_F(GpuJobs, ANumberIsForOneRankPerNode) {
   expect_refused(job(1, 2, {"--gpu", "2"}), {"--gpu 2: rank 0 sees 2 GPU(s)"}, ErrorKind::config);
 }
 
-TEST_F(GpuJobs, SharingIsAskedForAndShown) {
+TEST_F(GpuJobs, ShareGpusOnRequest) {
   const Finished four = job(4, 2, {"--gpu", "--share-gpu"});
   EXPECT_EQ(four.exit_code, 0) << four.all();
   for (const char* device : {"cuda:0 Fake GPU (2 ranks)", "cuda:1 Fake GPU (2 ranks)"})
@@ -72,7 +72,7 @@ TEST_F(GpuJobs, SharingIsAskedForAndShown) {
                  ErrorKind::usage);
 }
 
-TEST_F(GpuJobs, CommunicatorsAndWireTypesThatDoNotFitAreOneLine) {
+TEST_F(GpuJobs, RejectUnsuitableCommunicatorsAndWireTypes) {
   expect_refused(job(2, 2, {"--communicator", "pure_nccl"}),
                  {"the communicator pure_nccl needs --gpu"}, ErrorKind::config);
   expect_refused(job(2, 2, {"--communicator", "non_cuda_aware"}),
@@ -85,14 +85,14 @@ TEST_F(GpuJobs, CommunicatorsAndWireTypesThatDoNotFitAreOneLine) {
   EXPECT_EQ(count_of(sixteen.out, "bfloat16 on the wire"), 1) << sixteen.all();
 }
 
-TEST_F(GpuJobs, StatesAreSharedWhereUpdatesNeedNoneOfOthers) {
+TEST_F(GpuJobs, ShardStatesWhenUpdatesAreLocal) {
   EXPECT_EQ(job(2, 2, {"--gpu", "--shard-optimizer"}).exit_code, 0);
   expect_refused(job(2, 2, {"--gpu", "--shard-optimizer", "--optimizer", "lamb"}),
                  {"--shard-optimizer and --gpu: an update by LAMB needs the states of all"},
                  ErrorKind::usage);
 }
 
-TEST_F(GpuJobs, AlgorithmsAreChosenOnGpusAlone) {
+TEST_F(GpuJobs, ChooseAlgorithmsOnlyOnGpus) {
   for (const char* flag : {"--autotune", "--deterministic"})
     EXPECT_EQ(job(1, 1, {"--gpu", flag}).exit_code, 0) << flag;
   expect_refused(job(2, 2, {"--gpu", "--autotune", "--deterministic"}),
@@ -104,7 +104,7 @@ TEST_F(GpuJobs, AlgorithmsAreChosenOnGpusAlone) {
                  {"--deterministic chooses algorithms on GPUs", "--conv direct"}, ErrorKind::usage);
 }
 
-TEST_F(GpuJobs, CommunicatorsTakeGpus) {
+TEST_F(GpuJobs, SupportSeveralCommunicators) {
   for (const char* name : {"flat", "hierarchical", "non_cuda_aware"}) {
     const Finished found = job(2, 1, {"--gpu", "--share-gpu", "--communicator", name});
     EXPECT_EQ(found.exit_code, 0) << name << '\n' << found.all();

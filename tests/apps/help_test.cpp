@@ -53,7 +53,7 @@ int count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-TEST(Help, ShowsOwnAndCommonFlagsOnAScreen) {
+TEST(Help, FitsOwnAndCommonFlagsOnAScreen) {
   const std::string screen = help_of({"--help"});
   EXPECT_LE(std::ranges::count(screen, '\n'), 40) << screen;
   EXPECT_THAT(screen, StartsWith("train_test: A program.\n\nusage: train_test [flags]\n"
@@ -73,7 +73,7 @@ TEST(Help, ShowsOwnAndCommonFlagsOnAScreen) {
   EXPECT_EQ(help_of({"-h"}), screen);
 }
 
-TEST(Help, ShowsTheScreenBeforeAnotherFlag) {
+TEST(Help, ShowsOneScreenBeforeAnotherFlag) {
   const std::string screen = help_of({"--help"});
   EXPECT_EQ(help_of({"--help", "--gpu"}), screen);
   EXPECT_EQ(help_of({"-h", "-g"}), screen);
@@ -81,7 +81,7 @@ TEST(Help, ShowsTheScreenBeforeAnotherFlag) {
   EXPECT_EQ(help_of({"--help=optimizer", "--help"}), screen);
 }
 
-TEST(Help, AllHasEveryFlagWithItsWholeText) {
+TEST(Help, ShowsEveryFlagInFullWithAll) {
   OwnProgram program;
   const std::string all = program.help({"--help", "all"});
   EXPECT_THAT(all, HasSubstr("mpirun -np 4 train_test"));
@@ -101,7 +101,7 @@ TEST(Help, AllHasEveryFlagWithItsWholeText) {
     EXPECT_EQ(help_of(way), all) << way[0];
 }
 
-TEST(Help, EachDefaultIsAValue) {
+TEST(Help, DefaultsAreValidValues) {
   const OwnProgram program;
   for (const Option& option : program.options.all()) {
     OwnProgram other;
@@ -113,7 +113,7 @@ TEST(Help, EachDefaultIsAValue) {
   }
 }
 
-TEST(Help, AWordFindsFlagsByNameTextAndGroup) {
+TEST(Help, FindsFlagsByNameTextAndGroup) {
   const std::string clip = help_of({"--help", "clip"});
   EXPECT_THAT(clip, StartsWith("Optimizer:\n      --clip-norm X           if the gradient's L2"));
   EXPECT_EQ(count_of(clip, "\n      --"), 1) << clip;
@@ -133,7 +133,7 @@ TEST(Help, AWordFindsFlagsByNameTextAndGroup) {
     EXPECT_EQ(help_of(way), same) << way[0] << ' ' << way.back();
 }
 
-TEST(Help, AWordWithoutAFlagIsAnErrorThatNamesTheNearest) {
+TEST(Help, SuggestsTheNearestFlagForUnknownWords) {
   EXPECT_EQ(error_of({"--help", "bacthsize"}),
             "--help: no flag mentions 'bacthsize'; did you mean --batchsize? (--help all lists all "
             "flags)");
@@ -147,7 +147,7 @@ TEST(Help, AWordWithoutAFlagIsAnErrorThatNamesTheNearest) {
 }
 
 // Also of those that follow from flags of the same line.
-TEST(Help, HasTheDefaultsOfTheLine) {
+TEST(Help, ShowsDefaultsForTheCommandLine) {
   for (const char* kind : {"--help", "--help=all", "--help=epoch"}) {
     OwnProgram program;
     program.options.choose_defaults([&] { program.options.set_default("epoch", "300"); });
@@ -172,7 +172,7 @@ struct Tool {
   Options options{"tool", "A tool.", "tool --flag-1 a"};
 };
 
-TEST(Help, SummarisesAFlagByItsFirstClauseOrItsSummary) {
+TEST(Help, SummarisesFlagsByFirstClauseOrSummary) {
   Tool tool;
   tool.options.group("Own");
   const std::string long_text = "a text of so many words that a line of the screen has no room";
@@ -209,7 +209,7 @@ TEST(Help, ShowsCommonFlagsOfAnyGroup) {
   EXPECT_THAT(screen, Not(HasSubstr("--flag-1 TEXT")));
 }
 
-TEST(Help, IsShownWholeIfItFitsAScreen) {
+TEST(Help, ShowsEverythingThatFitsAScreen) {
   Options options("tool", "A tool.", "tool --text a");
   std::string text = "none";
   options.add("text", text, "TEXT", "a text; and more").common("short");
@@ -221,7 +221,7 @@ TEST(Help, IsShownWholeIfItFitsAScreen) {
   EXPECT_EQ(options.text(Request::help), screen);
 }
 
-TEST(Help, HasAnAppendixThatWordsFind) {
+TEST(Help, SearchesTheAppendix) {
   Tool tool;
   tool.options.appendix("Keys of a file:\n  launcher = WORDS\n");
   EXPECT_THAT(tool.screen(), HasSubstr("\n\nKeys of a file:\n  launcher = WORDS\n"));

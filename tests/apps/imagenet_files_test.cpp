@@ -33,7 +33,7 @@ class ImageNetFiles : public TrainImageNet {
   }
 };
 
-TEST_F(ImageNetFiles, UnusualImagesAreRead) {
+TEST_F(ImageNetFiles, AcceptUnusualImages) {
   const auto grey_or_ink = [&](J_COLOR_SPACE space, std::size_t channels) {
     return jpeg_file(70, 80, std::vector<std::uint8_t>(70 * 80 * channels, 90), space);
   };
@@ -53,7 +53,7 @@ TEST_F(ImageNetFiles, UnusualImagesAreRead) {
   EXPECT_TRUE(std::isfinite(log.back().at("validation/main/loss").get<double>()));
 }
 
-TEST_F(ImageNetFiles, DamagedImagesAreNamed) {
+TEST_F(ImageNetFiles, NameDamagedImages) {
   const std::string whole = read_file(image("train/down/0.jpg"));
   // Neither is seen in the first bytes.
   std::string corrupt = whole;
@@ -71,7 +71,7 @@ TEST_F(ImageNetFiles, DamagedImagesAreNamed) {
 
 // All at once, before anything is made; or they are left out by all ranks and by a resumed run,
 // also if one of them has been replaced by then.
-TEST_F(ImageNetFiles, DamagedImagesAreListedOrLeftOut) {
+TEST_F(ImageNetFiles, ListOrSkipDamagedImages) {
   const std::string whole = read_file(image("train/down/0.jpg"));
   const std::vector<std::string> damaged = {"train/down/1.jpg", "train/across/4.jpg",
                                             "val/across/0.jpg"};
@@ -118,7 +118,7 @@ TEST_F(ImageNetFiles, DamagedImagesAreListedOrLeftOut) {
 }
 
 // Images that a camera has turned train like those that were turned already.
-TEST_F(ImageNetFiles, ImagesAreTurnedAsExifSays) {
+TEST_F(ImageNetFiles, ApplyExifOrientation) {
   const auto write_all = [&](const std::function<std::string(const Image&)>& file_of) {
     for (const char* const split : {"train", "val"})
       for (const int label : {0, 1})
@@ -193,7 +193,7 @@ TEST_F(ImageNetFiles, ImagesAreTurnedAsExifSays) {
   EXPECT_EQ(count_of(said_of_older, line), 1) << said_of_older;
 }
 
-TEST_F(ImageNetFiles, AnImageThatIsRemovedDuringTrainingIsNamed) {
+TEST_F(ImageNetFiles, NameImagesRemovedDuringTraining) {
   const std::string name = "train/across/3.jpg";
   const Finished job =
       run_program(mpirun(2, program("result", few_steps({"--epoch", "1000"}))), 60, {}, [&](pid_t) {
@@ -203,7 +203,7 @@ TEST_F(ImageNetFiles, AnImageThatIsRemovedDuringTrainingIsNamed) {
   EXPECT_FALSE(read_log("result").empty());
 }
 
-TEST_F(ImageNetFiles, ListsThatDoNotFitAreOneLine) {
+TEST_F(ImageNetFiles, RejectMismatchedListsInOneLine) {
   write_plain(folder / "val.txt", lists["val"]);
   const auto refused = [&](const std::string& list, const std::string& root) {
     static int number = 0;

@@ -7,7 +7,7 @@
 namespace tasuki::testing {
 namespace {
 
-TEST_F(TrainImageNet, StepsDoNotDependOnRanksThreadsOrInterruptions) {
+TEST_F(TrainImageNet, DoesNotDependOnRanksThreadsOrInterruptions) {
   // Short runs mostly wait for MPI, so they share the cores.
   auto two = std::async(std::launch::async, [this] {
     return losses(2, "two", {"--max-iterations", "5", "--loaderjob", "2"});
@@ -28,7 +28,7 @@ TEST_F(TrainImageNet, StepsDoNotDependOnRanksThreadsOrInterruptions) {
               1e-4);
 }
 
-TEST_F(TrainImageNet, GoogLeNetReportsTheLossesOfItsClassifiers) {
+TEST_F(TrainImageNet, ReportsGoogLeNetsAuxiliaryLosses) {
   const auto log = log_of(2, "result",
                           {"--arch", "googlenetbn", "--image-size", "64", "-b", "2", "--sync-bn",
                            "--max-iterations", "1", "--log-every", "1", "--test-examples", "2"});
@@ -39,7 +39,7 @@ TEST_F(TrainImageNet, GoogLeNetReportsTheLossesOfItsClassifiers) {
   EXPECT_NEAR(value("loss"), value("loss3") + 0.3 * (value("loss1") + value("loss2")), 1e-5);
 }
 
-TEST_F(TrainImageNet, TakesChainerMNsFlags) {
+TEST_F(TrainImageNet, AcceptsChainerMNsFlags) {
   const Finished job = run_program({TRAIN_IMAGENET,
                                     "train.txt",
                                     "val.txt",
@@ -78,7 +78,7 @@ TEST_F(TrainImageNet, TakesChainerMNsFlags) {
     EXPECT_EQ(count_of(help.out, names), 1) << names << help.out;
 }
 
-TEST_F(TrainImageNet, TakesListsAsChainerDoes) {
+TEST_F(TrainImageNet, AcceptsChainersImageLists) {
   // Names may have blanks, lines end as in other systems.
   std::filesystem::rename(data + "/train/down/0.jpg", data + "/train/down/with blanks.jpg");
   for (const char* const split : {"train", "val"})
@@ -105,7 +105,7 @@ TEST_F(TrainImageNet, TakesListsAsChainerDoes) {
   EXPECT_EQ(count_of(missing.all(), "No such file or directory"), 24 + 1) << missing.all();
 }
 
-TEST_F(TrainImageNet, BadFlagsAndImagesAreOneLine) {
+TEST_F(TrainImageNet, RejectsBadFlagsAndImagesInOneLine) {
   struct Case {
     std::vector<std::string> flags;
     std::string line;

@@ -18,7 +18,7 @@ class TrainingInput : public TrainingJob {
 };
 
 // vgg_small: no batch normalisation, whose statistics are each rank's own.
-TEST_F(TrainingInput, AugmentedImagesDoNotDependOnRanksOrThreads) {
+TEST_F(TrainingInput, AugmentationDoesNotDependOnRanksOrThreads) {
   const std::vector<std::string> flags = {"--arch",           "vgg_small", "--global-batch", "4",
                                           "--shards",         "2",         "--examples",     "40",
                                           "--max-iterations", "2",         "--log-every",    "1"};
@@ -33,7 +33,7 @@ TEST_F(TrainingInput, AugmentedImagesDoNotDependOnRanksOrThreads) {
   EXPECT_NE(plain, one);
 }
 
-TEST_F(TrainingInput, TimesAreShownPerRankAndDevicesAreWatched) {
+TEST_F(TrainingInput, ShowsTimesPerRankAndMonitorsDevices) {
   const Finished job = run(2, "result",
                            {"--arch", "resnet20", "-b", "10", "--examples", "60", "--epoch", "2",
                             "--test-examples", "10", "--monitor", "0.05"});
@@ -102,7 +102,7 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
 }
 
 // All examples are read before anything is made, and a bad one is named by its number.
-TEST_F(TrainingInput, DataAreCheckedBeforeTraining) {
+TEST_F(TrainingInput, ChecksDataBeforeTraining) {
   const std::vector<std::string> flags = {"--arch", "resnet20", "-b", "10"};
   const std::string file = data + "/data_batch_3.bin";
   std::string bytes = read_file(file);
@@ -127,7 +127,7 @@ std::vector<std::string> limited(const std::vector<std::string>& program) {
   return with({"prlimit", "--as=1000000000"}, program);
 }
 
-TEST_F(TrainingInput, TheLargestBatchIsFoundAndFits) {
+TEST_F(TrainingInput, FindsLargestBatchThatFits) {
   if (has_address_sanitizer) GTEST_SKIP() << "AddressSanitizer needs terabytes of address space";
   const std::vector<std::string> flags = {"--arch", "resnet20"};
   const Finished search =

@@ -21,7 +21,7 @@ struct Refusal {
   std::string said, line, host;
 };
 
-TEST(LauncherFailures, ProgramsAndFoldersMayBeMissingOnAHost) {
+TEST(LauncherFailures, ReportMissingProgramsAndFolders) {
   const Refusal refusals[] = {
       {"mpirun was unable to launch the specified application as it could not access\n"
        "or execute an executable:\n\nExecutable: /opt/train\nNode: node2\n\nwhile attempting to "
@@ -54,7 +54,7 @@ TEST(LauncherFailures, ProgramsAndFoldersMayBeMissingOnAHost) {
   }
 }
 
-TEST(LauncherFailures, FlagsAndSlotsMayBeRefused) {
+TEST(LauncherFailures, ReportRejectedFlagsAndSlots) {
   LauncherText slots(/*leave_out=*/true);
   const std::string said = framed(
       "There are not enough slots available in the system to satisfy the 9\nslots that were "
@@ -68,7 +68,7 @@ TEST(LauncherFailures, FlagsAndSlotsMayBeRefused) {
   EXPECT_EQ(flag.cause()->line, "error: mpirun: unknown option \"--x\"");
 }
 
-TEST(LauncherFailures, HostsMayStayAway) {
+TEST(LauncherFailures, ReportUnreachableHosts) {
   LauncherText known(/*leave_out=*/true);
   const std::string line = "ssh: connect to host node2 port 22: No route to host";
   EXPECT_EQ(known.pass(line + "\r\n" + framed(no_daemon)), line + "\r\n");
@@ -94,7 +94,7 @@ TEST(LauncherFailures, HostsMayStayAway) {
 }
 
 // mpirun says the same of a daemon that it loses while ranks run.
-TEST(LauncherFailures, HostsMayBeLostLater) {
+TEST(LauncherFailures, ReportHostsLostLater) {
   for (const bool have_run : {false, true}) {
     LauncherText text(/*leave_out=*/true, [&] { return have_run; });
     EXPECT_EQ(text.pass(framed(no_daemon)).empty(), have_run);
@@ -104,7 +104,7 @@ TEST(LauncherFailures, HostsMayBeLostLater) {
   }
 }
 
-TEST(LauncherFailures, OfSrunAreLines) {
+TEST(LauncherFailures, ReportSrunErrorsAsLines) {
   LauncherText text(/*leave_out=*/true);
   text.pass(
       "slurmstepd-node2: error: execve(): /opt/train: No such file or directory\n"

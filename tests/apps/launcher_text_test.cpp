@@ -30,7 +30,7 @@ std::string pass_in_pieces(LauncherText& text, const std::string& all, std::size
   return shown + text.release();
 }
 
-TEST(LauncherTexts, RepeatsOfAnErrorAreLeftOut) {
+TEST(LauncherTexts, OmitRepeatedErrors) {
   const std::string error = "rank 1 on node2: the disk is full\n";
   const std::string warned = "warning: hot\n" + error;
   const std::string ended = aborted + error + remarks + killed;
@@ -52,7 +52,7 @@ TEST(LauncherTexts, RepeatsOfAnErrorAreLeftOut) {
 }
 
 // A program may print a line of dashes, which ends nowhere.
-TEST(LauncherTexts, ErrorsAreSeenAfterAnUnpairedRule) {
+TEST(LauncherTexts, FindErrorsAfterAnUnpairedRule) {
   const std::string error = "rank 1 on node2: the disk is full\n";
   const std::string text_before = rule + "\nepoch 1\n" + error;
   const std::string aborting = text_before + aborted;
@@ -73,7 +73,7 @@ TEST(LauncherTexts, ErrorsAreSeenAfterAnUnpairedRule) {
   }
 }
 
-TEST(LauncherTexts, SayWhyARankHasNoError) {
+TEST(LauncherTexts, ExplainRanksWithoutErrors) {
   const auto cause_of = [](const std::string& said) {
     LauncherText text(/*leave_out=*/true);
     EXPECT_EQ(text.pass(rule + '\n' + said + '\n' + rule + '\n'), "");
@@ -98,14 +98,14 @@ TEST(LauncherTexts, SayWhyARankHasNoError) {
   EXPECT_EQ(code.rank, 3);
 }
 
-TEST(LauncherTexts, OfSrunSayIt) {
+TEST(LauncherTexts, NameSrun) {
   LauncherText text(/*leave_out=*/true);
   text.pass("srun: error: node1: task 3: Killed\nsrun: error: node1: task 0: Terminated\n");
   EXPECT_EQ(text.cause()->line, "rank 3 on node1: Killed");
   EXPECT_EQ(text.cause()->host, "node1");
 }
 
-TEST(LauncherTexts, EverythingElseIsPassedAtOnceAndUnchanged) {
+TEST(LauncherTexts, PassOnEverythingElseUnchanged) {
   const std::string other = rule + "\nThere are not enough slots available ...\n" + rule + "\n";
   for (const std::string& said :
        {std::string("\r\033[J 37 % of [======    ]"), std::string("[====>   ]"),

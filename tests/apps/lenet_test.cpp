@@ -13,7 +13,7 @@ class TrainLenet : public TrainingJob {
   TrainLenet() : TrainingJob({TRAIN_LENET, "--conv", "direct"}) { write_digits(data, 480, 60); }
 };
 
-TEST_F(TrainLenet, DefaultsAreTheBooks) {
+TEST_F(TrainLenet, UsesTheBooksDefaults) {
   const Finished job = run(1, "result", {"--print-config"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
   for (const char* line : {"\nbatchsize = 256 ", "\nglobal-batch = 256 ", "\nepoch = 10 ",
@@ -23,7 +23,7 @@ TEST_F(TrainLenet, DefaultsAreTheBooks) {
 
 // The same global batches, dealt to the same virtual shards: training does not depend on the number
 // of ranks, also where that does not divide the batch.
-TEST_F(TrainLenet, LossesAreTheSameForAnyNumberOfRanks) {
+TEST_F(TrainLenet, GivesTheSameLossesOnAnyNumberOfRanks) {
   const std::vector<std::string> flags = {
       "--shards",         "6",  "--global-batch", "64",   "--log-every", "1",
       "--max-iterations", "22", "--optimizer",    "adam", "--lr",        "0.003",
@@ -42,7 +42,7 @@ TEST_F(TrainLenet, LossesAreTheSameForAnyNumberOfRanks) {
   }
 }
 
-TEST_F(TrainLenet, ACutRunWritesItsEntryAndDoesNotEvaluate) {
+TEST_F(TrainLenet, LogsACutRunWithoutEvaluating) {
   const Finished job = run(2, "cut", {"--max-iterations", "3", "-b", "24", "--print-every", "2"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
   EXPECT_NE(job.out.find("24 per rank, 48 together"), std::string::npos) << job.out;
@@ -56,7 +56,7 @@ TEST_F(TrainLenet, ACutRunWritesItsEntryAndDoesNotEvaluate) {
   EXPECT_FALSE(log[0].contains("validation/main/loss"));
 }
 
-TEST_F(TrainLenet, SummaryHasEpochsAndAccuracy) {
+TEST_F(TrainLenet, SummarisesEpochsAndAccuracy) {
   const Finished job = run(1, "result", {"--epoch", "2", "--examples", "64"});
   ASSERT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.out, " s (first), "), 1) << job.out;
@@ -64,7 +64,7 @@ TEST_F(TrainLenet, SummaryHasEpochsAndAccuracy) {
   EXPECT_EQ(count_of(job.out, "validation accuracy: 0."), 1) << job.out;
 }
 
-TEST_F(TrainLenet, LearningRateFollowsBatchScheduleAndWarmup) {
+TEST_F(TrainLenet, AdjustsLearningRateForBatchScheduleAndWarmup) {
   const auto log =
       log_of(1, "result",
              {"--examples", "64", "--test-examples", "2", "--global-batch", "32", "--lr-scaling",
@@ -75,7 +75,7 @@ TEST_F(TrainLenet, LearningRateFollowsBatchScheduleAndWarmup) {
               1e-9);
 }
 
-TEST_F(TrainLenet, BadFlagsAreOneLine) {
+TEST_F(TrainLenet, RejectsBadFlagsInOneLine) {
   struct Case {
     std::vector<std::string> flags;
     std::string line;

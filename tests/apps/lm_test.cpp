@@ -29,7 +29,7 @@ class TrainLm : public TrainingJob {
   }
 };
 
-TEST_F(TrainLm, LossesAreTheSameForAnyNumberOfRanks) {
+TEST_F(TrainLm, GivesTheSameLossesOnAnyNumberOfRanks) {
   const std::vector<std::string> flags = {"--shards", "2", "--log-every", "1", "--epoch", "1"};
   const auto one = log_of(1, "np1", flags), two = log_of(2, "np2", flags);
   const auto bits = values_of(one, "main/bits_per_byte");
@@ -41,7 +41,7 @@ TEST_F(TrainLm, LossesAreTheSameForAnyNumberOfRanks) {
   expect_near(values_of(two, "validation/main/bits_per_byte"), held_out, 1e-3);
 }
 
-TEST_F(TrainLm, AResumedRunEqualsAnUninterruptedOne) {
+TEST_F(TrainLm, ResumesLikeAnUninterruptedRun) {
   const std::vector<std::string> flags = {"--epoch", "2", "--snapshot-every", "1"};
   const auto whole = log_of(1, "whole", flags);
   log_of(1, "parts", with(flags, {"--max-iterations", "38"}));
@@ -50,7 +50,7 @@ TEST_F(TrainLm, AResumedRunEqualsAnUninterruptedOne) {
             values_of(whole, "validation/main/bits_per_byte").back());
 }
 
-TEST_F(TrainLm, SamplesDependOnTheSeedAlone) {
+TEST_F(TrainLm, SamplesDependOnlyOnTheSeed) {
   const auto sample = [&](const char* seed) {
     const Finished job =
         run(2, "sample", {"--max-iterations", "20", "--sample", "40", "--seed", seed});
@@ -65,7 +65,7 @@ TEST_F(TrainLm, SamplesDependOnTheSeedAlone) {
 }
 
 // A sample of this length takes minutes.
-TEST_F(TrainLm, AStoppedRunIsSavedAtOnceAndMakesNoSample) {
+TEST_F(TrainLm, SavesButMakesNoSampleWhenStopped) {
   const Finished job = run_until_asked(
       mpirun(2,
              program("stopped", {"--epoch", "100000", "--log-every", "1", "--sample", "1000000"})),
@@ -75,7 +75,7 @@ TEST_F(TrainLm, AStoppedRunIsSavedAtOnceAndMakesNoSample) {
   EXPECT_EQ(count_of(job.out, "sample:"), 0) << job.all();
 }
 
-TEST_F(TrainLm, TheLastSnapshotIsSavedBeforeTheSample) {
+TEST_F(TrainLm, SavesTheLastSnapshotBeforeTheSample) {
   const auto out = folder / "out";
   const Finished job = run_program(program("out", {"--max-iterations", "3", "--sample", "1000000"}),
                                    60, {}, [&](pid_t program) {
@@ -87,7 +87,7 @@ TEST_F(TrainLm, TheLastSnapshotIsSavedBeforeTheSample) {
 }
 
 // Those that make no sample wait without a limit.
-TEST_F(TrainLm, OtherRanksWaitForALongSample) {
+TEST_F(TrainLm, WaitsForLongSamples) {
   const Finished job =
       run_program(mpirun(2, program("out", {"--max-iterations", "1", "--sample", "400000"})), 60,
                   {{"TASUKI_END_SECONDS", "1"}});
@@ -95,7 +95,7 @@ TEST_F(TrainLm, OtherRanksWaitForALongSample) {
   EXPECT_GT(job.seconds, 2) << "too short to tell";
 }
 
-TEST_F(TrainLm, MakesASampleUnlessItIsTurnedOff) {
+TEST_F(TrainLm, MakesASampleUnlessDisabled) {
   const auto samples = [&](const std::vector<std::string>& flags) {
     const Finished job = run(2, "sample", with(flags, {"--max-iterations", "1"}));
     EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -107,7 +107,7 @@ TEST_F(TrainLm, MakesASampleUnlessItIsTurnedOff) {
 }
 
 // The file is larger than a text may be. It takes no space on the disk.
-TEST_F(TrainLm, ReadsNoMoreThanTheBytesAskedFor) {
+TEST_F(TrainLm, ReadsOnlyTheRequestedBytes) {
   std::filesystem::remove(data);
   std::filesystem::create_directories(data);
   std::ofstream(data + "/large").close();
@@ -117,7 +117,7 @@ TEST_F(TrainLm, ReadsNoMoreThanTheBytesAskedFor) {
   EXPECT_EQ(count_of(job.out, "Text: the first 2000 bytes of " + data), 1) << job.all();
 }
 
-TEST_F(TrainLm, UsesAllOfATextOfItsUser) {
+TEST_F(TrainLm, UsesAllOfTheUsersText) {
   write_text(4'500'000);
   const std::vector<std::string> flags = {"--max-iterations", "1", "--test-examples", "2"};
   const Finished all = run(1, "all", flags);
@@ -128,7 +128,7 @@ TEST_F(TrainLm, UsesAllOfATextOfItsUser) {
   EXPECT_EQ(count_of(part.out, "(450079 examples"), 1) << part.all();
 }
 
-TEST_F(TrainLm, BadInputIsNamed) {
+TEST_F(TrainLm, NamesBadInput) {
   expect_error({"--heads", "3"}, ErrorKind::usage, "--heads 3");
   expect_error({"--data", folder / "nowhere"}, ErrorKind::missing,
                "expected a data file, found no file");

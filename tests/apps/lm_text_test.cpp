@@ -45,7 +45,7 @@ Tensor scores_after(Gpt& model, const std::string& text) {
   return scores_of(model, seen).slice(std::ssize(seen) - 1, std::ssize(seen));
 }
 
-TEST(SampleText, DrawsWhatAWholeForwardPassForEachByteWould) {
+TEST(SampleText, MatchesFullForwardPassesPerByte) {
   Model model;
   for (const double temperature : {0.0, 0.8, 2.0}) {
     for (const std::string prompt : {"\n", "a prompt", "one longer than the context"}) {
@@ -83,7 +83,7 @@ TEST(CodeLength, IsTheSumOverAllBytes) {
   }
 }
 
-TEST(SettingsOf, DescribeTheModelOfTheseWeights) {
+TEST(SettingsOf, DescribesTheWeightsModel) {
   Gpt model({.layers = 3, .heads = 4, .width = 32, .context = 20});
   std::map<std::string, Shape> weights;
   for (const auto& each : model.parameters()) weights.emplace(each.path, each.parameter->shape());

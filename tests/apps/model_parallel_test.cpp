@@ -62,7 +62,7 @@ const std::pair<std::string, int> both[] = {{MODEL_PARALLEL, 2}, {DUAL_PARALLEL,
 const Flags hundred_steps = {"--optimizer", "momentum_sgd", "--lr",        "0.05",
                              "--epoch",     "10",           "--log-every", "1"};
 
-TEST_F(ModelParallel, TwoRanksLearnWhatOneProcessDoes) {
+TEST_F(ModelParallel, TwoRanksTrainLikeOneProcess) {
   const Flags flags = with(hundred_steps, {"-b", "48"});
   const auto one = log_of(TRAIN_MNIST, 1, "one", flags);
   const auto two = log_of(MODEL_PARALLEL, 2, "two", flags);
@@ -74,7 +74,7 @@ TEST_F(ModelParallel, TwoRanksLearnWhatOneProcessDoes) {
   expect_same_weights(folder / "two/snapshot_iter_100", folder / "one/snapshot_iter_100");
 }
 
-TEST_F(ModelParallel, PairsOfRanksLearnWhatRanksWithWholeModelsDo) {
+TEST_F(ModelParallel, PairsOfRanksTrainLikeWholeModels) {
   const Flags flags = with(hundred_steps, {"-b", "24"});
   const auto whole = log_of(TRAIN_MNIST, 2, "whole", flags);
   const auto pairs = log_of(DUAL_PARALLEL, 4, "pairs", flags);
@@ -85,7 +85,7 @@ TEST_F(ModelParallel, PairsOfRanksLearnWhatRanksWithWholeModelsDo) {
   expect_same_weights(folder / "pairs/snapshot_iter_100", folder / "whole/snapshot_iter_100");
 }
 
-TEST_F(ModelParallel, GpusLearnInFloat16WhatOneGpuDoes) {
+TEST_F(ModelParallel, GpusTrainInFloat16LikeOneGpu) {
   const Flags flags = with({"--gpu", "--dtype", "fp16", "-b", "48", "--epoch", "2", "--lr", "0.01"},
                            {"--optimizer", "momentum_sgd", "--log-every", "1"});
   const auto one = log_of(TRAIN_MNIST, 1, "one", flags);
@@ -105,7 +105,7 @@ TEST_F(ModelParallel, GpusLearnInFloat16WhatOneGpuDoes) {
   EXPECT_EQ(states("two/snapshot_iter_20.1"), states("one/snapshot_iter_20"));
 }
 
-TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {
+TEST_F(ModelParallel, ResumesLikeAnUninterruptedRun) {
   const Flags flags = {"-b", "48", "--epoch", "3", "--keep-best", "validation/main/loss"};
   const auto whole = log_of(MODEL_PARALLEL, 2, "whole", flags);
   const Finished half = run(MODEL_PARALLEL, 2, "half", with(flags, {"--max-iterations", "14"}));
@@ -125,7 +125,7 @@ TEST_F(ModelParallel, AResumedRunEqualsAWholeOne) {
 }
 
 // The run is at its end, where all its files are looked for.
-TEST_F(ModelParallel, AMissingPartOfTheLastSnapshotIsMadeAgain) {
+TEST_F(ModelParallel, RewritesMissingPartOfTheLastSnapshot) {
   const Flags flags = {"-b", "48", "--epoch", "1", "--resume", "auto"};
   const auto expect_said = [&](const char* text) {
     const Finished job = run(MODEL_PARALLEL, 2, "run", flags);
@@ -142,7 +142,7 @@ TEST_F(ModelParallel, AMissingPartOfTheLastSnapshotIsMadeAgain) {
   expect_said("nothing to do: ");
 }
 
-TEST_F(ModelParallel, InitTakesTheWeightsOfEachPart) {
+TEST_F(ModelParallel, InitLoadsWeightsOfEachPart) {
   const auto first = log_of(MODEL_PARALLEL, 2, "first", {"-b", "48", "--epoch", "2"});
   const std::string weights = folder / "first/snapshot_iter_20";
   const Flags still = {"-b",  "48",   "--epoch", "1",      "--optimizer",
@@ -157,7 +157,7 @@ TEST_F(ModelParallel, InitTakesTheWeightsOfEachPart) {
                  "snapshot_iter_20.1: ", ErrorKind::missing);
 }
 
-TEST_F(ModelParallel, AStoppedRunEndsWithinItsEpochAndGoesOnAsIfItHadNotBeen) {
+TEST_F(ModelParallel, StopsWithinAnEpochAndResumesExactly) {
   for (const auto& [file, np] : both) {
     // An epoch of 480 steps, each of which takes long enough to be met by the signal.
     const Flags flags = {"-b", np == 2 ? "1" : "2", "--unit", "1000", "--log-every", "1"};
@@ -180,7 +180,7 @@ TEST_F(ModelParallel, AStoppedRunEndsWithinItsEpochAndGoesOnAsIfItHadNotBeen) {
   }
 }
 
-TEST_F(ModelParallel, ADamagedPartIsPassedOver) {
+TEST_F(ModelParallel, SkipsSnapshotsWithADamagedPart) {
   for (const auto& [file, np] : both)
     for (const char* const damaged : {".0", ".1"}) {
       const Flags flags = {
@@ -207,7 +207,7 @@ TEST_F(ModelParallel, ADamagedPartIsPassedOver) {
 }
 
 // Each rank looks for its part where it was started, as on machines with separate disks.
-TEST_F(ModelParallel, PartsMayBeOnDisksThatOtherRanksDoNotSee) {
+TEST_F(ModelParallel, PartsCanBeOnSeparateDisks) {
   const auto job = [&](const Flags& flags) {
     Flags words = {"sh", "-c", "cd \"$0/$OMPI_COMM_WORLD_RANK\" && exec \"$@\"", folder.path()};
     Flags command = program("", with({"--unit", "40", "-b", "48", "--out", "run"}, flags));
@@ -232,7 +232,7 @@ TEST_F(ModelParallel, PartsMayBeOnDisksThatOtherRanksDoNotSee) {
   EXPECT_EQ(count_of(third.out, "Resumed: run/snapshot_iter_10, epoch 1"), 1) << third.all();
 }
 
-TEST_F(ModelParallel, SnapshotsOfOtherNumbersOfPartsAreNamed) {
+TEST_F(ModelParallel, NamesSnapshotsWithAnotherNumberOfParts) {
   // Each with an older checkpoint, which fits no better.
   const Flags flags = {"-b", "48", "--epoch", "1", "--checkpoint-every", "5it"};
   log_of(MODEL_PARALLEL, 2, "parts", flags);
@@ -264,7 +264,7 @@ TEST_F(ModelParallel, SnapshotsOfOtherNumbersOfPartsAreNamed) {
           "snapshot_iter_10.0 is a part of a model on several ranks");
 }
 
-TEST_F(ModelParallel, DryRunsPrintThePlan) {
+TEST_F(ModelParallel, DryRunPrintsThePlan) {
   const Finished job = run(DUAL_PARALLEL, 4, "plan", {"--dry-run", "-b", "24"});
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.out, "Model: on 2 ranks, 2 times"), 1) << job.all();
@@ -275,21 +275,21 @@ TEST_F(ModelParallel, DryRunsPrintThePlan) {
   EXPECT_EQ(count_of(job.out, "Memory of rank 0: "), 1) << job.all();
 }
 
-TEST_F(ModelParallel, HelpSaysWhatABatchIsOf) {
+TEST_F(ModelParallel, HelpExplainsTheBatchFlag) {
   for (const auto& [file, np] : both) {
     const Finished job = run_program({file, "--help", "all"});
     EXPECT_EQ(count_of(job.out, "examples per model and step"), 1) << job.all();
   }
 }
 
-TEST_F(ModelParallel, WrongNumbersOfRanksAreRefused) {
+TEST_F(ModelParallel, RejectsWrongNumbersOfRanks) {
   for (const int np : {1, 3, 4})
     expect_refusal(MODEL_PARALLEL, np, {}, fmt::format("expected 2 ranks, found {}", np));
   expect_refusal(DUAL_PARALLEL, 1, {}, "expected a multiple of 2 ranks, found 1");
   expect_refusal(DUAL_PARALLEL, 3, {}, "expected a multiple of 2 ranks, found 3");
 }
 
-TEST_F(ModelParallel, FlagsForWholeModelsAreRefused) {
+TEST_F(ModelParallel, RejectsFlagsForWholeModels) {
   expect_refusal(MODEL_PARALLEL, 2, {"--find-batchsize"}, "--find-batchsize: each rank has a part");
   expect_refusal(MODEL_PARALLEL, 2, {"--clip-norm", "1"}, "--clip-norm: each rank has a part");
 }

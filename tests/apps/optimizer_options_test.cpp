@@ -28,7 +28,7 @@ TEST(OptimizerFlags, Momentum) {
 }
 
 // Weights after each update, and the rate that the log has then.
-TEST(OptimizerFlags, DoWhatChainerDoes) {
+TEST(OptimizerFlags, MatchChainer) {
   const auto chainer = nlohmann::json::parse(std::ifstream(CHAINER_UPDATES));
   const auto initial = chainer["initial"].get<std::vector<float>>();
   const auto gradients = chainer["gradients"].get<std::vector<std::vector<float>>>();
@@ -58,7 +58,7 @@ TEST(OptimizerFlags, DoWhatChainerDoes) {
 
 // One step without any gradient but the decay's: every parameter, biases too, shrinks. Adam's first
 // step is as long as its rate, whatever the gradient.
-TEST(OptimizerFlags, WeightDecayIsOfAllParameters) {
+TEST(OptimizerFlags, ApplyWeightDecayToAllParameters) {
   for (const auto& [name, expected] : std::vector<std::pair<std::string, double>>{
            {"sgd", 1 - 0.5 * 0.1}, {"adamw", 1 - 0.1}, {"adam", 1 - 0.5}}) {
     Program program;
@@ -105,7 +105,7 @@ void expect_step(const std::vector<std::string>& flags, const std::vector<float>
 }
 
 // The gradient (6, 0), (8) is 10 long, its first part 6; the first parameter is 5 long.
-TEST(OptimizerFlags, ClipNormAndLarsDoWhatTheirHelpSays) {
+TEST(OptimizerFlags, ClipNormAndLarsMatchTheirHelp) {
   expect_step({"--clip-norm", "5"}, {3, 0, 4});
   expect_step({"--clip-norm", "11"}, {6, 0, 8});
   // The gradient of the loss is clipped, and what decay adds is not.
@@ -117,7 +117,7 @@ TEST(OptimizerFlags, ClipNormAndLarsDoWhatTheirHelpSays) {
   expect_step({"--lars", "--clip-norm", "5"}, {5, 0, 4});
 }
 
-TEST(OptimizerFlags, NoDecay1dLeavesParametersWithOneAxisOut) {
+TEST(OptimizerFlags, NoDecay1dExcludesOneDimensionalParameters) {
   expect_step({"--weight-decay", "0.5"}, {6 + 1.5F, 2, 8});
   expect_step({"--weight-decay", "0.5", "--no-decay-1d"}, {6, 0, 8});
   expect_step({"--weight-decay", "0.5", "--no-decay-1d", "--lars"}, {5, 0, 8});
@@ -131,7 +131,7 @@ TEST(OptimizerFlags, NoDecay1dLeavesParametersWithOneAxisOut) {
   }
 }
 
-TEST(OptimizerFlags, HooksAreDescribed) {
+TEST(OptimizerFlags, DescribeHooks) {
   const auto text_of = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);

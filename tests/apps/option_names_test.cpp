@@ -30,7 +30,7 @@ std::string error_of(const std::vector<std::string>& arguments, const std::strin
                                       [&] { Program(config).parse(arguments); });
 }
 
-TEST(OptionNames, AnAliasIsTheFlag) {
+TEST(OptionNames, AliasesSetTheFlag) {
   const std::vector<std::vector<std::string>> ways = {{"--frequency", "7"},
                                                       {"--frequency=7"},
                                                       {"-f", "7"},
@@ -52,7 +52,7 @@ TEST(OptionNames, AnAliasIsTheFlag) {
   EXPECT_FALSE(program.quiet);
 }
 
-TEST(OptionNames, AnAliasMayHaveValuesOfItsOwn) {
+TEST(OptionNames, AliasesCanHaveTheirOwnValues) {
   for (const auto& way :
        std::vector<std::vector<std::string>>{{"-f", "-1"}, {"--frequency=-1"}, {"-f", "end"}}) {
     Program program;
@@ -63,7 +63,7 @@ TEST(OptionNames, AnAliasMayHaveValuesOfItsOwn) {
   EXPECT_NE(error_of({"-s", "-1"}), "");
 }
 
-TEST(OptionNames, FilesMayHaveAliases) {
+TEST(OptionNames, FilesCanUseAliases) {
   for (const char* const line :
        {"frequency = 7\n", "snapshot_every = 7\n", "snapshot-every = 7\n"}) {
     Program program(line);
@@ -77,7 +77,7 @@ TEST(OptionNames, FilesMayHaveAliases) {
             "f:2: snapshot-every is set twice, first in line 1; keep one");
 }
 
-TEST(OptionNames, ErrorsHaveTheNameThatWasTyped) {
+TEST(OptionNames, ErrorsUseTheTypedName) {
   EXPECT_EQ(error_of({"--frequency", "x"}),
             "--frequency: expected an integer from 1 to 100, or 'end', found 'x'");
   EXPECT_EQ(error_of({"-f", "0"}), "-f: expected an integer from 1 to 100, or 'end', found '0'");
@@ -85,7 +85,7 @@ TEST(OptionNames, ErrorsHaveTheNameThatWasTyped) {
             "unknown flag --frequancy; did you mean --frequency? (--help all lists all flags)");
 }
 
-TEST(OptionNames, HelpNamesThemAtTheFlag) {
+TEST(OptionNames, HelpListsAliasesWithTheFlag) {
   Program program;
   program.parse({"--help"});
   const std::string help = program.options.text(Options::Request::help);

@@ -48,7 +48,7 @@ std::string error_of(const std::vector<std::string>& arguments, const std::strin
                                       [&] { Program(config).parse(arguments); });
 }
 
-TEST(Options, DefaultsAreChainerMNs) {
+TEST(Options, UseChainerMNsDefaults) {
   Program program;
   EXPECT_EQ(program.parse({}), Request::run);
   EXPECT_EQ(program.settings.batchsize, 100);
@@ -62,7 +62,7 @@ TEST(Options, DefaultsAreChainerMNs) {
   EXPECT_EQ(program.settings.resume.from, ResumeSettings::From::nothing);
 }
 
-TEST(Options, TakesEveryWayOfWritingAFlag) {
+TEST(Options, AcceptEveryFlagSyntax) {
   const std::vector<std::vector<std::string>> ways = {
       {"-b", "7"}, {"-b7"}, {"--batchsize", "7"}, {"--batchsize=7"}, {"--batchsize", "+7"}};
   for (const auto& way : ways) {
@@ -72,7 +72,7 @@ TEST(Options, TakesEveryWayOfWritingAFlag) {
   }
 }
 
-TEST(Options, GpuTakesANumberOrNone) {
+TEST(Options, GpuAcceptsANumberOrNone) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--gpu"}, "auto"},        {{"-g"}, "auto"},   {{"-g", "1"}, "1"},
       {{"--gpu", "2"}, "2"},      {{"--gpu=3"}, "3"}, {{"-g", "-e", "2"}, "auto"},
@@ -87,7 +87,7 @@ TEST(Options, GpuTakesANumberOrNone) {
             "--gpu: expected an integer from 0 to 1023, 'auto' or 'none', found 'x'");
 }
 
-TEST(Options, AnEnumIsChosenByTheNamesOfItsValues) {
+TEST(Options, EnumsAreChosenByName) {
   const std::vector<std::pair<std::string, DType>> cases = {
       {"fp32", DType::float32}, {"fp16", DType::float16}, {"bf16", DType::bfloat16}};
   for (const auto& [name, expected] : cases) {
@@ -100,7 +100,7 @@ TEST(Options, AnEnumIsChosenByTheNamesOfItsValues) {
             "--wire-dtype: expected one of fp32, fp16, bf16 (did you mean fp32?), found 'fp8'");
 }
 
-TEST(Options, CompressTakesAMethodAndItsRank) {
+TEST(Options, CompressAcceptsMethodAndRank) {
   for (const std::string text : {"powersgd:4", "none"}) {
     Program program;
     program.parse({"--compress", text});
@@ -108,7 +108,7 @@ TEST(Options, CompressTakesAMethodAndItsRank) {
   }
 }
 
-TEST(Options, AListHasNumbersThatAscend) {
+TEST(Options, ListsMustAscend) {
   Program program;
   program.parse({"--lr-drops", "0.5,100,150"});
   EXPECT_EQ(program.settings.lr_drops, (std::vector{0.5, 100., 150.}));
@@ -124,7 +124,7 @@ TEST(Options, AListHasNumbersThatAscend) {
             "'auto', found '150,100'");
 }
 
-TEST(Options, ATimeIsANumberWithAUnitOrAClock) {
+TEST(Options, TimesHaveUnitsOrClockFormat) {
   for (const auto& [text, seconds, shown] : {std::tuple{"90s", 90.0, "90s"},
                                              {"30m", 1800.0, "30m"},
                                              {"30min", 1800.0, "30m"},
@@ -153,7 +153,7 @@ TEST(Options, ATimeIsANumberWithAUnitOrAClock) {
             std::string::npos);
 }
 
-TEST(Options, ResumeTakesAPathOrAWord) {
+TEST(Options, ResumeAcceptsAPathOrKeyword) {
   using From = ResumeSettings::From;
   for (const auto& [text, from] : std::vector<std::pair<std::string, From>>{
            {"none", From::nothing}, {"auto", From::automatic}, {"./auto", From::path}}) {
@@ -165,7 +165,7 @@ TEST(Options, ResumeTakesAPathOrAWord) {
   }
 }
 
-TEST(Options, OfARepeatedFlagTheLastCounts) {
+TEST(Options, LastOfRepeatedFlagsWins) {
   Program program("unit = 3\n");
   EXPECT_EQ(program.parse({"--config", "none", "--epoch", "1", "--quiet", "-e5", "--config", "f",
                            "--quiet=false", "--epoch=30", "--print-config", "--print-config"}),
@@ -176,14 +176,14 @@ TEST(Options, OfARepeatedFlagTheLastCounts) {
   EXPECT_NE(program.config_text().find("# file f\n"), std::string::npos);
 }
 
-TEST(Options, SwitchesCanBeTakenBack) {
+TEST(Options, SwitchesCanBeNegated) {
   Program program("quiet = true\ndry-run = yes\n");
   program.parse({"--config", "f", "--quiet=false"});
   EXPECT_FALSE(program.settings.quiet);
   EXPECT_TRUE(program.settings.dry_run);
 }
 
-TEST(Options, ErrorsNameFlagExpectedAndFound) {
+TEST(Options, ErrorsNameFlagExpectedAndFoundValue) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--epoch", "ten"}, "--epoch: expected an integer from 1 to 1000000000, found 'ten'"},
       {{"--epoch", "0"}, "--epoch: expected an integer from 1 to 1000000000, found '0'"},
@@ -208,7 +208,7 @@ TEST(Options, ErrorsNameFlagExpectedAndFound) {
             std::string::npos);
 }
 
-TEST(Options, UnknownFlagsNameTheNearest) {
+TEST(Options, UnknownFlagsSuggestTheNearest) {
   EXPECT_EQ(error_of({"--batchsiz", "3"}),
             "unknown flag --batchsiz; did you mean --batchsize? (--help all lists all flags)");
   EXPECT_EQ(error_of({"--epochs=3"}),
@@ -230,7 +230,7 @@ TEST(Options, UnknownFlagsNameTheNearest) {
             "unknown flag --xyzzy?plugh (--help all lists all flags)");
 }
 
-TEST(Options, CommandLineWinsOverFileOverDefault) {
+TEST(Options, CommandLineOverridesFileOverridesDefault) {
   Program program("epoch = 5  # a comment\n\n; another\n  unit=7\nout = \"a #b\"\n");
   program.parse({"--config", "run.ini", "--epoch", "9"});
   EXPECT_EQ(program.settings.epoch, 9);
@@ -245,7 +245,7 @@ TEST(Options, CommandLineWinsOverFileOverDefault) {
   }
 }
 
-TEST(Options, QuotedValuesAreReadBack) {
+TEST(Options, QuotedValuesRoundTrip) {
   for (const std::string value : {"a", "a b", "\"", "\\", "#", "a\r", "\t", "\x1b[2J \x7f",
                                   "a\u009b1m", "caf\xe9\x80", "\\x1b",
                                   "\x1b"
@@ -256,7 +256,7 @@ TEST(Options, QuotedValuesAreReadBack) {
   }
 }
 
-TEST(Options, FilesMayComeFromWindows) {
+TEST(Options, FilesMayHaveWindowsLineEndings) {
   const auto lines = parse_config(
       "\xEF\xBB\xBF"
       "epoch = 3\r\n\r\n# a comment\r\nout = \"a b\" # more\r\nunit = 7\r\n",
@@ -283,7 +283,7 @@ TEST(Options, FileErrorsNameTheLine) {
   for (const auto& [text, expected] : cases) EXPECT_EQ(error_of({"--config", "f"}, text), expected);
 }
 
-TEST(Options, EveryValueReadsBackFromPrintConfig) {
+TEST(Options, PrintConfigRoundTripsEveryValue) {
   Program first;
   first.parse({"--print-config",
                "-b",
@@ -315,7 +315,7 @@ TEST(Options, EveryValueReadsBackFromPrintConfig) {
   EXPECT_EQ(second.settings.test_examples, std::nullopt);
 }
 
-TEST(Options, PrintConfigSaysWhereValuesComeFrom) {
+TEST(Options, PrintConfigNamesValueOrigins) {
   Program program("epoch = 5\n");
   EXPECT_EQ(program.parse({"--config", "run.ini", "-u", "9", "--print-config"}),
             Request::print_config);
@@ -329,7 +329,7 @@ TEST(Options, PrintConfigSaysWhereValuesComeFrom) {
   EXPECT_TRUE(line_with("batchsize =").ends_with("# default")) << text;
 }
 
-TEST(Options, TheValueHelpListsWhatAFlagTakes) {
+TEST(Options, ValueHelpListsAcceptedValues) {
   Program program;
   EXPECT_EQ(program.parse({"--communicator", "help"}), Request::listing);
   EXPECT_EQ(program.options.text(Request::listing), communicator_help());
@@ -348,7 +348,7 @@ TEST(Options, TheValueHelpListsWhatAFlagTakes) {
   EXPECT_EQ(other.settings.out, "help");
 }
 
-TEST(Options, TheLastValueDecidesWhetherToListNames) {
+TEST(Options, LastValueDecidesWhetherToListNames) {
   Program last;
   EXPECT_EQ(last.parse({"--communicator", "help", "--communicator", "flat"}), Request::run);
   EXPECT_EQ(last.settings.communicator, "flat");
@@ -367,7 +367,7 @@ TEST(Nearest, CountsEdits) {
   EXPECT_EQ(edit_distance("same", "same"), 0);
 }
 
-TEST(Nearest, TakesAbbreviationsBeforeSlipsBeforeAbbreviationsWithSlips) {
+TEST(Nearest, PrefersAbbreviationsToTypos) {
   const std::vector<std::string> flags = {"batchsize", "back", "lr", "lr-schedule", "conv"};
   EXPECT_EQ(nearest("batch", flags), "batchsize");
   EXPECT_EQ(nearest("bacj", flags), "back");

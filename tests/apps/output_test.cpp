@@ -34,7 +34,7 @@ class Output : public TrainMnist {
 };
 
 // As many folders as jobs, each with one job's log and snapshot.
-TEST_F(Output, JobsThatStartTogetherDoNotMix) {
+TEST_F(Output, SeparatesJobsThatStartTogether) {
   constexpr int jobs = 5;
   std::vector<std::future<Finished>> running;
   for (int i = 0; i < jobs; ++i) {
@@ -62,7 +62,7 @@ TEST_F(Output, JobsThatStartTogetherDoNotMix) {
   EXPECT_FALSE(has("out-" + std::to_string(jobs + 1)));
 }
 
-TEST_F(Output, ANewRunStandsBesideOldResults) {
+TEST_F(Output, GoesBesideOldResults) {
   expect_line(train("out"), "Output: " + (folder / "out").string() + "\n");
   const Finished second =
       run_program(mpirun(2, words("out", {"--epoch", "2", "--monitor", "0.05"})));
@@ -85,14 +85,14 @@ TEST_F(Output, ANewRunStandsBesideOldResults) {
 }
 
 // A job that has written nothing yet.
-TEST_F(Output, ANewRunStandsBesideAJobThatHasJustBegun) {
+TEST_F(Output, GoesBesideAJobThatHasJustStarted) {
   OutputFolder begun(folder / "out");
   begun.take(OldResults::leave);
   expect_line(train("out"), "results in " + (folder / "out-2\n").string());
   EXPECT_FALSE(has("out/log"));
 }
 
-TEST_F(Output, AnotherProgramStandsBesideOldResults) {
+TEST_F(Output, GoesBesideResultsOfAnotherProgram) {
   train("out");
   const std::string log = read_file(folder / "out/log");
   const Finished lenet = run_program({TRAIN_LENET, "--data", data, "--max-iterations", "1",
@@ -119,7 +119,7 @@ TEST_F(Output, OverwriteReplacesTheResults) {
   EXPECT_TRUE(has("out/snapshot_iter_2"));
 }
 
-TEST_F(Output, ARunGoesOnWhereItsSnapshotLies) {
+TEST_F(Output, ContinuesInTheSnapshotsFolder) {
   train("out");
   train("out");
   const std::string snapshot = folder / "out-2/snapshot_iter_5";
@@ -142,7 +142,7 @@ TEST_F(Output, ARunGoesOnWhereItsSnapshotLies) {
   expect_line(both, "--overwrite and --resume");
 }
 
-TEST_F(Output, ARunThatGoesOnLeavesOtherRunsAlone) {
+TEST_F(Output, LeavesOtherRunsAloneWhenResuming) {
   train("mine");
   train("other", {"--seed", "1", "--epoch", "2"});
   const std::string log = read_file(folder / "other/log");
@@ -162,7 +162,7 @@ TEST_F(Output, ARunThatGoesOnLeavesOtherRunsAlone) {
   }
 }
 
-TEST_F(Output, AFolderInUseIsRefusedWithItsHolder) {
+TEST_F(Output, RejectsFoldersInUseAndNamesTheirHolder) {
   auto running = std::async(std::launch::async, [this] {
     return run_program(words("out", {"--epoch", "100000", "--quiet"}), 20);
   });
@@ -183,7 +183,7 @@ TEST_F(Output, AFolderInUseIsRefusedWithItsHolder) {
   EXPECT_EQ(read_log("out").size(), 1u);
 }
 
-TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
+TEST_F(Output, SavesTheModelDespiteALostFolder) {
   auto job = std::async(std::launch::async, [this] {
     return run_program(mpirun(
         2, words("out", {"--epoch", "600", "--monitor", "0.05", "--checkpoint-every", "50it"})));
@@ -202,7 +202,7 @@ TEST_F(Output, TheModelSurvivesTheLossOfItsFolder) {
 }
 
 // MPI and shared memory have room, a snapshot has not. mpirun itself cannot work with such a limit.
-TEST_F(Output, ALimitOnFilesIsAnErrorNotTheEnd) {
+TEST_F(Output, ReportsFileSizeLimitsAsErrors) {
   for (const int np : {1, 2}) {
     const Flags limited = {"bash", "-c", "ulimit -f 40960; exec \"$@\"", "limited"};  // 40 MiB
     const Finished job = run_program(

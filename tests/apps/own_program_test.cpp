@@ -39,7 +39,7 @@ class OwnProgram : public ::testing::Test {
   std::string said;
 };
 
-TEST_F(OwnProgram, FieldsMayHaveAnyNames) {
+TEST_F(OwnProgram, AcceptsAnyFieldNames) {
   const auto found = losses(2, "plain", {"--epoch", "20", "--lr", "0.1"});
   ASSERT_FALSE(found.empty());
   EXPECT_LT(found.back(), found.front() / 10);
@@ -56,7 +56,7 @@ TEST_F(OwnProgram, FieldsMayHaveAnyNames) {
 }
 
 // Only examples say how long sequences are, and only one rank has the longest.
-TEST_F(OwnProgram, MemoryIsMeasuredWithTheLongestSequence) {
+TEST_F(OwnProgram, MeasuresMemoryWithTheLongestSequence) {
   const auto expect_trials = [](const Finished& job) {
     EXPECT_GT(count_of(job.err, "padded to 300 on trial"), 0) << job.all();
     EXPECT_EQ(count_of(job.err, "on trial"), count_of(job.err, "padded to 300 on trial"))
@@ -74,7 +74,7 @@ TEST_F(OwnProgram, MemoryIsMeasuredWithTheLongestSequence) {
   expect_trials(large);
 }
 
-TEST_F(OwnProgram, ItsOptimizerIsSetByTheOtherFlags) {
+TEST_F(OwnProgram, ConfiguresItsOptimizerByFlags) {
   const std::vector<std::string> flags = {"--lr", "0.05",           "--momentum",
                                           "0.5",  "--weight-decay", "0.01"};
   const auto expected = losses(2, "plain", flags);
@@ -91,7 +91,7 @@ TEST_F(OwnProgram, ItsOptimizerIsSetByTheOtherFlags) {
 }
 
 // Of the 50 test examples; with --gpu where the environment names a simulated one.
-TEST_F(OwnProgram, ItsEvaluatorHasOtherMetrics) {
+TEST_F(OwnProgram, EvaluatorReportsOtherMetrics) {
   double squares = 0;
   for (int i = 0; i < 50; ++i) {
     const double sum = (i % 7) / 7.0 + (i % 11) / 11.0;
@@ -107,7 +107,7 @@ TEST_F(OwnProgram, ItsEvaluatorHasOtherMetrics) {
   expect_near(values_of(entries, "validation/main/power"), {squares / 50, squares / 50}, 1e-6);
 }
 
-TEST_F(OwnProgram, ItsCheckSpeaksOnceBeforeDataAreMade) {
+TEST_F(OwnProgram, ReportsItsCheckOnceBeforeMakingData) {
   const Finished job = run(2, "plain", {"--least-ranks", "3"});
   EXPECT_EQ(job.exit_code, 64) << job.all();
   EXPECT_EQ(count_of(job.err, "--least-ranks 3: the job has 2"), 1) << job.err;
@@ -116,7 +116,7 @@ TEST_F(OwnProgram, ItsCheckSpeaksOnceBeforeDataAreMade) {
 }
 
 // Rank 0, too, has its share only while it trains.
-TEST_F(OwnProgram, NoRankKeepsTheWholeData) {
+TEST_F(OwnProgram, KeepsTheWholeDataOnNoRank) {
   EXPECT_FALSE(losses(2, "plain", {}).empty());
   EXPECT_EQ(count_of(said, "whole data sets in memory: 0"), 2) << said;
   // Shares of data that every rank has are views.
@@ -124,7 +124,7 @@ TEST_F(OwnProgram, NoRankKeepsTheWholeData) {
   EXPECT_EQ(count_of(said, "whole data sets in memory: 2"), 2) << said;
 }
 
-TEST_F(OwnProgram, DataOnEveryRankAreNotSent) {
+TEST_F(OwnProgram, DoesNotSendDataThatEveryRankHas) {
   const auto expected = losses(2, "plain", {});
   EXPECT_EQ(count_of(said, "made training data"), 1) << said;
   EXPECT_EQ(losses(2, "data-everywhere", {}), expected);
@@ -137,7 +137,7 @@ TEST_F(OwnProgram, DataOnEveryRankAreNotSent) {
 }
 
 // Where a run's targets were not hashed, they are not compared.
-TEST_F(OwnProgram, DataMayMoveToEveryRankAndBack) {
+TEST_F(OwnProgram, CanMoveDataToEveryRankAndBack) {
   for (const char* const kind : {"plain", "data-everywhere", "plain"}) {
     static int epochs = 0;
     const Finished job =
@@ -149,7 +149,7 @@ TEST_F(OwnProgram, DataMayMoveToEveryRankAndBack) {
 }
 
 // With --gpu where the environment names a simulated one, as above.
-TEST_F(OwnProgram, ItsEvaluatorMayBeAnyExtension) {
+TEST_F(OwnProgram, EvaluatorCanBeAnyExtension) {
   std::vector<std::string> flags = {"-b", "16"};
   if (std::getenv("TASUKI_CUDA_LIBRARY") != nullptr) flags.push_back("--gpu");
   losses(2, "largest-sum", flags);
@@ -162,7 +162,7 @@ TEST_F(OwnProgram, ItsEvaluatorMayBeAnyExtension) {
 }
 
 // Adam's own decay is no flag's.
-TEST_F(OwnProgram, ItsAdamKeepsItsDecayWhenResumed) {
+TEST_F(OwnProgram, ResumesWithItsAdamDecay) {
   const auto whole = losses(1, "own-adam", {"--epoch", "2"});
   losses(1, "own-adam", {"--epoch", "1"});
   EXPECT_EQ(losses(1, "own-adam", {"--epoch", "2", "--resume", "auto"}), whole);
@@ -182,7 +182,7 @@ TEST_F(OwnProgram, ItsAdamKeepsItsDecayWhenResumed) {
 }
 
 // Also where the flag is given again, as when a job is restarted.
-TEST_F(OwnProgram, ItsScheduleGoesOnWhenResumed) {
+TEST_F(OwnProgram, ResumesItsSchedule) {
   for (const std::vector<std::string>& lr : {std::vector<std::string>{}, {"--lr", "0.1"}}) {
     const auto whole = losses(1, "own-schedule", with({"--epoch", "2"}, lr));
     losses(1, "own-schedule", with({"--epoch", "1"}, lr));
@@ -196,7 +196,7 @@ TEST_F(OwnProgram, ItsScheduleGoesOnWhenResumed) {
 }
 
 // The loss and the weights alone end a run.
-TEST_F(OwnProgram, ItsMetricsNeedNotBeFinite) {
+TEST_F(OwnProgram, AcceptsNonFiniteMetrics) {
   const std::vector<std::string> flags = {"--epoch",    "3", "--early-stopping", "main/precision",
                                           "--patience", "1", "--keep-best",      "main/psnr"};
   EXPECT_EQ(losses(2, "own-metrics", flags), losses(2, "plain", {"--epoch", "3"}));
@@ -212,7 +212,7 @@ TEST_F(OwnProgram, ItsMetricsNeedNotBeFinite) {
 }
 
 // Only the iterator of a program knows how many steps its epochs have.
-TEST_F(OwnProgram, ItsEpochsMayBeResumedInTheMiddle) {
+TEST_F(OwnProgram, ResumesWithinItsEpochs) {
   const std::vector<std::string> batch = {"-b", "60", "--epoch", "2"};
   const auto whole = losses(2, "short-epochs", batch);
   EXPECT_EQ(whole.size(), 2U * 2 + 2) << said;
@@ -229,7 +229,7 @@ TEST_F(OwnProgram, ItsEpochsMayBeResumedInTheMiddle) {
   EXPECT_EQ(losses(2, "short-epochs", with(batch, {"--resume", "auto"})), whole);
 }
 
-TEST_F(OwnProgram, NoDecay1dNeedsADecay) {
+TEST_F(OwnProgram, RejectsNoDecay1dWithoutADecay) {
   const auto expect_refused = [&](const std::string& kind, const std::vector<std::string>& flags) {
     const Finished job = run(2, kind, with({"--no-decay-1d", "--out", folder / "refused"}, flags));
     EXPECT_EQ(job.exit_code, 64) << job.all();
@@ -253,7 +253,7 @@ TEST_F(OwnProgram, NoDecay1dNeedsADecay) {
 }
 
 // Data that every rank has may have transforms of their own.
-TEST_F(OwnProgram, TransformedDataArePlannedAsTheyAreTrained) {
+TEST_F(OwnProgram, PlansTransformedDataAsTrained) {
   for (const char* const kind : {"transformed", "transformed-sequences"}) {
     SCOPED_TRACE(kind);
     EXPECT_FALSE(losses(2, kind, {"--epoch", "1"}).empty());
@@ -269,7 +269,7 @@ TEST_F(OwnProgram, TransformedDataArePlannedAsTheyAreTrained) {
   }
 }
 
-TEST_F(OwnProgram, RunsOnceInAnMpiOfTasukis) {
+TEST_F(OwnProgram, RunsOnceWhenTasukiOwnsMpi) {
   const Finished job = run(2, "twice", {"--out", folder / "result", "--quiet"});
   EXPECT_EQ(job.exit_code, 70) << job.all();
   EXPECT_EQ(count_of(job.err, "MPI has been finalised in this process and cannot be started again"),
@@ -278,7 +278,7 @@ TEST_F(OwnProgram, RunsOnceInAnMpiOfTasukis) {
   EXPECT_TRUE(std::filesystem::exists(folder / "result/log")) << "of the first run";
 }
 
-TEST_F(OwnProgram, RunsAgainInAnMpiOfItsOwn) {
+TEST_F(OwnProgram, RunsRepeatedlyWhenItOwnsMpi) {
   for (const int np : {1, 2}) {
     const std::filesystem::path out = folder / fmt::format("of{}", np);
     const Finished job = run(np, "own-mpi", {"--out", out, "--quiet"});
@@ -291,7 +291,7 @@ TEST_F(OwnProgram, RunsAgainInAnMpiOfItsOwn) {
 }
 
 // All results come into the folder that the flag named at the start.
-TEST_F(OwnProgram, MayChangeTheWorkingFolder) {
+TEST_F(OwnProgram, CanChangeTheWorkingFolder) {
   const Finished job = run_program(
       mpirun(2,
              {OWN_PROGRAM, "moving", "--threads", "1", "--out", "result", "--checkpoint-every",

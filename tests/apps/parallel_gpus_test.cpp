@@ -18,7 +18,7 @@ class ParallelGpus : public TrainMnist {
 };
 
 // The second GPU has so little that it holds no part of more than a mebibyte.
-TEST_F(ParallelGpus, TheLargestBatchFitsOnAllOfThem) {
+TEST_F(ParallelGpus, FindLargestBatchThatFitsAll) {
   const std::string memory = "900000000,4000000";
   const auto flags = [](const std::vector<std::string>& more) {
     return with({"--devices", "0,1"}, more);
@@ -47,7 +47,7 @@ TEST_F(ParallelGpus, TheLargestBatchFitsOnAllOfThem) {
   EXPECT_THAT(too_much.err, HasSubstr("the largest batch that fits is --batchsize "));
 }
 
-TEST_F(ParallelGpus, AllOfThemAreWatched) {
+TEST_F(ParallelGpus, AreAllMonitored) {
   const Finished job = train({"--devices", "0,1", "--epoch", "2", "--monitor", "0.05"});
   EXPECT_EQ(job.exit_code, 0) << job.all();
   for (const char* worker : {"\n   0.0  ", "\n   0.1  "}) EXPECT_THAT(job.out, HasSubstr(worker));
@@ -57,7 +57,7 @@ TEST_F(ParallelGpus, AllOfThemAreWatched) {
     EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
 }
 
-TEST_F(ParallelGpus, TrainBesideCpusInATypeThatAllHave) {
+TEST_F(ParallelGpus, TrainWithCpusInACommonType) {
   for (const std::string devices : {"cpu,0", "0,cpu"}) {
     const Finished refused = train({"--devices", devices, "--dtype", "fp16"});
     EXPECT_EQ(refused.exit_code, 64) << refused.all();

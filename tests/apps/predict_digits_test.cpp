@@ -7,7 +7,7 @@
 namespace tasuki::testing {
 namespace {
 
-TEST_F(PredictDigits, AccuracyAndLossAreThoseOfTheRun) {
+TEST_F(PredictDigits, ReproducesAccuracyAndLossOfTheRun) {
   const auto rows = predicted(1, {result(), "--top", "10"});
   ASSERT_EQ(rows.size(), test_examples + 1u);
   const json summary = rows.back().at("summary");
@@ -52,7 +52,7 @@ TEST_F(PredictDigits, AccuracyAndLossAreThoseOfTheRun) {
   }
 }
 
-TEST_F(PredictDigits, ImagesComeInFilesOfSeveralForms) {
+TEST_F(PredictDigits, ReadsImageFilesOfSeveralFormats) {
   const auto expected = predicted(1, {result(), data, "--examples", "4"});
   ASSERT_EQ(expected.size(), 5u);
   std::ofstream names(folder / "names.txt");
@@ -97,7 +97,7 @@ TEST_F(PredictDigits, ImagesComeInFilesOfSeveralForms) {
   }
 }
 
-TEST_F(PredictDigits, TablesAndCsvSayTheSame) {
+TEST_F(PredictDigits, PrintsTheSameAsTableAndCsv) {
   const auto run = [&](const std::vector<std::string>& flags) {
     Finished job = run_program(predict_words(with({result(), "--top", "2"}, flags)));
     EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -126,7 +126,7 @@ TEST_F(PredictDigits, TablesAndCsvSayTheSame) {
   EXPECT_EQ(run({"--quiet", "--examples", "3"}).out, csv.err);
 }
 
-TEST_F(PredictDigits, HelpNamesEveryFlagOnce) {
+TEST_F(PredictDigits, HelpListsEveryFlagOnce) {
   const Finished job = run_program(mpirun(2, {PREDICT, "--help", "all"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   for (const char* flag : {"--model PATH", "--data PATH", "--arch NAME", "--top K", "--labels FILE",
@@ -134,7 +134,7 @@ TEST_F(PredictDigits, HelpNamesEveryFlagOnce) {
     EXPECT_EQ(count_of(job.out, flag), 1) << flag << '\n' << job.out;
 }
 
-TEST_F(PredictDigits, GpuSaysTheSame) {
+TEST_F(PredictDigits, GpuGivesTheSameResult) {
   const json summary = summary_of(1, {result(), "--gpu"});
   EXPECT_EQ(summary.at("accuracy"), accuracy());
   EXPECT_NEAR(summary.at("loss").get<double>(), loss(), 1e-4 * loss());

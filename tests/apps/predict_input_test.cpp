@@ -24,7 +24,7 @@ class PredictWeights : public PredictDigits {
   }
 };
 
-TEST_F(PredictWeights, AFileOfWeightsAloneNeedsItsNetwork) {
+TEST_F(PredictWeights, NeedsTheNetworkOfAWeightsFile) {
   const std::string model = write_model_file();
   EXPECT_EQ(summary_of(1, {model, data, "--arch", "mlp"}).at("accuracy"), accuracy());
   expect_lines(
@@ -72,7 +72,7 @@ TEST_F(PredictWeights, AFileOfWeightsAloneNeedsItsNetwork) {
   expect_lines({{{model, data}, "the network of a?[2J?; give", ErrorKind::usage}});
 }
 
-TEST_F(PredictDigits, BadInputIsOneLine) {
+TEST_F(PredictDigits, RejectsBadInputInOneLine) {
   const auto write = [&](const std::string& name, const std::string& contents) {
     write_file(folder / name, contents);
     return std::string(folder / name);

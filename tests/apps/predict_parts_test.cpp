@@ -24,7 +24,7 @@ class PredictParts : public TrainMnist {
   std::string result() const { return folder / "result"; }
 };
 
-TEST_F(PredictParts, LayersOnSeveralRanksAreAWholeModelOnAnyNumber) {
+TEST_F(PredictParts, JoinsLayersOfSeveralRanks) {
   const json entry = train(MODEL_PARALLEL, 2, {"--epoch", "2", "-b", "48"});
   const std::string snapshot = result() + "/snapshot_iter_20";
   const std::string checkpoint = result() + "/checkpoints/iter_20";
@@ -50,13 +50,13 @@ TEST_F(PredictParts, LayersOnSeveralRanksAreAWholeModelOnAnyNumber) {
   expect_lines({{{result()}, "snapshot_iter_20.1: no such file", ErrorKind::missing}});
 }
 
-TEST_F(PredictParts, PairsOfRanksHaveSavedEachPartOnce) {
+TEST_F(PredictParts, JoinsPartsSavedByPairsOfRanks) {
   const json entry = train(DUAL_PARALLEL, 4, {"--max-iterations", "5", "-b", "48"});
   expect_same(summary_of(1, {result()}), entry);
 }
 
 // Channels do not divide evenly by 3.
-TEST_F(PredictParts, ChannelsOfConvolutionsAreJoined) {
+TEST_F(PredictParts, JoinsConvolutionChannels) {
   fs::remove_all(data);
   write_pictures(data, 20, 6);
   auto words = program(

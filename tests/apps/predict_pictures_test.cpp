@@ -24,7 +24,7 @@ class PredictPictures : public TrainingJob {
 };
 
 // Network, size, standardisation, classes and their names come with the run.
-TEST_F(PredictPictures, FoldersOfImagesHaveNamedClasses) {
+TEST_F(PredictPictures, NamesClassesOfImageFolders) {
   const auto log = log_of(1, "result",
                           {"--image-size", "16", "--arch", "resnet20", "-b", "6", "--epoch", "2",
                            "--test-examples", "8"});
@@ -61,7 +61,7 @@ TEST_F(PredictPictures, FoldersOfImagesHaveNamedClasses) {
 }
 
 // Images that cannot be read are reported, and the others predicted; labels stay with their images.
-TEST_F(PredictPictures, DamagedImagesAreLeftOut) {
+TEST_F(PredictPictures, SkipsDamagedImages) {
   log_of(1, "result", {"--image-size", "16", "--arch", "resnet20", "-b", "6", "--epoch", "1"});
   const std::string result = folder / "result", dark = data + "/val/dark";
   std::ofstream(folder / "labels") << "bright\ndark\ndark\nbright\ndark\ndark\n";
@@ -86,7 +86,7 @@ TEST_F(PredictPictures, DamagedImagesAreLeftOut) {
 }
 
 // Images are turned as in the training.
-TEST_F(PredictPictures, ExifIsThatOfTheRun) {
+TEST_F(PredictPictures, AppliesExifLikeTheTraining) {
   for (const char* const name : {"/val/dark/1.png", "/val/bright/3.png", "/val/bright/5.png"}) {
     const std::string file = read_file(data + name);
     std::ofstream(data + name, std::ios::binary) << png_with_exif(file, 6);
@@ -115,7 +115,7 @@ TEST_F(PredictPictures, ExifIsThatOfTheRun) {
 }
 
 // Its images are cropped and scaled as for its evaluation.
-TEST_F(PredictPictures, RunsOfTrainImagenetSayWhatTheySaid) {
+TEST_F(PredictPictures, ReproducesTrainImagenetsResults) {
   const std::string result = folder / "imagenet";
   const Finished job =
       run_program({TRAIN_IMAGENET, data + "/train", data + "/val", "--arch", "resnet18",
@@ -134,7 +134,7 @@ TEST_F(PredictPictures, RunsOfTrainImagenetSayWhatTheySaid) {
 }
 
 // The run's loss has parts of its auxiliary classifiers.
-TEST_F(PredictPictures, LossesOfGoogLeNetsClassifiersAreThoseOfTheRun) {
+TEST_F(PredictPictures, ReproducesGoogLeNetsAuxiliaryLosses) {
   const std::string result = folder / "googlenet";
   const Finished job = run_program({TRAIN_IMAGENET,
                                     "--data",

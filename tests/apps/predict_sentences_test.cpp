@@ -21,7 +21,7 @@ class PredictSentences : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(PredictSentences, DatesAreTranslatedAsInTheRun) {
+TEST_F(PredictSentences, TranslatesDatesAsInTheRun) {
   const json log = train({"--unit", "64", "--epoch", "3", "-b", "16", "--examples", "2000",
                           "--test-examples", "50", "--lr", "0.005"});
   const auto rows = predicted(1, {result()}), parts = predicted(2, {result(), "--batchsize", "7"});
@@ -49,7 +49,7 @@ TEST_F(PredictSentences, DatesAreTranslatedAsInTheRun) {
                 {{result(), folder / "nothing"}, "nothing", ErrorKind::missing}});
 }
 
-TEST_F(PredictSentences, EncoderAndDecoderOfTwoRanksTranslateOnOne) {
+TEST_F(PredictSentences, JoinsEncoderAndDecoderOfTwoRanks) {
   const json log = train({"--model-parallel", "--unit", "32", "--epoch", "1", "-b", "16",
                           "--examples", "400", "--test-examples", "20"},
                          2);
@@ -58,7 +58,7 @@ TEST_F(PredictSentences, EncoderAndDecoderOfTwoRanksTranslateOnOne) {
   EXPECT_NEAR(summary.at("bleu").get<double>(), log.at("validation/main/bleu"), 1e-12);
 }
 
-TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
+TEST_F(PredictSentences, UsesTheTrainingVocabularies) {
   std::string source, target;
   for (int i = 0; i < 40; ++i) {
     source += fmt::format("a{} b c\n", i % 5);
@@ -128,7 +128,7 @@ TEST_F(PredictSentences, VocabulariesAreThoseOfTheTraining) {
 }
 
 // One long sentence leaves the columns of the others narrow.
-TEST_F(PredictSentences, LongSentencesDoNotPadTheTable) {
+TEST_F(PredictSentences, DoesNotPadTheTableForLongSentences) {
   train({"--unit", "4", "--max-iterations", "1", "--examples", "8", "--test-examples", "2"});
   write_file(folder / "dates", std::string(300, '1') + "\n4 july 1976\n");
   const Finished job = run_program(

@@ -33,7 +33,7 @@ class PredictText : public ::testing::Test {
   double bits = 0;
 };
 
-TEST_F(PredictText, BitsPerByteAreThoseOfTheRun) {
+TEST_F(PredictText, ReproducesBitsPerByteOfTheRun) {
   for (const int np : {1, 2}) {
     const json summary = summary_of(np, {result(), "--batchsize", "3"});
     EXPECT_NEAR(summary.at("bits_per_byte").get<double>(), bits, 1e-5 * bits);
@@ -54,7 +54,7 @@ TEST_F(PredictText, BitsPerByteAreThoseOfTheRun) {
   EXPECT_EQ(summary_of(1, {result(), folder / "other", "--examples", "1"}).at("bytes"), 24);
 }
 
-TEST_F(PredictText, ATextGoesOnAsTheModelHasLearned) {
+TEST_F(PredictText, ContinuesATextAsLearned) {
   EXPECT_LT(bits, 0.5);
   const std::vector<std::string> flags = {"--prompt", letters(5),      "--length",
                                           "50",       "--temperature", "0"};
@@ -68,7 +68,7 @@ TEST_F(PredictText, ATextGoesOnAsTheModelHasLearned) {
   EXPECT_EQ(plain.out, letters(55) + "\n\nBytes: 50\n") << plain.all();
 }
 
-TEST_F(PredictText, BadInputIsOneLine) {
+TEST_F(PredictText, RejectsBadInputInOneLine) {
   write_file(folder / "one", "x");
   expect_lines(
       {{{result(), folder / "text", "--prompt", "x"},

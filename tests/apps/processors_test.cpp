@@ -15,7 +15,7 @@
 namespace tasuki::program {
 namespace {
 
-TEST(Threads, CoresAreSharedAsFarAsTheBindingAllows) {
+TEST(Threads, ShareCoresWithinTheBinding) {
   struct Case {
     std::optional<std::int64_t> requested;
     int cores, ranks, mask, threads, lost;
@@ -40,7 +40,7 @@ TEST(Threads, CoresAreSharedAsFarAsTheBindingAllows) {
   }
 }
 
-TEST(Threads, TheFlagWinsOverTheEnvironment) {
+TEST(Threads, PreferTheFlagOverTheEnvironment) {
   const auto text = [](std::optional<std::int64_t> flag, const char* omp_num_threads) {
     const auto request = requested_threads(flag, omp_num_threads);
     return request ? fmt::format("{} {}", request->threads, request->origin) : "";
@@ -56,14 +56,14 @@ TEST(Threads, TheFlagWinsOverTheEnvironment) {
   EXPECT_EQ(plan.lost_to_binding, 0);
 }
 
-TEST(Processors, AreFound) {
+TEST(Processors, AreDetected) {
   const Processors found = find_processors();
   EXPECT_GE(found.cores, 1);
   ASSERT_FALSE(found.cpus.empty());
   EXPECT_TRUE(std::is_sorted(found.cpus.begin(), found.cpus.end()));
 }
 
-TEST(Processors, ThoseNearADeviceArePreferredWhereTheRankMayUseThem) {
+TEST(Processors, PreferCoresNearTheDevice) {
   using Cpus = std::vector<int>;
   EXPECT_EQ(preferred_cpus(Cpus{0, 1, 2, 3}, Cpus{2, 3, 4}), (Cpus{2, 3}));
   EXPECT_EQ(preferred_cpus(Cpus{0, 1}, Cpus{2, 3}), (Cpus{0, 1}));
@@ -71,7 +71,7 @@ TEST(Processors, ThoseNearADeviceArePreferredWhereTheRankMayUseThem) {
   EXPECT_EQ(cpus_near("ffff:ff:1f.7"), Cpus{});
 }
 
-TEST(Processors, AThreadCanBeKeptOnSome) {
+TEST(Processors, CanBeBoundToAThread) {
   const Processors before = find_processors();
   const std::vector<int> first{before.cpus.front()};
   ASSERT_TRUE(run_on(first));
@@ -79,7 +79,7 @@ TEST(Processors, AThreadCanBeKeptOnSome) {
   EXPECT_TRUE(run_on(before.cpus));
 }
 
-TEST(Processors, CpuListsAreShort) {
+TEST(Processors, FormatShortCpuLists) {
   EXPECT_EQ(cpu_list(std::vector<int>{0, 1, 2, 3, 8}), "0-3,8");
   EXPECT_EQ(cpu_list(std::vector<int>{5}), "5");
   EXPECT_EQ(cpu_list(std::vector<int>{1, 3, 5, 6}), "1,3,5-6");
@@ -96,7 +96,7 @@ TEST(Banner, MapsRanksToHostsDevicesAndCores) {
   EXPECT_NE(text.find("--bind-to none"), std::string::npos) << text;
 }
 
-TEST(Banner, SaysWhereThreadsComeFrom) {
+TEST(Banner, NamesOriginOfThreadCount) {
   const RankPlace by_cores{"a", "cpu", "0", 1, 0}, by_flag{"a", "cpu", "0", 1, 0, "--threads"},
       by_environment{"b", "cpu", "0", 1, 0, "OMP_NUM_THREADS"};
   const auto expect = [](const std::vector<RankPlace>& places, const std::string& line) {
@@ -110,7 +110,7 @@ TEST(Banner, SaysWhereThreadsComeFrom) {
          "as OMP_NUM_THREADS says (rank 0); the node's cores shared among its ranks (rank 2)");
 }
 
-TEST(Banner, IsSilentAboutBindingThatCostsNothingAndShortensLongMaps) {
+TEST(Banner, OmitsHarmlessBindingAndShortensLongMaps) {
   const std::vector<RankPlace> places(100, RankPlace{"n", "cpu", "0", 1, 0});
   const std::string text = banner_text({}, places);
   EXPECT_EQ(text.find("bind"), std::string::npos);
@@ -118,7 +118,7 @@ TEST(Banner, IsSilentAboutBindingThatCostsNothingAndShortensLongMaps) {
 }
 
 // A process that may run on one processor is on its socket.
-TEST(Sockets, AreThoseOfProcessorsThatOneSocketHas) {
+TEST(Sockets, AreFoundForProcessorsOfOneSocket) {
   const std::vector<int> all = find_processors().cpus;
   ASSERT_FALSE(all.empty());
   EXPECT_EQ(socket_of({}), std::nullopt);

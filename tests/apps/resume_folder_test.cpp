@@ -17,7 +17,7 @@ namespace {
 
 class ResumedFolder : public ResumedJob {};
 
-TEST_F(ResumedFolder, AutoStartsInItsFolderAndGoesOnThere) {
+TEST_F(ResumedFolder, AutoStartsAndResumesInTheSameFolder) {
   const Flags flags = {"-b", "24", "--resume", "auto"};
   const auto whole = without_times(log_of(2, "whole", {"-b", "24", "--epoch", "4"}));
   // What a run that was killed before its first snapshot has left.
@@ -45,7 +45,7 @@ TEST_F(ResumedFolder, AutoStartsInItsFolderAndGoesOnThere) {
 }
 
 // What stands in JSON, and what ranks tell each other, has the same bytes when it is read.
-TEST_F(ResumedFolder, PathsNeedNotBeUtf8) {
+TEST_F(ResumedFolder, AcceptsNonUtf8Paths) {
   const std::string name = "caf\xe9 gr\xc3\xbc\xc3\x9f\x80", out = folder / name;
   const Flags flags = {"-b", "48", "--epoch"};
   const auto whole = without_times(log_of(1, "whole", with(flags, {"2"})));
@@ -64,7 +64,7 @@ TEST_F(ResumedFolder, PathsNeedNotBeUtf8) {
 }
 
 // A process may end after its last checkpoint, for example because the disk has no room for more.
-TEST_F(ResumedFolder, WhatFollowsTheLastCheckpointIsMadeWhereItIsMissing) {
+TEST_F(ResumedFolder, WritesResultsMissingAfterTheLastCheckpoint) {
   const Flags flags = {"-b", "24", "--epoch", "2"};
   const auto whole = without_times(log_of(2, "whole", flags));
   const std::filesystem::path out = folder / "cut";
@@ -99,7 +99,7 @@ TEST_F(ResumedFolder, WhatFollowsTheLastCheckpointIsMadeWhereItIsMissing) {
 }
 
 // It comes to the iteration in which an earlier run ended, and is interrupted before its own end.
-TEST_F(ResumedFolder, AnEarlierRunsEndIsNotThisOnes) {
+TEST_F(ResumedFolder, IgnoresTheEndOfAnEarlierRun) {
   const Flags flags = {"-b", "48", "--epoch", "2", "--snapshot-every", "1"};
   log_of(1, "run", flags);
   const std::filesystem::path out = folder / "run";
@@ -119,7 +119,7 @@ TEST_F(ResumedFolder, AnEarlierRunsEndIsNotThisOnes) {
 }
 
 // In the middle of a run, too.
-TEST_F(ResumedFolder, ASnapshotThatWasDueBesideTheCheckpointIsMade) {
+TEST_F(ResumedFolder, WritesTheSnapshotDueWithTheCheckpoint) {
   const Flags flags = {"-b",    "48", "--epoch", "2", "--snapshot-every", "1", "--checkpoint-every",
                        "1epoch"};
   log_of(1, "run", flags);
@@ -129,7 +129,7 @@ TEST_F(ResumedFolder, ASnapshotThatWasDueBesideTheCheckpointIsMade) {
   EXPECT_TRUE(std::filesystem::exists(folder / "run/snapshot_iter_10"));
 }
 
-TEST_F(ResumedFolder, InitialWeightsThatAreNotFiniteAreNamed) {
+TEST_F(ResumedFolder, NamesNonFiniteInitialWeights) {
   train({});
   std::vector<NpzEntry> entries;
   for (const NpzFile file(snapshot); const std::string& name : file.names())
@@ -148,7 +148,7 @@ TEST_F(ResumedFolder, InitialWeightsThatAreNotFiniteAreNamed) {
 }
 
 // Of an older version.
-TEST_F(ResumedFolder, TheBestSnapshotStandsForARunThatHasNoOther) {
+TEST_F(ResumedFolder, FallsBackToTheBestSnapshot) {
   const Flags flags = {"-b", "48", "--checkpoint-every", "none", "--epoch"};
   const std::string best = folder / "auto/snapshot_best";
   run(1, "auto", with(flags, {"1"}));
@@ -162,7 +162,7 @@ TEST_F(ResumedFolder, TheBestSnapshotStandsForARunThatHasNoOther) {
 }
 
 // Those of the run that was left stay, and are not taken for this one's.
-TEST_F(ResumedFolder, AutoTakesWhatWasSavedLast) {
+TEST_F(ResumedFolder, AutoResumesFromTheLatestSave) {
   const Flags flags = {"-b", "48", "--epoch", "4", "--snapshot-every", "1"};
   log_of(1, "auto", flags);
   run(1, "auto",
@@ -178,7 +178,7 @@ TEST_F(ResumedFolder, AutoTakesWhatWasSavedLast) {
   }
 }
 
-TEST_F(ResumedFolder, AMisspeltValueIsNamedAfterTheFirstEvaluationAtTheLatest) {
+TEST_F(ResumedFolder, NamesMisspeltValuesByTheFirstEvaluation) {
   for (const std::string flag : {"--early-stopping", "--keep-best"}) {
     SCOPED_TRACE(flag);
     const auto first = run(2, "first", {"-b", "24", flag, "main/lost"});
@@ -194,7 +194,7 @@ TEST_F(ResumedFolder, AMisspeltValueIsNamedAfterTheFirstEvaluationAtTheLatest) {
   }
 }
 
-TEST_F(ResumedFolder, AutoUsesInitialWeightsForANewRunOnly) {
+TEST_F(ResumedFolder, AutoUsesInitialWeightsOnlyForNewRuns) {
   train({});
   const Flags flags = {"-b", "48", "--init", snapshot, "--resume", "auto"};
   const std::string line = "Weights: " + snapshot + '\n';
@@ -205,7 +205,7 @@ TEST_F(ResumedFolder, AutoUsesInitialWeightsForANewRunOnly) {
 }
 
 // The rate rises, so that an epoch is worse than all before it.
-TEST_F(ResumedFolder, EarlyStoppingCountsOn) {
+TEST_F(ResumedFolder, ContinuesEarlyStoppingCounts) {
   const Flags flags = {"-b", "48", "--warmup", "30", "--early-stopping", "lr", "--patience"};
   const Finished first = run(1, "first", with(flags, {"2"}));
   expect_once(first, "stopped early: lr was not better than ");
@@ -224,7 +224,7 @@ TEST_F(ResumedFolder, EarlyStoppingCountsOn) {
   EXPECT_EQ(count_of(unknown.err, "watches \"main/lost\", which was not observed up to"), 1);
 }
 
-TEST_F(ResumedFolder, KeepRemovesOldCheckpointsAndKeepBestTheOthers) {
+TEST_F(ResumedFolder, KeepAndKeepBestRemoveOldCheckpoints) {
   const auto there = [this](const std::string& in, const std::string& start) {
     std::vector<std::string> names;
     for (const auto& file : std::filesystem::directory_iterator(folder / in))
@@ -257,7 +257,7 @@ TEST_F(ResumedFolder, KeepRemovesOldCheckpointsAndKeepBestTheOthers) {
   EXPECT_EQ(unknown.exit_code, static_cast<int>(ErrorKind::usage)) << unknown.all();
 }
 
-TEST_F(ResumedFolder, DryRunChecksTheSnapshotAndTheFolder) {
+TEST_F(ResumedFolder, DryRunChecksSnapshotAndFolder) {
   train({"--max-iterations", "13"});
   snapshot = folder / "first/snapshot_iter_13";
   const std::map<std::string, std::string> good = {
@@ -291,7 +291,7 @@ TEST_F(ResumedFolder, DryRunChecksTheSnapshotAndTheFolder) {
   EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 
-TEST_F(ResumedFolder, AFolderStandsForItsNewestWholeSnapshot) {
+TEST_F(ResumedFolder, FolderMeansItsNewestIntactSnapshot) {
   train({"--snapshot-every", "1", "--checkpoint-every", "none"});
   const std::string newest = snapshot, before = folder / "first/snapshot_iter_10";
   std::ofstream(folder / "first/snapshot_iter_99.tmp") << "of a run that was killed";
@@ -320,7 +320,7 @@ TEST_F(ResumedFolder, AFolderStandsForItsNewestWholeSnapshot) {
 }
 
 // Whatever --quiet says; nothing is written.
-TEST_F(ResumedFolder, WithNothingLeftToDoSaysHowToGoOn) {
+TEST_F(ResumedFolder, PrintsResumeCommandWhenFinished) {
   train({});
   for (const Flags& flags : {Flags{"--epoch", "2"}, {"--epoch", "1"}, {"--max-iterations", "20"}}) {
     const Finished job = go_on(with({"--quiet"}, flags));
@@ -331,7 +331,7 @@ TEST_F(ResumedFolder, WithNothingLeftToDoSaysHowToGoOn) {
   }
 }
 
-TEST_F(ResumedFolder, OtherDataAreSaid) {
+TEST_F(ResumedFolder, ReportsDifferentData) {
   train({});
   expect_once(go_on({"--examples", "432"}),
               "run had other data: 480 examples of 784; this run has 432 of 784\n");
@@ -384,7 +384,7 @@ TEST_F(ResumedFolder, InitStartsFromWeights) {
 }
 
 // Data that cannot be read to their end are not read at all.
-TEST_F(ResumedFolder, AWrongSnapshotIsRefusedBeforeTheDataAreRead) {
+TEST_F(ResumedFolder, RejectsWrongSnapshotBeforeReadingData) {
   train({});
   std::fstream labels(data + "/train-labels-idx1-ubyte", std::ios::in | std::ios::out);
   labels.seekp(-1, std::ios::end);

@@ -10,7 +10,7 @@
 namespace tasuki::testing {
 namespace {
 
-TEST_F(ResumedJob, FlagsThatAreGivenWinOverTheSnapshot) {
+TEST_F(ResumedJob, FlagsOverrideTheSnapshot) {
   train({"--optimizer", "momentum_sgd", "--lr", "0.05", "--momentum", "0.5"});
   const Finished job = go_on({"--optimizer", "momentum_sgd", "--lr", "0", "--momentum", "0"});
   expect_once(job,
@@ -25,7 +25,7 @@ TEST_F(ResumedJob, FlagsThatAreGivenWinOverTheSnapshot) {
   EXPECT_EQ(accuracy[2], accuracy[3]) << "weights have changed";
 }
 
-TEST_F(ResumedJob, AdamsFlagsWinToo) {
+TEST_F(ResumedJob, AdamFlagsOverrideTheSnapshot) {
   train({"--weight-decay", "0.25"});
   const Finished job = go_on({"--lr", "0.1"});
   expect_once(job, "alpha 0.1 instead of 0.001");
@@ -42,7 +42,7 @@ TEST_F(ResumedJob, AdamsFlagsWinToo) {
 }
 
 // As made when --weight-decay was AdamW's with Adam as well, or by a program of the user's own.
-TEST_F(ResumedJob, AnAdamSnapshotThatDecaysWeightsIsSaid) {
+TEST_F(ResumedJob, ReportsAdamSnapshotWithWeightDecay) {
   for (const bool has_flags : {true, false}) {
     SCOPED_TRACE(has_flags);
     train({"--weight-decay", "0.25"});
@@ -75,7 +75,7 @@ TEST_F(ResumedJob, AnAdamSnapshotThatDecaysWeightsIsSaid) {
   }
 }
 
-TEST_F(ResumedJob, FlagsThatAreNotGivenAreTheSnapshots) {
+TEST_F(ResumedJob, TakesMissingFlagsFromTheSnapshot) {
   const Flags flags = {
       "--optimizer",    "momentum_sgd", "--lr",     "0.05", "--momentum",   "0.5",
       "--weight-decay", "0.05",         "--warmup", "3",    "--lr-scaling", "sqrt"};
@@ -93,7 +93,7 @@ TEST_F(ResumedJob, FlagsThatAreNotGivenAreTheSnapshots) {
 }
 
 // Another program's snapshot has no flags, but the numbers that they would give.
-TEST_F(ResumedJob, ASnapshotWithoutFlagsHasItsNumbers) {
+TEST_F(ResumedJob, TakesNumbersFromASnapshotWithoutFlags) {
   train({"--optimizer", "momentum_sgd", "--lr", "0.05", "--momentum", "0.5", "--warmup", "1"});
   take_flags_away();
   const Finished job = go_on({"--momentum", "0.75"});
@@ -101,7 +101,7 @@ TEST_F(ResumedJob, ASnapshotWithoutFlagsHasItsNumbers) {
   expect_once(job, "Optimizer: MomentumSGD, lr 0.05, momentum 0.75\n");
 }
 
-TEST_F(ResumedJob, ARateWithoutItsFlagsIsNotScaledTwice) {
+TEST_F(ResumedJob, DoesNotScaleTheRateTwice) {
   const Flags scaling = {"--lr-scaling", "linear", "--lr-reference-batch", "24"};
   train(with({"--optimizer", "sgd", "--lr", "0.05"}, scaling));  // the batch is 48
   take_flags_away();
@@ -112,12 +112,12 @@ TEST_F(ResumedJob, ARateWithoutItsFlagsIsNotScaledTwice) {
               "Optimizer: SGD, lr 0.1 = 0.05 x 2 (linear scaling: global batch 48, recipe 24)\n");
 }
 
-TEST_F(ResumedJob, WeightDecayThatGoesIsSaid) {
+TEST_F(ResumedJob, ReportsRemovedWeightDecay) {
   train({"--optimizer", "sgd", "--weight-decay", "0.05"});
   expect_once(go_on({"--weight-decay", "0"}), "gradient hooks WeightDecay(0.05); continuing with");
 }
 
-TEST_F(ResumedJob, AnotherOptimizerIsRefusedAsThat) {
+TEST_F(ResumedJob, RejectsAnotherOptimizer) {
   train({"--optimizer", "momentum_sgd", "--momentum", "0.5"});
   for (const std::string dry : {"false", "true"}) {
     const Finished job = go_on({"--optimizer", "sgd", "--dry-run=" + dry});
@@ -126,7 +126,7 @@ TEST_F(ResumedJob, AnotherOptimizerIsRefusedAsThat) {
   }
 }
 
-TEST_F(ResumedJob, ASummaryThatNoRunHasIsOneLine) {
+TEST_F(ResumedJob, RejectsImpossibleSummaryInOneLine) {
   train({});
   std::vector<NpzEntry> entries;
   for (const NpzFile file(snapshot); const std::string& name : file.names())
@@ -150,7 +150,7 @@ TEST_F(ResumedJob, ASummaryThatNoRunHasIsOneLine) {
 }
 
 // As if it had been there from the start.
-TEST_F(ResumedJob, AScheduleThatIsNewStartsWithTheRunNotWithItsRest) {
+TEST_F(ResumedJob, StartsNewSchedulesFromTheRunsBeginning) {
   const Flags sgd = {"--optimizer", "sgd", "--lr", "0.1"};
   train(sgd);
   for (const Flags& schedule : {Flags{"--warmup", "4"}, Flags{"--lr-schedule", "steps"}}) {
@@ -169,7 +169,7 @@ TEST_F(ResumedJob, AScheduleThatIsNewStartsWithTheRunNotWithItsRest) {
 
 // Made by make_old_snapshot.py with a version that knew no groups, frozen parameters or named
 // fields.
-TEST_F(ResumedJob, ASnapshotOfAnOldVersionContinuesAsThatVersionDid) {
+TEST_F(ResumedJob, ContinuesOldSnapshotsLikeTheOldVersion) {
   const Finished job = run(1, "second",
                            {"-b", "48", "--unit", "2", "--epoch", "2", "--resume", OLD_SNAPSHOT,
                             "--out", folder / "second"});
@@ -188,7 +188,7 @@ TEST_F(ResumedJob, ASnapshotOfAnOldVersionContinuesAsThatVersionDid) {
 }
 
 // In the middle of the run; the flags are the snapshot's.
-TEST_F(ResumedJob, SchedulesAndHooksGoOnBitForBit) {
+TEST_F(ResumedJob, ResumesSchedulesAndHooksBitForBit) {
   const Flags sgd = {"-b", "48", "--epoch", "4", "--optimizer", "sgd"};
   const std::vector<Flags> cases = {
       {"--lr-schedule", "cosine", "--warmup", "1", "--lr", "0.5"},
@@ -214,7 +214,7 @@ TEST_F(ResumedJob, SchedulesAndHooksGoOnBitForBit) {
 }
 
 // What rounding and compressing leaves for the next step is a part of the snapshot.
-TEST_F(ResumedJob, WhatGradientsLackedGoesOnBitForBit) {
+TEST_F(ResumedJob, ResumesErrorFeedbackBitForBit) {
   const std::vector<Flags> cases = {
       {"--communicator", "naive", "--wire-dtype", "bf16", "--error-feedback"},
       {"--compress", "powersgd:2"}};
@@ -239,7 +239,7 @@ TEST_F(ResumedJob, WhatGradientsLackedGoesOnBitForBit) {
 }
 
 // Half as many steps an epoch: the schedule is about epochs, not about the steps that were counted.
-TEST_F(ResumedJob, SchedulesKeepTheirEpochsWithOtherBatches) {
+TEST_F(ResumedJob, KeepsScheduleEpochsWithOtherBatches) {
   const std::vector<Flags> cases = {{"--lr-schedule", "cosine"},
                                     {"--lr-schedule", "polynomial", "--lr-power", "2"},
                                     {"--lr-schedule", "steps", "--lr-drops", "1,2.5,3.5"},
@@ -263,7 +263,7 @@ TEST_F(ResumedJob, SchedulesKeepTheirEpochsWithOtherBatches) {
   }
 }
 
-TEST_F(ResumedJob, TheLengthOfTheRunIsTheSnapshots) {
+TEST_F(ResumedJob, TakesTheRunLengthFromTheSnapshot) {
   const Flags flags = {"-b", "48", "--epoch", "4", "--optimizer", "sgd"};
   const Flags cosine = with(flags, {"--lr-schedule", "cosine"});
   const auto whole = without_times(log_of(1, "whole", cosine));
@@ -294,7 +294,7 @@ TEST_F(ResumedJob, TheLengthOfTheRunIsTheSnapshots) {
 }
 
 // At a rate of 0 the loss of a step says which examples it takes.
-TEST_F(ResumedJob, TheOrderOfExamplesGoesOnWithinAnEpochOnOtherRanks) {
+TEST_F(ResumedJob, KeepsExampleOrderWithinAnEpochOnOtherRanks) {
   const Flags flags = {"--global-batch", "48",  "--shards",    "2", "--epoch", "2",
                        "--optimizer",    "sgd", "--log-every", "1", "--lr",    "0"};
   const auto whole = values_of(log_of(1, "whole", flags), "main/loss");
@@ -315,7 +315,7 @@ TEST_F(ResumedJob, TheOrderOfExamplesGoesOnWithinAnEpochOnOtherRanks) {
       << refused.all();
 }
 
-TEST_F(ResumedJob, ARateThatFollowsTheBatchFollowsItAfterAResume) {
+TEST_F(ResumedJob, RescalesTheRateForANewBatch) {
   train({"--lr-scaling", "linear", "--lr-reference-batch", "48"});
   const Finished job = run(2, "second", {"-b", "48", "--epoch", "3", "--resume", snapshot});
   expect_once(job, "alpha 0.002 instead of 0.001");

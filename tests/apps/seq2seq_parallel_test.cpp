@@ -24,7 +24,7 @@ class Seq2seqOverRanks : public Seq2seqJob {
   }
 };
 
-TEST_F(Seq2seqOverRanks, EncoderAndDecoderOnTwoRanksLearnWhatOneProcessDoes) {
+TEST_F(Seq2seqOverRanks, EncoderAndDecoderRanksTrainLikeOneProcess) {
   const auto one = log_of(1, "one", small),
              two = log_of(2, "two", with(small, {"--model-parallel"}));
   ASSERT_EQ(values_of(one, "main/loss").size(), 20U);
@@ -35,7 +35,7 @@ TEST_F(Seq2seqOverRanks, EncoderAndDecoderOnTwoRanksLearnWhatOneProcessDoes) {
 }
 
 // The last batch of an epoch has one example, so that one of the pairs has none.
-TEST_F(Seq2seqOverRanks, PairsOfRanksLearnWhatRanksWithWholeModelsDo) {
+TEST_F(Seq2seqOverRanks, PairsOfRanksTrainLikeWholeModels) {
   const auto flags = with(small, {"--examples", "577"});
   const auto whole = log_of(2, "whole", flags),
              pairs = log_of(4, "pairs", with(flags, {"--model-parallel"}));
@@ -44,7 +44,7 @@ TEST_F(Seq2seqOverRanks, PairsOfRanksLearnWhatRanksWithWholeModelsDo) {
   expect_same_weights(folder / "pairs/snapshot_iter_20", folder / "whole/snapshot_iter_20");
 }
 
-TEST_F(Seq2seqOverRanks, AResumedRunGoesOnAsIfItHadNotStopped) {
+TEST_F(Seq2seqOverRanks, ResumesLikeAnUninterruptedRun) {
   const auto flags = with(small, {"--model-parallel"});
   const auto whole = log_of(2, "whole", flags);
   log_of(2, "cut", with(flags, {"--max-iterations", "14"}));
@@ -53,7 +53,7 @@ TEST_F(Seq2seqOverRanks, AResumedRunGoesOnAsIfItHadNotStopped) {
     EXPECT_EQ(values_of(resumed, key), values_of(whole, key)) << key;
 }
 
-TEST_F(Seq2seqOverRanks, SnapshotsOfTheOtherKindAreNamed) {
+TEST_F(Seq2seqOverRanks, NamesSnapshotsOfTheOtherKind) {
   const auto flags = with(small, {"--max-iterations", "2", "--checkpoint-every", "none"});
   log_of(1, "whole", flags);
   log_of(2, "parts", with(flags, {"--model-parallel"}));
@@ -76,7 +76,7 @@ TEST_F(Seq2seqOverRanks, SnapshotsOfTheOtherKindAreNamed) {
       << whole.all();
 }
 
-TEST_F(Seq2seqOverRanks, FilesOfSentencesAreLearned) {
+TEST_F(Seq2seqOverRanks, TrainsOnSentenceFiles) {
   std::string source, target;
   for (int i = 0; i < 60; ++i) {
     source += i % 3 == 0 ? "the cat sleeps\n" : "a dog barks loudly\n";
@@ -91,7 +91,7 @@ TEST_F(Seq2seqOverRanks, FilesOfSentencesAreLearned) {
   EXPECT_EQ(log.back().at("validation/main/bleu"), 1);
 }
 
-TEST_F(Seq2seqOverRanks, OddNumbersOfRanksAndFlagsForWholeModelsAreRefused) {
+TEST_F(Seq2seqOverRanks, RejectsOddRanksAndWholeModelFlags) {
   struct Case {
     int np;
     std::vector<std::string> flags;

@@ -13,7 +13,7 @@ namespace {
 
 using TrainSeq2seq = Seq2seqJob;
 
-TEST_F(TrainSeq2seq, LossesAreTheSameForAnyNumberOfRanks) {
+TEST_F(TrainSeq2seq, GivesTheSameLossesOnAnyNumberOfRanks) {
   const auto one = log_of(1, "np1", small), two = log_of(2, "np2", small);
   const auto losses = values_of(one, "main/loss");
   ASSERT_EQ(losses.size(), 20U);
@@ -28,7 +28,7 @@ TEST_F(TrainSeq2seq, LossesAreTheSameForAnyNumberOfRanks) {
   EXPECT_EQ(values_of(two, "validation/main/exact").size(), 2U);
 }
 
-TEST_F(TrainSeq2seq, AResumedRunGoesOnAsIfItHadNotStopped) {
+TEST_F(TrainSeq2seq, ResumesLikeAnUninterruptedRun) {
   const auto whole = log_of(2, "whole", small);
   log_of(2, "cut", with(small, {"--max-iterations", "14"}));
   // Other buckets would deal this epoch's examples in another order.
@@ -45,7 +45,7 @@ TEST_F(TrainSeq2seq, AResumedRunGoesOnAsIfItHadNotStopped) {
 }
 
 // Where TASUKI_CUDA_LIBRARY names a simulated GPU.
-TEST_F(TrainSeq2seq, GpuTrainsLikeTheProcessor) {
+TEST_F(TrainSeq2seq, GpuMatchesTheCpu) {
   const std::vector<std::string> flags = {
       "--unit", "8",  "--layer", "2",       "--examples", "40",          "--test-examples",
       "6",      "-b", "8",       "--epoch", "2",          "--log-every", "1"};
@@ -55,7 +55,7 @@ TEST_F(TrainSeq2seq, GpuTrainsLikeTheProcessor) {
     expect_near(values_of(gpu, key), values_of(cpu, key), 1e-4);
 }
 
-TEST_F(TrainSeq2seq, FilesOfSentencesAreLearned) {
+TEST_F(TrainSeq2seq, TrainsOnSentenceFiles) {
   std::string source, target;
   for (int i = 0; i < 60; ++i) {
     source += i % 3 == 0 ? "the  cat sleeps\n" : "a dog\tbarks loudly\n";
@@ -72,7 +72,7 @@ TEST_F(TrainSeq2seq, FilesOfSentencesAreLearned) {
   EXPECT_EQ(log.back().at("validation/main/bleu"), 1);
 }
 
-TEST_F(TrainSeq2seq, BadInputIsOneLine) {
+TEST_F(TrainSeq2seq, RejectsBadInputInOneLine) {
   const std::string two = write("two", "a\nb\n"), three = write("three", "a\nb\nc\n"),
                     empty = write("empty", "\n"), long_lines = write("long", "a b c d\ne f g h\n"),
                     utf16 = write("utf16", std::string("a\0\n\0b\0\n\0", 8)),
@@ -110,7 +110,7 @@ TEST_F(TrainSeq2seq, BadInputIsOneLine) {
   }
 }
 
-TEST(Dates, TestDatesAreNotInTheTrainingData) {
+TEST(Dates, ExcludeTestDatesFromTraining) {
   std::set<std::string> trained;
   for (std::int64_t i = 0; i < 5000; ++i) {
     const auto [written, iso] = seq2seq::date_example(3, i, false);
@@ -125,7 +125,7 @@ TEST(Dates, TestDatesAreNotInTheTrainingData) {
 
 // White space of several kinds, letters of several bytes, a byte order mark, lines that end with CR
 // LF or with the file, lines of which one side has no words, and long ones.
-TEST(SentencePairs, AreReadAsUsersWriteThem) {
+TEST(SentencePairs, AcceptTextAsUsersWriteIt) {
   TemporaryFolder folder;
   std::string many;
   for (int i = 0; i < 30000; ++i) many += "wort ";
@@ -143,7 +143,7 @@ TEST(SentencePairs, AreReadAsUsersWriteThem) {
 }
 
 // A long test sentence, and none of whose words is in the vocabulary: nothing of it can be right.
-TEST_F(TrainSeq2seq, UnknownWordsAreNeverRight) {
+TEST_F(TrainSeq2seq, CountsUnknownWordsAsWrong) {
   std::string long_line;
   for (int i = 0; i < 3000; ++i) long_line += "unseen" + std::to_string(i) + " ";
   const std::vector<std::string> files = {"--source",      write("s", "a b\na b\n"),
@@ -159,7 +159,7 @@ TEST_F(TrainSeq2seq, UnknownWordsAreNeverRight) {
   EXPECT_EQ(log.back().at("validation/main/bleu"), 0);
 }
 
-TEST(Vocabulary, HasTheMostFrequentWords) {
+TEST(Vocabulary, ContainsTheMostFrequentWords) {
   seq2seq::WordCounts counts;
   for (const char* const word : {"b", "a", "b", "<unk>", "c", "a", "d", "b", "<unk>"})
     counts.add(word);
@@ -172,7 +172,7 @@ TEST(Vocabulary, HasTheMostFrequentWords) {
   EXPECT_NE(words.hash(), seq2seq::Vocabulary({"a", "b"}).hash());
 }
 
-TEST(PairsDataset, HasReversedSourcesAndTargetsWithTheirEnds) {
+TEST(PairsDataset, ReversesSourcesAndMarksTargetEnds) {
   seq2seq::NumberPairs pairs;
   pairs.add(std::vector<std::int32_t>{5, 6, 7}, std::vector<std::int32_t>{8, 9});
   pairs.add(std::vector<std::int32_t>{4}, {});
@@ -194,7 +194,7 @@ TEST(PairsDataset, HasReversedSourcesAndTargetsWithTheirEnds) {
 }
 
 // --examples limits what is kept, not what has a number; the last twentieth is held out.
-TEST(SentenceFiles, KeepTheExamplesThatAreUsed) {
+TEST(SentenceFiles, KeepOnlyUsedExamples) {
   TemporaryFolder folder;
   std::ofstream source(folder / "s"), target(folder / "t");
   for (int i = 0; i < 40; ++i) {
@@ -231,7 +231,7 @@ TEST(SentenceFiles, KeepTheExamplesThatAreUsed) {
 }
 
 // The numbers of the snapshot would be other words.
-TEST_F(TrainSeq2seq, SnapshotsOfAnotherVocabularyAreRefused) {
+TEST_F(TrainSeq2seq, RejectsSnapshotsOfAnotherVocabulary) {
   const auto text_with = [](const std::string& word) {
     std::string text;
     for (int i = 0; i < 30; ++i) text += i % 2 == 0 ? "the cat sleeps\n" : "a " + word + " barks\n";
@@ -274,7 +274,7 @@ TEST_F(TrainSeq2seq, SnapshotsOfAnotherVocabularyAreRefused) {
   }
 }
 
-TEST_F(TrainSeq2seq, HelpHasTheDefaultsOfTheLine) {
+TEST_F(TrainSeq2seq, HelpShowsDefaultsForTheCommandLine) {
   const auto help_of = [&](const std::vector<std::string>& flags) {
     return run_program(with({TRAIN_SEQ2SEQ}, with(flags, {"--help", "all"}))).out;
   };

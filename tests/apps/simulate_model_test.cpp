@@ -19,7 +19,7 @@ Workload one_range() {
   return {.input = 0.1, .forward = 1, .backward = 2, .update = 0.5, .ranges = {{1e6, 2}}};
 }
 
-TEST(ExpectedMaximum, IsTheKnownOneOfNormalNumbers) {
+TEST(ExpectedMaximum, MatchesKnownValuesForNormalNumbers) {
   EXPECT_NEAR(expected_maximum(1), 0, 1e-9);
   EXPECT_NEAR(expected_maximum(2), 1 / std::sqrt(std::numbers::pi), 1e-9);
   EXPECT_NEAR(expected_maximum(3), 1.5 / std::sqrt(std::numbers::pi), 1e-9);
@@ -33,7 +33,7 @@ TEST(ExpectedMaximum, IsTheKnownOneOfNormalNumbers) {
   EXPECT_THROW((void)expected_maximum(0), Error);
 }
 
-TEST(Predict, OneRankNeitherExchangesNorWaits) {
+TEST(Predict, OneRankHasNoExchangeOrWait) {
   Workload workload = one_range();
   workload.jitter = 1;
   const Prediction alone = predict(workload, 1, slow_nodes, true);
@@ -42,7 +42,7 @@ TEST(Predict, OneRankNeitherExchangesNorWaits) {
   EXPECT_EQ(alone.waiting, 0);
 }
 
-TEST(Predict, ARangeThatIsReadyLastIsExposedWhollyWithOrWithoutOverlap) {
+TEST(Predict, LastRangeIsNeverHidden) {
   // Two ranks, directly: one message of 1 MB.
   for (const bool overlaps : {false, true}) {
     const Prediction two = predict(one_range(), 2, slow_nodes, overlaps);
@@ -52,7 +52,7 @@ TEST(Predict, ARangeThatIsReadyLastIsExposedWhollyWithOrWithoutOverlap) {
   }
 }
 
-TEST(Predict, OverlapHidesWhatIsReadyInTime) {
+TEST(Predict, OverlapHidesRangesReadyInTime) {
   Workload workload = one_range();
   workload.ranges = {{0.5e6, 0.2}, {0.5e6, 0.4}, {1e6, 2}};
   // The first ends at 0.701, the second at 1.202, the third at 3.001.
@@ -66,14 +66,14 @@ TEST(Predict, OverlapHidesWhatIsReadyInTime) {
             "of the exchange of 2003.0 ms, 1002.0 ms can be hidden; the run hid 500.5 ms = 50 %");
 }
 
-TEST(Predict, RangesThatAreReadyAtOnceFollowEachOther) {
+TEST(Predict, SimultaneousRangesAreSentInTurn) {
   Workload workload = one_range();
   workload.ranges = {{1e6, 0}, {1e6, 0}, {1e6, 0}, {1e6, 0}};
   EXPECT_NEAR(end_of_exchange(workload, 2, slow_nodes, true), 4.004, 1e-12);
   EXPECT_NEAR(predict(workload, 2, slow_nodes, true).exposed, 2.004, 1e-12);
 }
 
-TEST(Predict, TheSlowestRankIsWaitedFor) {
+TEST(Predict, WaitsForTheSlowestRank) {
   Workload workload = one_range();
   workload.jitter = 0.3;
   const Prediction two = predict(workload, 2, slow_nodes, true);
@@ -81,7 +81,7 @@ TEST(Predict, TheSlowestRankIsWaitedFor) {
   EXPECT_NEAR(two.step, 3.6 + 1.001 + two.waiting, 1e-12);
 }
 
-TEST(Predict, StepsGrowWithRanksAndNeverShrinkWithOverlapOff) {
+TEST(Predict, StepTimeGrowsWithRanksAndWithoutOverlap) {
   Workload workload = one_range();
   workload.jitter = 0.1;
   workload.ranges = {{0.5e6, 1}, {0.5e6, 2}};
@@ -99,7 +99,7 @@ TEST(Predict, StepsGrowWithRanksAndNeverShrinkWithOverlapOff) {
   }
 }
 
-TEST(ExchangeSeconds, AddsTheRingInsideANodeToTheExchangeBetweenNodes) {
+TEST(ExchangeSeconds, AddsTheRingInsideNodes) {
   Cluster cluster{.ranks_per_node = 4,
                   .between = slow,
                   .inside = {.latency = 1e-6, .bytes_per_second = 1e9},
@@ -114,7 +114,7 @@ TEST(ExchangeSeconds, AddsTheRingInsideANodeToTheExchangeBetweenNodes) {
   EXPECT_EQ(exchange_seconds(1e6, 1, cluster), 0);
 }
 
-TEST(Rows, WeakAndStrongScalingCompareExamplesPerSecond) {
+TEST(Rows, CompareWeakAndStrongScalingByThroughput) {
   Question question{.one = one_range(), .several = one_range(), .cluster = slow_nodes, .batch = 10};
   const std::vector<Row> weak = rows_of(question, {1, 2});
   EXPECT_DOUBLE_EQ(weak[0].efficiency, 1);
@@ -165,7 +165,7 @@ std::string trace_of(int ranks, int steps, double late_us) {
                      hosts, events);
 }
 
-TEST(Calibration, TakesAModelFromATrace) {
+TEST(Calibration, DerivesTheModelFromATrace) {
   const TracedRun run = parse_trace(trace_of(2, 40, 0), "t.json");
   EXPECT_EQ(run.hosts, 2);
   EXPECT_EQ(run.exchange, "whole");
@@ -187,7 +187,7 @@ TEST(Calibration, TakesAModelFromATrace) {
   EXPECT_NEAR(measured_step(run).exposed, 2e-3, 1e-9);
 }
 
-TEST(Calibration, JitterIsTheDifferenceBetweenRanksInAStep) {
+TEST(Calibration, MeasuresJitterBetweenRanksInAStep) {
   // Half of the steps differ by 1 ms: deviations of 0.5 from their mean, of both signs.
   const Workload workload = workload_of(parse_trace(trace_of(2, 80, 1000), "t.json"));
   EXPECT_NEAR(workload.jitter, 0.5e-3 * std::numbers::sqrt2, 1e-9);
@@ -195,7 +195,7 @@ TEST(Calibration, JitterIsTheDifferenceBetweenRanksInAStep) {
   EXPECT_NEAR(workload_of(parse_trace(trace_of(1, 80, 1000), "t.json")).jitter, 0, 1e-9);
 }
 
-TEST(Calibration, ARateNeedsExchangesThatNothingSlowedDown) {
+TEST(Calibration, DerivesRatesOnlyFromUndisturbedExchanges) {
   TracedRun run = parse_trace(trace_of(2, 40, 0), "t.json");
   run.hosts = 1;
   EXPECT_FALSE(fitted_rate(run, 0, {}));
@@ -218,7 +218,7 @@ void expect_error(const std::string& text, const std::string& says) {
   }
 }
 
-TEST(ParseTrace, NamesDamagedFilesAndThoseWithoutSteps) {
+TEST(ParseTrace, NamesDamagedAndEmptyFiles) {
   expect_error("", "--trace");
   expect_error("[]", "--trace");
   expect_error(trace_of(2, 40, 0).substr(0, 3000), "--trace");

@@ -70,7 +70,7 @@ TEST_F(Simulate, PredictsFromTracesOfOneAndTwoRanks) {
   expect_error({"--single", one}, 64, "--gradient-mb");
 }
 
-TEST_F(Simulate, PredictsFromNumbersAlone) {
+TEST_F(Simulate, PredictsFromNumbersOnly) {
   const Finished ended = simulate({"--forward-ms", "30", "--backward-ms", "60", "--update-ms", "10",
                                    "--gradient-mb", "100", "--buckets", "1", "--latency", "0",
                                    "--rate", "1000", "--ranks", "1,2", "--jitter", "0"});
@@ -87,7 +87,7 @@ TEST_F(Simulate, PredictsFromNumbersAlone) {
   EXPECT_EQ(simulate({"--help"}).exit_code, 0);
 }
 
-TEST_F(Simulate, SaysWhatItCannotUse) {
+TEST_F(Simulate, NamesUnusableInput) {
   expect_error({}, 64, "no step was given");
   expect_error({"--trace", folder / "none.json"}, 66, "none.json");
   expect_error({"--trace", write("damaged.json", R"({"otherData":)")}, 65, "it is no JSON");

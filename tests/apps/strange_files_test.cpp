@@ -35,7 +35,7 @@ class StrangeFiles : public TrainMnist {
   }
 };
 
-TEST_F(StrangeFiles, WithoutPermissionEachIsOneLine) {
+TEST_F(StrangeFiles, RejectsUnreadableFilesInOneLine) {
   const std::string out = folder / "result", snapshot = out + "/snapshot_iter_4";
   if (const std::string reason = why_nobody_cannot_run(TRAIN_MNIST); !reason.empty())
     GTEST_SKIP() << reason;
@@ -74,7 +74,7 @@ TEST_F(StrangeFiles, WithoutPermissionEachIsOneLine) {
   }
 }
 
-TEST_F(StrangeFiles, APipeInAFilesPlaceIsOneLine) {
+TEST_F(StrangeFiles, RejectsPipesInPlaceOfFilesInOneLine) {
   const std::string out = folder / "result";
   ASSERT_EQ(train({"--out", out, "--checkpoint-every", "2it"}).exit_code, 0);
   for (const char* const name : {"latest", "abandoned", "best"}) {
@@ -91,7 +91,7 @@ TEST_F(StrangeFiles, APipeInAFilesPlaceIsOneLine) {
 }
 
 // Those that a user names are read.
-TEST_F(StrangeFiles, SettingsMayComeThroughAPipe) {
+TEST_F(StrangeFiles, ReadsSettingsThroughAPipe) {
   const Finished job = run_program({"bash", "-c", "\"$@\" --config <(echo 'max-iterations = 3')",
                                     "bash", TRAIN_MNIST, "--data", data, "--unit", "32",
                                     "--threads", "1", "--out", folder / "result"});
@@ -100,7 +100,7 @@ TEST_F(StrangeFiles, SettingsMayComeThroughAPipe) {
 }
 
 // In a folder that somebody else has filled.
-TEST_F(StrangeFiles, NothingIsWrittenThroughLinks) {
+TEST_F(StrangeFiles, DoesNotWriteThroughLinks) {
   const fs::path theirs = folder / "theirs", out = folder / "result";
   const auto renew = [&](const std::string& name) {
     fs::remove_all(out);
@@ -133,7 +133,7 @@ TEST_F(StrangeFiles, NothingIsWrittenThroughLinks) {
   EXPECT_TRUE(fs::exists(out / "snapshot_iter_4"));
 }
 
-TEST_F(StrangeFiles, OfUsersStay) {
+TEST_F(StrangeFiles, KeepsFilesOfUsers) {
   const fs::path out = folder / "result";
   const std::vector<std::string> names = {
       "thesis.2024.tmp", "log.9.tmp", "checkpoints/thesis.2024.tmp",

@@ -19,7 +19,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(Hostfiles, HaveHostsAndSlots) {
+TEST(Hostfiles, ListHostsAndSlots) {
   const auto hosts = parse_hostfile(
       "# a comment\nnode1 slots=4 # more\n\nme@node2.here slots = 2 max_slots=3\nnode3\n", "h");
   ASSERT_EQ(hosts.size(), 3u);
@@ -46,7 +46,7 @@ TEST(Hostfiles, HaveHostsAndSlots) {
   EXPECT_THAT(none->what(), HasSubstr("the-file: expected a host"));
 }
 
-TEST(Hostfiles, MayComeFromWindows) {
+TEST(Hostfiles, AcceptWindowsLineEndings) {
   const std::string text = "\xEF\xBB\xBFnode1 slots=4\r\n\r\nnode2 slots=2\r\n";
   const auto hosts = parse_hostfile(text, "h");
   EXPECT_EQ(names_of(hosts), "node1, node2");
@@ -59,7 +59,7 @@ TEST(Hostfiles, MayComeFromWindows) {
 }
 
 // mpirun ends with a paragraph about regular expressions, at every start.
-TEST(Hostfiles, WithNamesThatMpirunDoesNotTakeAreRefused) {
+TEST(Hostfiles, RejectHostNamesThatMpirunRejects) {
   for (const std::string name : {"localhost:2", "::1", "[::1]", "me@node1:4"}) {
     const auto wrong = testing::caught([&] { parse_hostfile("a\n" + name + "\n", "the-file"); });
     ASSERT_TRUE(wrong) << name;
@@ -72,14 +72,14 @@ TEST(Hostfiles, WithNamesThatMpirunDoesNotTakeAreRefused) {
   EXPECT_THAT(control->what(), HasSubstr("the name of a host, found 'a?[2Jb'"));
 }
 
-TEST(Hostfiles, MayHaveNamesThatDifferInTheirDomainsAlone) {
+TEST(Hostfiles, AcceptHostNamesThatDifferOnlyByDomain) {
   EXPECT_TRUE(need_domains(parse_hostfile("worker.a.net\nworker.b.net\n", "h")));
   EXPECT_TRUE(need_domains(parse_hostfile("worker\nother\nworker.b.net\n", "h")));
   EXPECT_FALSE(need_domains(parse_hostfile("node1.a.net\nnode2.a.net\n", "h")));
   EXPECT_FALSE(need_domains(parse_hostfile("10.0.0.1\n10.0.0.2\nnode1\nnode1 slots=2\n", "h")));
 }
 
-TEST(Hostfiles, NameThisMachine) {
+TEST(Hostfiles, RecogniseThisMachine) {
   const auto is_here = [](const std::string& name) {
     return parse_hostfile(name + '\n', "h").front().is_this_machine();
   };
@@ -93,7 +93,7 @@ TEST(Hostfiles, NameThisMachine) {
   EXPECT_TRUE(is_here(own.substr(0, own.find('.')) + ".invalid") || own.find('.') != own.npos);
 }
 
-TEST(Hostfiles, FewerHostsTakeFewerRanks) {
+TEST(Hostfiles, FewerHostsHoldFewerRanks) {
   const auto all = parse_hostfile("a slots=4\nb slots=4\nc slots=2\n", "h");
   const std::vector<Host> left = {all[0], all[2]};
   EXPECT_EQ(ranks_on(left, all, 10, {}, 1), 6);
@@ -116,7 +116,7 @@ TEST(HostChecks, UseMpirunsRemoteShell) {
 }
 
 // Words win over the environment, that over files, and the user's file over the system's.
-TEST(HostChecks, UseMpirunsArgumentsOfTheRemoteShell) {
+TEST(HostChecks, UseMpirunsRemoteShellArguments) {
   const testing::TemporaryFolder folder;
   const std::vector<std::filesystem::path> files = {folder / "user", folder / "system"};
   std::ofstream(files[0]) << "# plm_rsh_args = no\n\n plm_rsh_args = -p 2222  -l me\t\r\n";
@@ -141,7 +141,7 @@ TEST(HostChecks, UseMpirunsArgumentsOfTheRemoteShell) {
   unsetenv("OMPI_MCA_orte_rsh_agent");
 }
 
-TEST(McaFiles, AreTheUsersAndTheSystems) {
+TEST(McaFiles, FindUserAndSystemFiles) {
   const testing::TemporaryFolder folder;
   std::filesystem::create_directories(folder / ".openmpi");
   std::filesystem::create_directories(folder / "open/bin");

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
 
-TEST(CommandLines, TheFirstOtherWordIsTheProgram) {
+TEST(CommandLines, TakeTheFirstOtherWordAsTheProgram) {
   const SupervisorSettings settings =
       parse_command_line({"-np", "4", "--max-restarts=2", "--verbose", "train", "-np", "--verbose"})
           .settings;
@@ -32,7 +32,7 @@ TEST(CommandLines, TheFirstOtherWordIsTheProgram) {
   EXPECT_THAT(after_dashes.program, ElementsAre("--odd-name", "-x"));
 }
 
-TEST(CommandLines, ErrorsAreOfUsage) {
+TEST(CommandLines, ReportUsageErrors) {
   const auto error_of = [](const Words& words) {
     const auto error = testing::caught([&] { parse_command_line(words); });
     if (!error) return std::string("(none)");
@@ -74,7 +74,7 @@ class Launches : public ::testing::Test {
   Program program{{"train"}, {{"out", "result"}}};
 };
 
-TEST_F(Launches, HereNeedLittle) {
+TEST_F(Launches, NeedFewArgumentsOnThisHost) {
   EXPECT_EQ(command({8, "", 8}), "mpirun -np 8 --tune /t/mca-params.conf train --epoch '1 2'");
   EXPECT_EQ(command({2, "", 8}),
             "mpirun -np 2 --tune /t/mca-params.conf --bind-to none train --epoch '1 2'")
@@ -85,7 +85,7 @@ TEST_F(Launches, HereNeedLittle) {
             "/t/mca-params.conf --oversubscribe --bind-to none train --epoch '1 2'");
 }
 
-TEST_F(Launches, OnOtherHostsTakeVariablesAndTheAgent) {
+TEST_F(Launches, PassVariablesAndAgentToOtherHosts) {
   EXPECT_EQ(command({4, "hosts", 4}),
             "mpirun -np 4 --tune /t/mca-params.conf --hostfile hosts --launch-agent "
             "/t/start_orted --bind-to none -x OMP_NUM_THREADS -x TASUKI_X train "
@@ -94,7 +94,7 @@ TEST_F(Launches, OnOtherHostsTakeVariablesAndTheAgent) {
   EXPECT_THAT(command({5, "hosts", std::nullopt}), HasSubstr(" --oversubscribe "));
 }
 
-TEST_F(Launches, WordsOfTheUserReplaceOurs) {
+TEST_F(Launches, PreferUserArguments) {
   settings = parse_command_line({"--mpirun-args",
                                  "--tune 'my file' --launch-agent orted --map-by ppr:1:node "
                                  "--nooversubscribe",
@@ -107,7 +107,7 @@ TEST_F(Launches, WordsOfTheUserReplaceOurs) {
 
 // Wherever the user has said it: mpirun would take a --tune file's value for one of
 // ~/.openmpi/mca-params.conf, and refuses networks to use besides networks not to use.
-TEST_F(Launches, LeaveOutWhatTheUserHasSet) {
+TEST_F(Launches, OmitSettingsOfTheUser) {
   const testing::TemporaryFolder folder;
   around.tune = folder / "tune";
   std::ofstream(around.tune) << "# for training\nplm_rsh_args = -o ConnectTimeout=10\n"
@@ -130,7 +130,7 @@ TEST_F(Launches, LeaveOutWhatTheUserHasSet) {
   unsetenv("OMPI_MCA_orte_launch_agent");
 }
 
-TEST_F(Launches, OnHostsWithOneFirstLabelKeepTheirDomains) {
+TEST_F(Launches, KeepDomainsOfHostsWithTheSameLabel) {
   Placement placement{4, "hosts", 4};
   EXPECT_THAT(command(placement), ::testing::Not(HasSubstr("fqdn")));
   placement.needs_domains = true;
@@ -141,7 +141,7 @@ TEST_F(Launches, OnHostsWithOneFirstLabelKeepTheirDomains) {
 }
 
 // They listen on no network, if they can share memory and the user has not chosen how they talk.
-TEST_F(Launches, OfOneMachineUseNoNetwork) {
+TEST_F(Launches, UseNoNetworkOnOneMachine) {
   around.shared_memory = 64 << 20;
   EXPECT_THAT(command({8, "", 8}), HasSubstr(" --mca btl ^tcp train"));
   EXPECT_THAT(command({9, "", 8}), ::testing::Not(HasSubstr("btl"))) << "too little memory";
@@ -168,7 +168,7 @@ TEST_F(Launches, OfOneMachineUseNoNetwork) {
 }
 
 // They end by SIGTERM, after which mca-params.conf leaves no time.
-TEST_F(Launches, OfOtherProgramsLeaveThemTimeToEnd) {
+TEST_F(Launches, GiveOtherProgramsTimeToExit) {
   program.config.clear();
   EXPECT_THAT(command({8, "", 8}),
               HasSubstr("mca-params.conf --mca odls_base_sigkill_timeout 1 train"));
@@ -184,7 +184,7 @@ TEST_F(Launches, OfOtherProgramsLeaveThemTimeToEnd) {
   EXPECT_THAT(with_flags({"--launcher", "srun"}), ::testing::Not(HasSubstr("sigkill")));
 }
 
-TEST_F(Launches, InASlurmJobUseItsTasks) {
+TEST_F(Launches, UseTheTasksOfASlurmJob) {
   around.slurm = SlurmJob{2, 4, 2, 3};
   EXPECT_EQ(default_np(around, {}), 4);
   EXPECT_EQ(command(place(around, 4, {}, "")),
@@ -196,7 +196,7 @@ TEST_F(Launches, InASlurmJobUseItsTasks) {
             "srun --kill-on-bad-exit=1 --ntasks=4 --mpi=pmix --exclusive train --epoch '1 2'");
 }
 
-TEST_F(Launches, RanksFollowFromThePlace) {
+TEST_F(Launches, DeriveRanksFromSlots) {
   EXPECT_EQ(default_np(around, {}), 8);
   EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\nb slots=3\n", "h")), 5);
   EXPECT_EQ(default_np(around, parse_hostfile("a slots=2\nb\n", "h")), std::nullopt);

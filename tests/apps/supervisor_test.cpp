@@ -22,7 +22,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(RestartCounts, WaitLongerAndBeginAnewAfterProgress) {
+TEST(RestartCounts, BackOffAndResetAfterProgress) {
   Restarts restarts(8);
   std::vector<std::int64_t> waits;
   while (const auto wait = restarts.next(false)) waits.push_back(wait->count());
@@ -36,23 +36,23 @@ TEST(RestartCounts, WaitLongerAndBeginAnewAfterProgress) {
   EXPECT_EQ(Restarts(0).next(true), std::nullopt);
 }
 
-TEST(RestartCounts, SomeEndsAreFinal) {
+TEST(RestartCounts, TreatSomeExitsAsFinal) {
   for (const int code : {0, 64, 65, 66, 73, 78, 79}) EXPECT_TRUE(is_final(code)) << code;
   for (const int code : {1, 69, 70, 74, 75, 76, 134, 137, 139, 205})
     EXPECT_FALSE(is_final(code)) << code;
 }
 
-TEST(RestartCounts, LaunchersMayRefuse) {
+TEST(RestartCounts, RecogniseRefusalsOfLaunchers) {
   EXPECT_TRUE(is_launchers_refusal(1));
   for (const int code : {0, 69, 137, 205, 255}) EXPECT_FALSE(is_launchers_refusal(code)) << code;
 }
 
-TEST(RestartCounts, DaemonsMayBeMissing) {
+TEST(RestartCounts, RecogniseMissingDaemons) {
   for (const int code : {126, 127}) EXPECT_TRUE(is_daemon_missing(code)) << code;
   for (const int code : {1, 137, 255}) EXPECT_FALSE(is_daemon_missing(code)) << code;
 }
 
-TEST(StopRequests, TheSecondOfAKindIsUrgent) {
+TEST(StopRequests, BecomeUrgentWhenRepeated) {
   StopRequest stop(/*is_training=*/true);
   EXPECT_EQ(stop.on_signal(SIGUSR2), StopAction::pass_on);
   EXPECT_FALSE(stop.is_made());
@@ -65,7 +65,7 @@ TEST(StopRequests, TheSecondOfAKindIsUrgent) {
   EXPECT_EQ(stop.signal(), SIGUSR1);
 }
 
-TEST(StopRequests, OfOtherProgramsArePassedOn) {
+TEST(StopRequests, ArePassedOnToOtherPrograms) {
   StopRequest stop(/*is_training=*/false);
   EXPECT_EQ(stop.on_signal(SIGUSR1), StopAction::pass_on);
   EXPECT_FALSE(stop.is_made()) << "it may mean anything";
@@ -74,7 +74,7 @@ TEST(StopRequests, OfOtherProgramsArePassedOn) {
   EXPECT_EQ(stop.signal(), SIGINT);
 }
 
-TEST(StopRequests, ThatAreNotAnsweredAreTheExitCode) {
+TEST(StopRequests, DetermineTheExitCodeWhenUnanswered) {
   StopRequest stop(/*is_training=*/true), other(/*is_training=*/false);
   stop.on_signal(SIGINT);
   other.on_signal(SIGINT);
@@ -85,7 +85,7 @@ TEST(StopRequests, ThatAreNotAnsweredAreTheExitCode) {
 }
 
 // As after `| head -1`.
-TEST(StopRequests, OfAJobWhoseOutputNobodyReadsAreShort) {
+TEST(StopRequests, ShortenTheTimeToSaveAfterSigpipe) {
   StopRequest training(/*is_training=*/true);
   EXPECT_EQ(training.time_to_save(120), 120);
   EXPECT_EQ(training.on_signal(SIGPIPE), StopAction::save_and_stop);
@@ -102,7 +102,7 @@ TEST(StopRequests, OfAJobWhoseOutputNobodyReadsAreShort) {
   EXPECT_EQ(stopped.time_to_save(120), 120);
 }
 
-TEST(Programs, ContinueInTheirFolder) {
+TEST(Programs, ResumeInTheirFolder) {
   Program program;
   program.words = {"train", "--init", "w.npz"};
   program.config = {{"out", "result"}, {"resume", "none"}, {"overwrite", "true"}};
@@ -138,7 +138,7 @@ TEST(Programs, ContinueInTheirFolder) {
   EXPECT_FALSE(program.can_resume());
 }
 
-TEST(Programs, SayWhichFlagsAreFixed) {
+TEST(Programs, ReportFixedFlags) {
   Program program;
   program.config = {{"global-batch", "auto"}, {"shards", "none"}};
   EXPECT_FALSE(program.keeps_global_batch());
@@ -148,7 +148,7 @@ TEST(Programs, SayWhichFlagsAreFixed) {
   EXPECT_EQ(program.shards(), 12);
 }
 
-TEST(RunFolders, AreRecognisedByTheirMark) {
+TEST(RunFolders, AreRecognisedByTheirMarker) {
   const testing::TemporaryFolder folder;
   const auto write = [&](const std::string& name, const std::string& text) {
     std::filesystem::create_directories((folder / name).parent_path());
@@ -176,7 +176,7 @@ TEST(RunFolders, AreRecognisedByTheirMark) {
   EXPECT_EQ(run.find(), folder / "old");
 }
 
-TEST(RunFolders, HaveALastState) {
+TEST(RunFolders, ReportTheLastState) {
   const testing::TemporaryFolder folder;
   const auto last = [](const std::filesystem::path& path) {
     const auto saved = last_saved(path);
@@ -195,7 +195,7 @@ TEST(RunFolders, HaveALastState) {
 }
 
 // Of a line that a full disk has cut the rest follows later.
-TEST(IncidentLogs, StayWholeWhenADiskIsFull) {
+TEST(IncidentLogs, KeepLinesIntactOnAFullDisk) {
   const testing::TemporaryFolder folder;
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

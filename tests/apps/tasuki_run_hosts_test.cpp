@@ -5,9 +5,9 @@ namespace tasuki::testing {
 namespace {
 
 // A host answers where there is a file of its name.
-class FakeHosts : public FakeLauncher {
+class TasukiRunHosts : public TasukiRun {
  protected:
-  FakeHosts() {
+  TasukiRunHosts() {
     std::ofstream(folder / "hosts") << "a slots=1\nb slots=1\n";
     script("agent", "#!/bin/bash\n[ -e '" + folder.path().string() + "'/$1 ]\n");
     std::ofstream(folder / "a");
@@ -19,7 +19,7 @@ class FakeHosts : public FakeLauncher {
   }
 };
 
-TEST_F(FakeHosts, ComeAndGo) {
+TEST_F(TasukiRunHosts, CanLeaveAndReturn) {
   const Finished job =
       run("take " + out.string() +
               "; while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > hosts$n\n"
@@ -40,7 +40,7 @@ TEST_F(FakeHosts, ComeAndGo) {
 }
 
 // What was saved may need as many ranks as before.
-TEST_F(FakeHosts, AreWaitedForIfFewerRanksCannotGoOn) {
+TEST_F(TasukiRunHosts, AreAwaitedIfFewerRanksCannotContinue) {
   const auto return_when_missed = [&](pid_t) {
     if (has_said(out, "waiting_for_hosts")) std::ofstream(folder / "b");
   };
@@ -57,7 +57,7 @@ TEST_F(FakeHosts, AreWaitedForIfFewerRanksCannotGoOn) {
   EXPECT_THAT(job.err, HasSubstr("waiting for b at most 600 s"));
 }
 
-TEST_F(FakeHosts, MayHaveAFolderThatIsNotSeenHere) {
+TEST_F(TasukiRunHosts, CanHaveRemoteOutputFolder) {
   const Finished job = run("echo 'rank 0 on a: broken' >&2; exit 70", words_on_hosts({}));
   EXPECT_EQ(job.exit_code, 70);
   EXPECT_EQ(calls().size(), 1u);
@@ -68,7 +68,7 @@ TEST_F(FakeHosts, MayHaveAFolderThatIsNotSeenHere) {
 }
 
 // With the arguments of ssh that the first start had, from the user's file.
-TEST_F(FakeHosts, AreAskedAsMpirunReachesThem) {
+TEST_F(TasukiRunHosts, AreCheckedThroughMpirunsRemoteShell) {
   fs::create_directories(folder / ".openmpi");
   std::ofstream(folder / ".openmpi/mca-params.conf") << "plm_rsh_args = -p 2222\n";
   script("agent", "#!/bin/bash\n[ \"$1 $2\" = '-p 2222' ]\n");
@@ -80,7 +80,7 @@ TEST_F(FakeHosts, AreAskedAsMpirunReachesThem) {
 }
 
 // mpirun cannot read what Windows has written.
-TEST_F(FakeHosts, MayComeFromWindows) {
+TEST_F(TasukiRunHosts, AreReadFromWindowsHostfiles) {
   std::ofstream(folder / "hosts") << "\xEF\xBB\xBF"
                                      "a slots=1\r\nb slots=1\r\n";
   const Finished job =
@@ -89,7 +89,7 @@ TEST_F(FakeHosts, MayComeFromWindows) {
   EXPECT_EQ(read("found"), "a slots=1\nb slots=1\n");
 }
 
-TEST_F(FakeHosts, ThatMpirunDoesNotTakeAreNamedAtOnce) {
+TEST_F(TasukiRunHosts, AreRejectedWhenMpirunCannotUseThem) {
   std::ofstream(folder / "hosts") << "localhost:2\n";
   const Finished job = run("exit 0", words_on_hosts({}));
   EXPECT_EQ(job.exit_code, 78) << job.all();
@@ -97,7 +97,7 @@ TEST_F(FakeHosts, ThatMpirunDoesNotTakeAreNamedAtOnce) {
   EXPECT_EQ(calls().size(), 0u);
 }
 
-TEST_F(FakeHosts, MayComeFromAPipe) {
+TEST_F(TasukiRunHosts, AreReadFromAPipe) {
   const std::string plan =
       "while [ \"$1\" != --hostfile ]; do shift; done; cat $2 > found; cat $2 >> found";
   const Finished job =
@@ -108,7 +108,7 @@ TEST_F(FakeHosts, MayComeFromAPipe) {
   EXPECT_EQ(read("found"), read("hosts") + read("hosts"));
 }
 
-TEST_F(FakeHosts, NeedSlotsForFewerRanks) {
+TEST_F(TasukiRunHosts, NeedSlotsForFewerRanks) {
   std::ofstream(folder / "hosts") << "a\nb\n";
   const Finished job = run(
       "exit 0", {TASUKI_RUN, "--hostfile", folder / "hosts", "--min-np", "1", folder / "train"});
@@ -118,7 +118,7 @@ TEST_F(FakeHosts, NeedSlotsForFewerRanks) {
             "neither\n");
 }
 
-TEST_F(FakeHosts, ThatStayAwayEndTheJob) {
+TEST_F(TasukiRunHosts, EndTheJobWhenTheyStayAway) {
   const Finished job =
       run("take " + out.string() + "; save 1; exit 205", words_on_hosts({"--host-timeout", "0"}));
   EXPECT_EQ(job.exit_code, 205) << job.all();

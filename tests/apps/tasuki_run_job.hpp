@@ -59,9 +59,9 @@ inline bool has_said(const fs::path& folder, const std::string& event) {
 // In a folder with bin/mpirun and bin/srun, which note their words in `calls` and run `plan`, a
 // bash script that finds the number of the call in $n, takes a folder (`take FOLDER`) and saves
 // something in `out` (`save ITERATION`); and with a program that knows --print-config.
-class FakeLauncher : public ::testing::Test {
+class TasukiRun : public ::testing::Test {
  protected:
-  FakeLauncher() {
+  TasukiRun() {
     const std::string launcher = "#!/bin/bash\ncd '" + folder.path().string() +
                                  "'\n"
                                  "echo \"${0##*/} $*\" >> calls\nn=$(wc -l < calls)\n"

@@ -30,7 +30,7 @@ bool is_running(pid_t process) {
   return state && !state->has_ended();
 }
 
-class RealLauncher : public TrainMnist {
+class TasukiRunWithMpirun : public TrainMnist {
  protected:
   Words supervised(const std::string& out, const Words& flags) {
     return with(
@@ -74,7 +74,7 @@ class RealLauncher : public TrainMnist {
       "20it"};
 };
 
-TEST_F(RealLauncher, KilledRanksChangeNothing) {
+TEST_F(TasukiRunWithMpirun, ContinuesExactlyAfterKilledRanks) {
   bool is_killed = false;
   // Its folder is a setting of a file.
   std::ofstream(folder / "killed.ini") << "out = " << (folder / "killed").string() << '\n';
@@ -122,7 +122,7 @@ std::vector<std::string> open_to_others(const std::vector<pid_t>& processes) {
 }
 
 // mpirun's own socket, which has no setting, is not looked at.
-TEST_F(RealLauncher, RanksOfOneMachineAreClosedToOthers) {
+TEST_F(TasukiRunWithMpirun, OpensNoNetworkPortsOnOneMachine) {
   std::vector<std::string> found;
   bool are_seen = false;
   const Finished job =
@@ -141,7 +141,7 @@ TEST_F(RealLauncher, RanksOfOneMachineAreClosedToOthers) {
 // Neither mpirun nor tasuki-run is left to remove the ranks' files. The next tasuki-run does it,
 // but leaves those alone that are in use, or that it has not marked. Nor has the parent of the
 // killed asked for their exit statuses, as where a container's first process does not.
-TEST_F(RealLauncher, FilesOfJobsThatWereKilledAreRemovedByTheNext) {
+TEST_F(TasukiRunWithMpirun, RemovesFilesOfKilledJobs) {
   const fs::path temporary = folder / "tmp";
   fs::create_directories(temporary);
   const std::map<std::string, std::string> environment = {{"TMPDIR", temporary}};
@@ -207,7 +207,7 @@ TEST_F(RealLauncher, FilesOfJobsThatWereKilledAreRemovedByTheNext) {
   for (const pid_t process : all) waitpid(process, nullptr, WNOHANG);
 }
 
-TEST_F(RealLauncher, ControlCSavesAndStops) {
+TEST_F(TasukiRunWithMpirun, SavesAndStopsOnControlC) {
   bool is_sent = false;
   const Finished job =
       run_program(supervised("result", {"--epoch", "100000"}), 60, {}, [&](pid_t supervisor) {
@@ -221,7 +221,7 @@ TEST_F(RealLauncher, ControlCSavesAndStops) {
 
 // `tasuki-run ... 2>&1 | tee log` in a terminal: tee gets the signal, too, and nobody reads what
 // the ranks and mpirun still print.
-TEST_F(RealLauncher, ControlCMayEndTheReaderOfTheOutputToo) {
+TEST_F(TasukiRunWithMpirun, SavesWhenControlCEndsTheReader) {
   const Words job_words = supervised("result", {"--epoch", "100000", "--checkpoint-every", "20it",
                                                 "--print-every", "1", "--quiet=false"});
   bool is_sent = false;
@@ -247,7 +247,7 @@ TEST_F(RealLauncher, ControlCMayEndTheReaderOfTheOutputToo) {
 }
 
 // A rank that is ended leaves it to its supervisor, if it has one.
-TEST_F(RealLauncher, WhereToGoOnIsSaidOnce) {
+TEST_F(TasukiRunWithMpirun, PrintsTheResumeCommandOnce) {
   const auto last_words = [this](const std::map<std::string, std::string>& environment) {
     bool is_sent = false;
     const Finished job = run_program(
@@ -264,7 +264,7 @@ TEST_F(RealLauncher, WhereToGoOnIsSaidOnce) {
 }
 
 // Neither processes nor files are left of a launcher that was killed.
-TEST_F(RealLauncher, KilledLaunchersLeaveNothing) {
+TEST_F(TasukiRunWithMpirun, LeavesNothingOfKilledLaunchers) {
   pid_t launcher = 0;
   std::vector<pid_t> killed;
   const Finished job =
@@ -289,7 +289,7 @@ TEST_F(RealLauncher, KilledLaunchersLeaveNothing) {
     EXPECT_FALSE(fs::exists(host.path() / ("pid." + std::to_string(launcher)))) << host.path();
 }
 
-TEST_F(RealLauncher, ErrorsAreTheLastLine) {
+TEST_F(TasukiRunWithMpirun, PrintsErrorsLast) {
   const Finished job = run_program(supervised("result", {"--shards", "3"}));
   EXPECT_EQ(job.exit_code, 78) << job.all();
   EXPECT_EQ(count_of(job.err, "\n"), 1) << job.err;
@@ -297,7 +297,7 @@ TEST_F(RealLauncher, ErrorsAreTheLastLine) {
 }
 
 // Also where mpirun's text is shown. (Of its paragraph it may lose all but a remark.)
-TEST_F(RealLauncher, ErrorsOfOneRankAreTheLastLine) {
+TEST_F(TasukiRunWithMpirun, PrintsErrorsOfOneRankLast) {
   for (const bool is_verbose : {false, true}) {
     const Finished job = run_program({TASUKI_RUN, "-np", "2", "--stop-timeout", "0",
                                       is_verbose ? "--verbose" : "--verbose=false", FAULTY_TRAINING,
@@ -313,7 +313,7 @@ TEST_F(RealLauncher, ErrorsOfOneRankAreTheLastLine) {
 }
 
 // By the signal that the kernel sends mpirun then. What was saved is continued by another one.
-TEST_F(RealLauncher, AKilledSupervisorEndsItsJob) {
+TEST_F(TasukiRunWithMpirun, EndsTheJobWhenKilled) {
   std::vector<pid_t> all;
   double killed_at = 0;
   const Finished killed =
@@ -338,7 +338,7 @@ TEST_F(RealLauncher, AKilledSupervisorEndsItsJob) {
   EXPECT_EQ(final_weights("result"), calm_weights());
 }
 
-TEST_F(RealLauncher, WhatItRefusesIsNotStartedAgain) {
+TEST_F(TasukiRunWithMpirun, DoesNotRestartWhatMpirunRefuses) {
   const auto refused = [](const Words& words, int exit_code, const std::string& line) {
     const Finished job = run_program(with({TASUKI_RUN, "-np", "2", "--max-restarts", "2"}, words));
     EXPECT_EQ(job.exit_code, exit_code) << job.all();
@@ -356,7 +356,7 @@ TEST_F(RealLauncher, WhatItRefusesIsNotStartedAgain) {
           "error: mpirun could not start the ranks (exit code 1); it says why above");
 }
 
-TEST_F(RealLauncher, OtherProgramsHaveTimeToEnd) {
+TEST_F(TasukiRunWithMpirun, GivesOtherProgramsTimeToExit) {
   std::ofstream(folder / "other")
       << "#!/bin/bash\ntrap 'sleep 0.3; touch \"$1.ended\"; exit' TERM\n"
          "touch \"$1\"; while :; do sleep 0.05; done\n";
@@ -393,7 +393,7 @@ class LostHosts : public TrainMnist {
   const std::string unreached = "error: node9 cannot be reached (ssh: connect to host node9: ";
 };
 
-TEST_F(LostHosts, MayBeAwayAtTheStart) {
+TEST_F(LostHosts, CanBeMissingAtTheStart) {
   const Finished fewer = run_on_nodes(
       {}, one_away + "exec " +
               tasuki_run("/run/hosts_away", {"--min-np", "2"},
@@ -416,7 +416,7 @@ TEST_F(LostHosts, MayBeAwayAtTheStart) {
 }
 
 // Each node has a /dev/shm of its own.
-TEST_F(LostHosts, MayLackTheProgram) {
+TEST_F(LostHosts, CanLackTheProgram) {
   const Finished job = run_on_nodes(
       {}, "cp " + TRAIN_MNIST + " /dev/shm/here; exec " +
               tasuki_run("/run/hostfile", {}, with({"/dev/shm/here"}, {"--out", folder / "o"})));
@@ -427,7 +427,7 @@ TEST_F(LostHosts, MayLackTheProgram) {
                                            "executed there; every host needs it at this path\n"));
 }
 
-TEST_F(LostHosts, AreLeftOutIfFewerRanksAreAllowed) {
+TEST_F(LostHosts, AreExcludedIfFewerRanksAreAllowed) {
   const Finished job =
       run_and_cut({"--min-np", "2"},
                   program("result", {"--shards", "4", "--global-batch", "48", "--epoch", "100",

@@ -5,7 +5,7 @@
 namespace tasuki::testing {
 namespace {
 
-TEST_F(FakeLauncher, SignalsAskTheJobToSaveAndStop) {
+TEST_F(TasukiRun, SignalsMakeTheJobSaveAndStop) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
     const Finished job =
         run("trap 'echo saved; exit 79' USR1; trap 'exit 1' TERM INT HUP; touch ready\n"
@@ -19,7 +19,7 @@ TEST_F(FakeLauncher, SignalsAskTheJobToSaveAndStop) {
   }
 }
 
-TEST_F(FakeLauncher, ASecondControlCEndsTheJobAtOnce) {
+TEST_F(TasukiRun, EndsJobAtOnceOnSecondControlC) {
   const std::string plan =
       "trap : USR1; trap 'echo ended; exit 1' TERM; touch ready\n"
       "while :; do sleep 0.05; done";
@@ -38,7 +38,7 @@ TEST_F(FakeLauncher, ASecondControlCEndsTheJobAtOnce) {
 }
 
 // As mpirun does while it starts.
-TEST_F(FakeLauncher, StopsAreRepeatedUntilTheyAreHeard) {
+TEST_F(TasukiRun, RepeatsStopRequestsUntilAcknowledged) {
   const Finished job =
       run("n=0; trap '[ $((++n)) = 1 ] || exit 79' USR1; touch ready\n"
           "while :; do sleep 0.05; done",
@@ -47,7 +47,7 @@ TEST_F(FakeLauncher, StopsAreRepeatedUntilTheyAreHeard) {
   EXPECT_LT(job.seconds, 8 * patience());
 }
 
-TEST_F(FakeLauncher, TheThirdControlCKillsADeafLauncher) {
+TEST_F(TasukiRun, KillsUnresponsiveLauncherOnThirdControlC) {
   const Finished job = run("trap '' USR1 TERM; touch ready; while :; do sleep 0.05; done",
                            words({}), when_ready({SIGUSR1, SIGINT, SIGINT, SIGINT}));
   EXPECT_EQ(job.exit_code, 128 + SIGUSR1) << job.all();
@@ -55,14 +55,14 @@ TEST_F(FakeLauncher, TheThirdControlCKillsADeafLauncher) {
   EXPECT_THAT(job.err, HasSubstr("the job is saving; Ctrl-C again ends it at once\n"));
 }
 
-TEST_F(FakeLauncher, OtherProgramsAnswerSignalsThemselves) {
+TEST_F(TasukiRun, LetsOtherProgramsHandleSignals) {
   const Finished job = run("trap 'exit 3' TERM; touch ready; while :; do sleep 0.05; done",
                            words({"--stop-timeout", "0"}, "other"), when_ready({SIGTERM}));
   EXPECT_EQ(job.exit_code, 3) << job.all();
 }
 
 // While the program is asked for its flags nothing has been started yet.
-TEST_F(FakeLauncher, SignalsDuringTheCheckOfFlagsEndIt) {
+TEST_F(TasukiRun, ExitsOnSignalsDuringTheFlagCheck) {
   script("slow", "#!/bin/bash\n# --print-config\ntouch '" + (folder / "ready").string() +
                      "'; sleep 20 & wait\n");
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
@@ -74,7 +74,7 @@ TEST_F(FakeLauncher, SignalsDuringTheCheckOfFlagsEndIt) {
 }
 
 // Ctrl-Z. mpirun stops and continues its ranks on these signals.
-TEST_F(FakeLauncher, StopsAndContinuesWithTheTerminal) {
+TEST_F(TasukiRun, SuspendsAndContinuesWithTheTerminal) {
   int step = 0;
   const Finished job =
       run("trap 'touch stopped' TSTP; trap 'touch continued' CONT; touch ready\n"
@@ -90,7 +90,7 @@ TEST_F(FakeLauncher, StopsAndContinuesWithTheTerminal) {
   EXPECT_EQ(step, 2);
 }
 
-TEST_F(FakeLauncher, OtherSignalsArePassedOn) {
+TEST_F(TasukiRun, PassesOnOtherSignals) {
   const Finished job =
       run("trap 'echo asked; touch answered' USR2; touch ready\n"
           "until [ -e answered ]; do sleep 0.05; done",
@@ -99,7 +99,7 @@ TEST_F(FakeLauncher, OtherSignalsArePassedOn) {
   EXPECT_EQ(job.out, "asked\n");
 }
 
-TEST_F(FakeLauncher, WaitingForARestartCanBeEnded) {
+TEST_F(TasukiRun, CanBeStoppedWhileWaitingToRestart) {
   bool is_sent = false;
   const Finished job = run("take " + out.string() + "; exit 74", words({}), [&](pid_t supervisor) {
     if (is_sent || !has_said(out, "failure")) return;

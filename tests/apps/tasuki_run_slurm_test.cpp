@@ -34,7 +34,7 @@ class TakenPort {
 };
 
 // Started in the allocation by mpirun or by srun; Slurm's warning saves.
-TEST_F(TrainMnist, SlurmJobsAreSupervised) {
+TEST_F(TrainMnist, IsSupervisedInSlurmJobs) {
   const auto run_in_slurm = [this](const std::string& launcher) {
     std::string line = "exec";
     for (const std::string& word :
@@ -57,7 +57,7 @@ TEST_F(TrainMnist, SlurmJobsAreSupervised) {
 }
 
 // The allocation's tasks say nothing about a process in its script, nor about fewer ranks there.
-TEST_F(TrainMnist, SlurmAllocationsMayBeLargerThanTheJob) {
+TEST_F(TrainMnist, RunsInLargerSlurmAllocations) {
   const std::string program = TRAIN_MNIST + " --version";
   const Finished job = run_program({SLURM_RUN, "8", "--",
                                     program + " && mpirun --allow-run-as-root -np 2 " + program +

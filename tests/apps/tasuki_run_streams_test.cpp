@@ -11,14 +11,14 @@
 namespace tasuki::testing {
 namespace {
 
-TEST_F(FakeLauncher, OutputIsPassedOn) {
+TEST_F(TasukiRun, PassesOnOutput) {
   const Finished job = run("echo out; echo err >&2", words({}));
   EXPECT_EQ(job.out, "out\n");
   EXPECT_EQ(job.err, "err\n");
 }
 
 // A loop that reads lines keeps them.
-TEST_F(FakeLauncher, InputIsReadOnRequestAlone) {
+TEST_F(TasukiRun, ReadsInputOnlyOnRequest) {
   const auto loop = [&](const Words& flags) {
     return run("cat >> input", with({"bash", "-c",
                                      "printf 'one\\ntwo\\n' | while read line; do "
@@ -33,7 +33,7 @@ TEST_F(FakeLauncher, InputIsReadOnRequestAlone) {
   EXPECT_EQ(read("input"), "two\n");
 }
 
-TEST_F(FakeLauncher, ClosedStreamsAreLikeDevNull) {
+TEST_F(TasukiRun, TreatsClosedStreamsLikeDevNull) {
   const auto with_closed = [&](const std::string& streams, const Words& words) {
     std::string line = "exec";
     for (const std::string& word : words) line += " '" + word + "'";
@@ -49,7 +49,7 @@ TEST_F(FakeLauncher, ClosedStreamsAreLikeDevNull) {
   EXPECT_EQ(with_closed(" 2>&-", {TASUKI_RUN, "--no-such-flag"}).exit_code, 64);
 }
 
-class UnreadOutput : public FakeLauncher {
+class UnreadOutput : public TasukiRun {
  protected:
   // With the words of tasuki-run in $@; the exit code is tasuki-run's.
   Finished run_in_shell(const std::string& plan, const std::string& line, const Words& words) {
@@ -89,7 +89,7 @@ TEST_F(UnreadOutput, LeavesLittleTimeToSave) {
 }
 
 // mpirun may be quicker: it ends by itself.
-TEST_F(UnreadOutput, IsSeenBeforeARestart) {
+TEST_F(UnreadOutput, IsDetectedBeforeARestart) {
   const Finished job = run_in_shell(
       "take " + out.string() + "; echo a; until [ -e gone ]; do sleep 0.01; done; exit 1",
       "\"$@\" | { read -r line; exec <&-; touch " + (folder / "gone").string() + "; }", words({}));
@@ -99,7 +99,7 @@ TEST_F(UnreadOutput, IsSeenBeforeARestart) {
   EXPECT_EQ(count_of(job.err, "restart 1"), 0) << job.err;
 }
 
-TEST_F(UnreadOutput, EndsOtherProgramsToo) {
+TEST_F(UnreadOutput, EndsOtherPrograms) {
   const Finished job =
       run_in_shell("trap 'exit 1' TERM; trap : PIPE; while :; do echo line; sleep 0.1; done",
                    into_head, words({"--max-restarts", "3"}, "other"));
@@ -110,7 +110,7 @@ TEST_F(UnreadOutput, EndsOtherProgramsToo) {
 }
 
 // Files and closed streams have no reader that could go away.
-TEST_F(UnreadOutput, IsNotAFileNorAClosedStream) {
+TEST_F(UnreadOutput, ExcludesFilesAndClosedStreams) {
   const std::string plan = "take " + out.string() + "; save $n; echo line; [ $n = 2 ] || exit 74";
   for (const std::string& to : {"> " + (folder / "file").string(), std::string(">&-")}) {
     const Finished job = run_in_shell(plan, "\"$@\" " + to, words({}));
@@ -122,7 +122,7 @@ TEST_F(UnreadOutput, IsNotAFileNorAClosedStream) {
 }
 
 // The errors of a job are read by tasuki-run, which goes on without a reader of its own.
-TEST_F(UnreadOutput, MayBeThatOfErrorsAlone) {
+TEST_F(UnreadOutput, IsDetectedForStderrOnly) {
   const Finished job = run_in_shell(
       "take " + out.string() +
           "; save $n; for i in 1 2 3; do echo 'error: broken' >&2; sleep 0.1; done; [ $n = 2 ] || "
@@ -134,7 +134,7 @@ TEST_F(UnreadOutput, MayBeThatOfErrorsAlone) {
 }
 
 // Neither signals nor output are lost while nobody reads.
-class UnreadErrors : public FakeLauncher {
+class UnreadErrorOutput : public TasukiRun {
  protected:
   // Runs the plan with standard error in a pipe that nobody reads until the job has written `sign`
   // and 0.5 s have passed; returns what was in the pipe then.
@@ -175,7 +175,7 @@ class UnreadErrors : public FakeLauncher {
   const std::string much = "head -c 300000 /dev/zero | tr '\\0' x >&2";
 };
 
-TEST_F(UnreadErrors, DoNotKeepSignalsWaiting) {
+TEST_F(UnreadErrorOutput, DoesNotDelaySignals) {
   int exit_code = 0;
   const std::string said = run_unread("trap 'touch told; kill $!; exit 79' USR1; " + much +
                                           " & touch ready; while :; do sleep 0.05; done",
@@ -184,7 +184,7 @@ TEST_F(UnreadErrors, DoNotKeepSignalsWaiting) {
   EXPECT_THAT(said, HasSubstr("SIGTERM: the job saves and stops"));
 }
 
-TEST_F(UnreadErrors, AreAllShownLater) {
+TEST_F(UnreadErrorOutput, IsShownInFullLater) {
   for (const int flags : {O_CLOEXEC, O_CLOEXEC | O_NONBLOCK}) {
     int exit_code = 0;
     const std::string said = run_unread("touch ready; " + much + "; exit 79", flags, 0, exit_code);
@@ -195,7 +195,7 @@ TEST_F(UnreadErrors, AreAllShownLater) {
 }
 
 // What the launcher finds: the terminal itself, and for errors one of the same size.
-TEST_F(FakeLauncher, TerminalsStayTerminals) {
+TEST_F(TasukiRun, KeepsTerminals) {
   std::ofstream(folder / "plan") << "[ -t 1 ] && [ -t 2 ] && stty size <&1 && stty size <&2\n"
                                     "printf 'a\\nb' >&2\n";
   winsize size{33, 77, 0, 0};

@@ -9,7 +9,7 @@
 namespace tasuki::testing {
 namespace {
 
-TEST_F(FakeLauncher, ExitCodesArePassedOn) {
+TEST_F(TasukiRun, PassesOnExitCodes) {
   for (const int code : {0, 3, 64, 70, 79, 137, 205}) {
     const Finished job = run("exit " + std::to_string(code), words({"--max-restarts", "0"}));
     EXPECT_EQ(job.exit_code, code) << job.all();
@@ -22,7 +22,7 @@ TEST_F(FakeLauncher, ExitCodesArePassedOn) {
   EXPECT_EQ(run("kill -9 $$", words({"--max-restarts", "0"})).exit_code, 137);
 }
 
-TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
+TEST_F(TasukiRun, ChecksFlagsFirst) {
   const Finished wrong = run("exit 0", with(words({}), {"--wrong"}));
   EXPECT_EQ(wrong.exit_code, 64);
   EXPECT_EQ(wrong.err, "error: unknown flag --wrong\n");
@@ -59,7 +59,7 @@ TEST_F(FakeLauncher, FlagsAreCheckedFirst) {
 }
 
 // A clock that is set meanwhile, or another host's, does not change an age.
-TEST_F(FakeLauncher, StartsAreToldTheAgeOfTheJob) {
+TEST_F(TasukiRun, PassesTheJobsAgeToEachStart) {
   const Finished job =
       run("echo $TASUKI_JOB_AGE > age$n; [ $n = 2 ] || exit 70", words({"--max-restarts", "1"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -70,7 +70,7 @@ TEST_F(FakeLauncher, StartsAreToldTheAgeOfTheJob) {
 }
 
 // In the folder that the program took; with the error as the last line.
-TEST_F(FakeLauncher, FailuresAreFollowedByAnotherStart) {
+TEST_F(TasukiRun, RestartsAfterFailures) {
   const std::string taken = (folder / "result-2").string();
   const Finished job =
       run("printf '<%s>' \"$@\" > words$n; if [ $n = 1 ]; then take " + taken + "; touch " + taken +
@@ -103,7 +103,7 @@ TEST_F(FakeLauncher, FailuresAreFollowedByAnotherStart) {
   EXPECT_EQ(events[4].at("exit_code"), 0);
 }
 
-TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
+TEST_F(TasukiRun, GivesUpAfterRepeatedFailuresWithoutProgress) {
   const std::string error = "rank 1 on h: broken\n";
   const Finished job =
       run("take " + out.string() +
@@ -122,7 +122,7 @@ TEST_F(FakeLauncher, FailuresWithoutProgressEndAfterSoMany) {
 }
 
 // Another start would meet the same.
-TEST_F(FakeLauncher, OutputThatCannotBeWrittenIsNotTriedAgain) {
+TEST_F(TasukiRun, DoesNotRetryUnwritableOutput) {
   const std::string error = "error: output folder x is in use by another job (pid 1 on h)\n";
   const Finished job =
       run("take " + out.string() + "; save 1; printf '" + error + "' >&2; exit 73", words({}));
@@ -134,7 +134,7 @@ TEST_F(FakeLauncher, OutputThatCannotBeWrittenIsNotTriedAgain) {
 }
 
 // The output folder may come from somebody else.
-TEST_F(FakeLauncher, IncidentsAreNotWrittenThroughALink) {
+TEST_F(TasukiRun, DoesNotWriteIncidentsThroughALink) {
   write_file(folder / "theirs", "keep this");
   fs::create_directories(out);
   fs::create_symlink(folder / "theirs", out / "incidents.jsonl");
@@ -145,7 +145,7 @@ TEST_F(FakeLauncher, IncidentsAreNotWrittenThroughALink) {
   EXPECT_EQ(read("theirs"), "keep this");
 }
 
-TEST_F(FakeLauncher, APipeIsNoAboutJson) {
+TEST_F(TasukiRun, IgnoresAPipeNamedAboutJson) {
   fs::create_directories(out);
   ASSERT_EQ(mkfifo((out / "about.json").c_str(), 0600), 0);
   const Finished job = run("take " + out.string() + "-2", words({}));
@@ -154,7 +154,7 @@ TEST_F(FakeLauncher, APipeIsNoAboutJson) {
 }
 
 // With --resume auto, in a folder in which something was saved before.
-class ResumedRun : public FakeLauncher {
+class ResumedRun : public TasukiRun {
  protected:
   ResumedRun() {
     fs::create_directories(out);
@@ -167,14 +167,14 @@ class ResumedRun : public FakeLauncher {
   }
 };
 
-TEST_F(ResumedRun, WhatWasThereBeforeIsNoProgress) {
+TEST_F(ResumedRun, DoesNotCountEarlierResultsAsProgress) {
   const Finished job =
       run("take " + out.string() + "; [ $n = 2 ] || exit 70", words({"--max-restarts", "1"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.err, "restart 1 of 1 in 1 s from"), 1) << job.err;
 }
 
-TEST_F(ResumedRun, MayFailBeforeItTakesTheFolder) {
+TEST_F(ResumedRun, CanFailBeforeTakingTheFolder) {
   const Finished job = run("[ $n = 2 ] || exit 74", words({}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.err, "restart 1 of 3 in 1 s from " + out.string() +
@@ -183,7 +183,7 @@ TEST_F(ResumedRun, MayFailBeforeItTakesTheFolder) {
       << job.err;
 }
 
-TEST_F(FakeLauncher, ALauncherThatIsKilledIsTheCause) {
+TEST_F(TasukiRun, NamesKilledLauncherAsTheCause) {
   const Finished job =
       run("take " + out.string() + "; kill -KILL $$", words({"--max-restarts", "1"}));
   const std::string cause = "error: mpirun was ended by signal 9 (Killed)";
@@ -194,7 +194,7 @@ TEST_F(FakeLauncher, ALauncherThatIsKilledIsTheCause) {
 }
 
 // One that lives on, on another host: nothing is started beside it.
-class HeldFolder : public FakeLauncher {
+class LockedFolder : public TasukiRun {
  protected:
   // Holds the folder's lock from the first start on, until there is a file `free`.
   std::function<void(pid_t)> hold() {
@@ -213,7 +213,7 @@ class HeldFolder : public FakeLauncher {
       "a process of the job (pid 4711 on node2) still writes to " + out.string();
 };
 
-TEST_F(HeldFolder, IsWaitedFor) {
+TEST_F(LockedFolder, IsAwaited) {
   auto holding = hold();
   const Finished job = run(plan, words({}), [&](pid_t supervisor) {
     holding(supervisor);
@@ -225,7 +225,7 @@ TEST_F(HeldFolder, IsWaitedFor) {
   EXPECT_EQ(count_of(job.err, still_writes + "; waiting for its end at most 600 s"), 1) << job.err;
 }
 
-TEST_F(HeldFolder, ThatStaysHeldIsAnError) {
+TEST_F(LockedFolder, IsAnErrorIfItStaysLocked) {
   const Finished job = run(plan, words({"--host-timeout", "0.5"}), hold());
   EXPECT_EQ(job.exit_code, 73) << job.all();
   EXPECT_EQ(calls().size(), 1u);
@@ -235,7 +235,7 @@ TEST_F(HeldFolder, ThatStaysHeldIsAnError) {
   EXPECT_EQ(Events(out).names().back(), "end");
 }
 
-TEST_F(FakeLauncher, OtherProgramsAreStartedAsTheyAre) {
+TEST_F(TasukiRun, StartsOtherProgramsUnchanged) {
   EXPECT_EQ(run("exit 5", words({}, "other")).exit_code, 5);
   EXPECT_EQ(calls().size(), 1u);
   EXPECT_EQ(run("exit 5", words({"--max-restarts", "1"}, "other")).exit_code, 5);
@@ -244,7 +244,7 @@ TEST_F(FakeLauncher, OtherProgramsAreStartedAsTheyAre) {
 }
 
 // Even if they know the word --print-config.
-TEST_F(FakeLauncher, OtherProgramsMayPrintInPlaceOfSettings) {
+TEST_F(TasukiRun, ToleratesOtherProgramsThatPrintText) {
   script("other", "#!/bin/bash\n# not --print-config\necho own text\n");
   const Finished job = run("echo ranks", with(words({}, "other"), {"a b", "--", "-x"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -257,7 +257,7 @@ TEST_F(FakeLauncher, OtherProgramsMayPrintInPlaceOfSettings) {
 }
 
 // Not even where another program's failures are.
-TEST_F(FakeLauncher, RefusalsAreNotTriedAgain) {
+TEST_F(TasukiRun, DoesNotRetryRefusals) {
   const std::string slots = rule + "\nThere are not enough slots available in the system\n" + rule;
   const Finished job =
       run("printf '%s\\n' '" + slots + "' >&2; exit 1", words({"--max-restarts", "2"}, "other"));
@@ -267,7 +267,7 @@ TEST_F(FakeLauncher, RefusalsAreNotTriedAgain) {
                                                    "(exit code 1); it says why above\n"));
 }
 
-TEST_F(FakeLauncher, RefusedFlagsAreNotTriedAgain) {
+TEST_F(TasukiRun, DoesNotRetryRejectedFlags) {
   const Finished job = run("echo 'unknown option' >&2; exit 1", words({}));
   EXPECT_EQ(job.exit_code, 1);
   EXPECT_EQ(calls().size(), 1u);
@@ -276,7 +276,7 @@ TEST_F(FakeLauncher, RefusedFlagsAreNotTriedAgain) {
             "above\n");
 }
 
-TEST_F(FakeLauncher, NothingIsLeftBehind) {
+TEST_F(TasukiRun, LeavesNothingBehind) {
   const auto is_alive = [&](const std::string& name) {
     return kill(std::stoi(read(name)), 0) == 0;
   };
@@ -291,7 +291,7 @@ TEST_F(FakeLauncher, NothingIsLeftBehind) {
   EXPECT_TRUE(appears("told"));
 }
 
-TEST_F(FakeLauncher, MayBeSrun) {
+TEST_F(TasukiRun, SupportsSrun) {
   const Finished job = run("exit 0", words({"--launcher", "srun"}));
   EXPECT_EQ(job.exit_code, 0) << job.all();
   ASSERT_EQ(calls().size(), 1u);
@@ -300,7 +300,7 @@ TEST_F(FakeLauncher, MayBeSrun) {
 }
 
 // Open MPI itself says that in two pages, or hangs where the disk is full.
-TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunCannotUseIsNamedBeforeAStart) {
+TEST_F(TasukiRun, NamesUnusableMpiSessionFolderBeforeStart) {
   const auto with_folder = [&](const std::string& name) {
     return run("", with({"env", name}, words({"--max-restarts", "3"})));
   };
@@ -319,7 +319,7 @@ TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunCannotUseIsNamedBeforeAStart) {
   EXPECT_EQ(calls().size(), 1u);
 }
 
-TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunIsGivenWins) {
+TEST_F(TasukiRun, PrefersMpirunsSessionFolderArgument) {
   for (const std::string name : {"orte_tmpdir_base", "orte_local_tmpdir_base"}) {
     const auto with_base = [&](const fs::path& base) {
       return run("", with({"env", "TMPDIR=/proc/none"},
@@ -338,7 +338,7 @@ TEST_F(FakeLauncher, AFolderForItsFilesThatMpirunIsGivenWins) {
   EXPECT_EQ(job.exit_code, 0) << job.err;
 }
 
-TEST_F(FakeLauncher, ADiskWithoutRoomForMpirunsFilesIsNamedBeforeAStart) {
+TEST_F(TasukiRun, NamesFullMpiSessionDiskBeforeStart) {
   fs::create_directory(folder / "disk");
   const std::string mounted = "mount -t tmpfs -o size=4m disk '" + (folder / "disk").string() +
                               "' 2>/dev/null || exit 77; exec \"$@\"";

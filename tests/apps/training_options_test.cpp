@@ -19,7 +19,7 @@ namespace {
 using testing::Program;
 using testing::usage_error_of;
 
-TEST(Stalls, HaveLimitsInSeconds) {
+TEST(StallFlags, AreInSeconds) {
   Program program;
   program.parse({"--stall-warning", "0", "--stall-timeout", "12.5"});
   EXPECT_EQ(program.settings.stalls.warning, 0);
@@ -28,7 +28,7 @@ TEST(Stalls, HaveLimitsInSeconds) {
   EXPECT_EQ(message, "--stall-timeout: expected a number from 0 to 10000000, found '-1'");
 }
 
-TEST(Batch, IsSharedAmongRanks) {
+TEST(Batch, IsDividedAmongRanks) {
   Program program;
   program.parse({"--global-batch", "256"});
   EXPECT_EQ(global_batch(program.settings, 3), 256);
@@ -41,7 +41,7 @@ TEST(Batch, IsSharedAmongRanks) {
   EXPECT_EQ(largest_batch(program.settings, 3), 10);
 }
 
-TEST(Batch, OfItsTwoFlagsTheLastCounts) {
+TEST(Batch, UsesTheLastOfItsTwoFlags) {
   const auto together = [](const std::vector<std::string>& arguments,
                            const std::string& file = "") {
     Program program;
@@ -59,7 +59,7 @@ TEST(Batch, OfItsTwoFlagsTheLastCounts) {
 }
 
 // A printed configuration starts the same run, whichever of the two flags decided.
-TEST(Batch, IsTheSameWhenItsConfigurationIsReadBack) {
+TEST(Batch, RoundTripsThroughPrintedConfiguration) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"--global-batch", "9"}, {"-b", "7"}, {}}) {
     Program first, second;
@@ -80,7 +80,7 @@ TrainingSettings with_recipe(const std::vector<std::string>& arguments) {
   return program.settings;
 }
 
-TEST(Recipes, AreDefaults) {
+TEST(Recipes, SetDefaults) {
   const TrainingSettings all = with_recipe({});
   EXPECT_EQ(all.batchsize, 64);
   EXPECT_EQ(all.epoch, 300);
@@ -95,7 +95,7 @@ TEST(Recipes, AreDefaults) {
   EXPECT_EQ(given.weight_decay, 5e-4);
 }
 
-TEST(Recipes, LeaveAnotherOptimizerAndAGlobalBatchAlone) {
+TEST(Recipes, DoNotOverrideOptimizerOrGlobalBatch) {
   const TrainingSettings adam = with_recipe({"--optimizer", "adam", "--global-batch", "9"});
   EXPECT_EQ(adam.lr, std::nullopt);
   EXPECT_EQ(adam.weight_decay, 0);
@@ -104,7 +104,7 @@ TEST(Recipes, LeaveAnotherOptimizerAndAGlobalBatchAlone) {
   EXPECT_EQ(adam.global_batch, 9);
 }
 
-TEST(Recipes, AreInHelpAndPrintedConfiguration) {
+TEST(Recipes, AppearInHelpAndPrintedConfiguration) {
   for (const Options::Request request : {Options::Request::help, Options::Request::print_config}) {
     Program program;
     program.options.choose_defaults(
@@ -118,7 +118,7 @@ TEST(Recipes, AreInHelpAndPrintedConfiguration) {
 }
 
 // Also of those that follow from flags of the same line, on which a wrong flag is no obstacle.
-TEST(Recipes, OfTheLineAreInHelp) {
+TEST(Recipes, AppearInHelpForTheCommandLine) {
   Program program;
   program.options.choose_defaults([&] {
     if (program.settings.augment) apply_recipe(recipe, program.options, program.settings);
@@ -128,7 +128,7 @@ TEST(Recipes, OfTheLineAreInHelp) {
   EXPECT_NE(program.options.text(Options::Request::help).find("(default: 300)"), std::string::npos);
 }
 
-TEST(LearningRate, EachScheduleDoesWhatItsHelpSays) {
+TEST(LearningRate, SchedulesMatchTheirHelp) {
   // The schedule for 20 epochs of 10 steps.
   const auto schedule_of = [](const std::vector<std::string>& flags) {
     Program program;
@@ -171,7 +171,7 @@ TEST(LearningRate, EachScheduleDoesWhatItsHelpSays) {
   EXPECT_EQ(error({"--lr-drops", "auto", "--lr-drop-factor", "0.1", "--lr-power", "1"}), "");
 }
 
-TEST(LearningRate, ScheduleIsDescribed) {
+TEST(LearningRate, DescribesTheSchedule) {
   const auto text_of = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
@@ -187,7 +187,7 @@ TEST(LearningRate, ScheduleIsDescribed) {
             "falling to 0 in 3 epochs (polynomial, power 1)");
 }
 
-TEST(TrainingFlags, ThatContradictResumeAreRefused) {
+TEST(TrainingFlags, RejectConflictsWithResume) {
   const auto error = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
@@ -199,7 +199,7 @@ TEST(TrainingFlags, ThatContradictResumeAreRefused) {
     EXPECT_NE(error({"--overwrite", "--resume", from}), "");
 }
 
-TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
+TEST(TrainingFlags, RejectConflictingFlags) {
   const auto error = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
@@ -222,7 +222,7 @@ TEST(TrainingFlags, ThatDoNotFitEachOtherAreRefused) {
   EXPECT_EQ(error({"--on-nan", "skip"}), "");
 }
 
-TEST(Compression, IsChosenByMethodAndRank) {
+TEST(Compression, IsSelectedByMethodAndRank) {
   Program program;
   EXPECT_EQ(program.settings.power_sgd_rank, 0);
   program.parse({"--compress", "powersgd:4", "--wire-dtype", "bf16"});
@@ -243,7 +243,7 @@ TEST(Compression, IsChosenByMethodAndRank) {
             "'topk'");
 }
 
-TEST(Compression, FlagsThatDoNotFitAreRefused) {
+TEST(Compression, RejectsConflictingFlags) {
   const auto error = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
@@ -264,7 +264,7 @@ TEST(Compression, FlagsThatDoNotFitAreRefused) {
     EXPECT_NE(error(flags).find("leave it or --gpu out"), std::string::npos);
 }
 
-TEST(DoubleBuffering, TakesNoRanges) {
+TEST(DoubleBuffering, RejectsRanges) {
   Program program;
   program.parse({"--exchange", "double-buffered", "--bucket-mb", "2"});
   EXPECT_NE(usage_error_of([&] {
@@ -280,7 +280,7 @@ double rate_of(const std::vector<std::string>& arguments, int ranks) {
   return optimizer->get(optimizer->rate_name());
 }
 
-TEST(LearningRate, GrowsWithTheGlobalBatch) {
+TEST(LearningRate, ScalesWithTheGlobalBatch) {
   const std::vector<std::string> base = {"--optimizer",          "sgd", "--lr", "0.1", "-b", "128",
                                          "--lr-reference-batch", "128"};
   const auto scaled = [&](const std::string& scaling, int ranks) {
@@ -299,7 +299,7 @@ TEST(LearningRate, GrowsWithTheGlobalBatch) {
             std::string::npos);
 }
 
-TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
+TEST(Summary, ReportsFirstEpochAndMedianOfTheOthers) {
   EXPECT_EQ(describe_epochs({}), "");
   EXPECT_EQ(describe_epochs({2.5}), "epochs: 2.50 s (first)");
   EXPECT_EQ(describe_epochs({9, 3, 1, 2}),
@@ -308,7 +308,7 @@ TEST(Summary, EpochsAreTheFirstAndTheMedianOfTheOthers) {
             "epochs: 9.00 s (first), 2.50 s (median of the other 4)");
 }
 
-TEST(Precision, IsThatOfADevice) {
+TEST(Precision, DependsOnTheDevice) {
   const std::vector<Device> cpu = {Device::cpu()}, gpu = {Device::cuda(0)};
   EXPECT_EQ(choose_precision(ComputeType::fp32, cpu).activations, DType::float32);
   EXPECT_NE(usage_error_of([&] { choose_precision(ComputeType::fp16, cpu); }).find("--dtype fp16"),
@@ -325,7 +325,7 @@ TEST(Precision, IsThatOfADevice) {
 }
 
 // Whichever comes first.
-TEST(Precision, OfSeveralDevicesFitsAllOfThem) {
+TEST(Precision, IsSupportedByAllDevices) {
   const Device cpu = Device::cpu(), gpu = Device::cuda(1);
   for (const std::vector<Device>& devices : {std::vector{cpu, gpu}, std::vector{gpu, cpu}}) {
     for (const ComputeType dtype : {ComputeType::tf32, ComputeType::fp16})

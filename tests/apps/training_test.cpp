@@ -30,25 +30,25 @@ class Communicators : public TrainMnist, public ::testing::WithParamInterface<in
   }
 };
 
-TEST_P(Communicators, TrainAsNaiveDoes) {
+TEST_P(Communicators, TrainLikeNaive) {
   expect_losses_of_naive("momentum_sgd", 12, 1e-4);
 }
 
 // Adam divides by gradients' sizes, and so makes more of what rounding does to small ones.
-TEST_P(Communicators, TrainAsNaiveDoesWithAdam) {
+TEST_P(Communicators, TrainLikeNaiveWithAdam) {
   expect_losses_of_naive("adam", 10, 1e-3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Ranks, Communicators, ::testing::Values(1, 2, 3, 4),
                          [](const auto& info) { return "np" + std::to_string(info.param); });
 
-TEST_F(TrainMnist, DummyDoesNotCommunicate) {
+TEST_F(TrainMnist, DoesNotCommunicateWithDummy) {
   const auto log = log_of(2, "dummy", {"--communicator", "dummy", "--epoch", "1", "-b", "16"});
   EXPECT_EQ(log.size(), 1u);
 }
 
 // The same losses to the last digit, and snapshots for each other.
-TEST_F(TrainMnist, RanksOfANodeHaveTheWeightsOnce) {
+TEST_F(TrainMnist, SharesWeightsWithinANode) {
   const std::vector<std::string> flags = {"--batchsize", "16",          "--log-every",
                                           "1",           "--clip-norm", "1"};
   const auto said = [](const Finished& job, const std::string& text) {
@@ -82,7 +82,7 @@ TEST_F(TrainMnist, RanksOfANodeHaveTheWeightsOnce) {
 }
 
 // The same losses to the last digit with less memory; and a snapshot for runs without the flag.
-TEST_F(TrainMnist, RanksShareTheOptimizersStates) {
+TEST_F(TrainMnist, ShardsOptimizerStates) {
   const std::vector<std::string> flags = {"--global-batch", "48", "--shards", "6",
                                           "--log-every",    "1"};
   const auto two_epochs = with(flags, {"--epoch", "2"});
@@ -107,7 +107,7 @@ TEST_F(TrainMnist, RanksShareTheOptimizersStates) {
   EXPECT_NE(shared.find("each rank with the states of its part"), std::string::npos) << shared;
 }
 
-TEST_F(TrainMnist, VirtualShardsMakeTrainingIndependentOfTheNumberOfRanks) {
+TEST_F(TrainMnist, DoesNotDependOnRanksWithVirtualShards) {
   const auto flags = with(momentum, {"--shards", "12", "--epoch", "2"});
   const auto one = log_of(1, "np1", with(flags, {"--batchsize", "48"}));
   ASSERT_EQ(one.size(), 20u);
@@ -135,7 +135,7 @@ TEST_F(TrainMnist, LearnsWithoutMpirun) {
 }
 
 // Linking CUDA, NCCL and cuDNN alone would cost each rank memory and a second of start-up.
-TEST_F(TrainMnist, WithoutGpuNoCudaLibraryIsMapped) {
+TEST_F(TrainMnist, LoadsNoCudaLibraryWithoutGpu) {
   const Finished job =
       run_program(program("cpu", {"--epoch", "1"}), 60, {{"LD_DEBUG", "files"}, {"LC_ALL", "C"}});
   EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -145,7 +145,7 @@ TEST_F(TrainMnist, WithoutGpuNoCudaLibraryIsMapped) {
     EXPECT_EQ(count_of(job.err, library), 0) << library;
 }
 
-TEST_F(TrainMnist, EveryOptimizerTrains) {
+TEST_F(TrainMnist, TrainsWithEveryOptimizer) {
   for (const std::string name : {"sgd", "momentum_sgd", "nesterov", "adam", "adamw", "lamb",
                                  "rmsprop", "adagrad", "adadelta"}) {
     SCOPED_TRACE(name);
@@ -163,7 +163,7 @@ TEST_F(TrainMnist, EveryOptimizerTrains) {
   }
 }
 
-TEST_F(TrainMnist, ResumedRunEndsAsAnUninterruptedOne) {
+TEST_F(TrainMnist, ResumesLikeAnUninterruptedRun) {
   const std::vector<std::string> flags = {"--batchsize", "24", "--snapshot-every", "1"};
   auto whole = log_of(2, "whole", with(flags, {"--epoch", "3"}));
   log_of(2, "parts", with(flags, {"--epoch", "2"}));
@@ -178,7 +178,7 @@ TEST_F(TrainMnist, ResumedRunEndsAsAnUninterruptedOne) {
   EXPECT_EQ(parts, whole);
 }
 
-TEST_F(TrainMnist, MaxIterationsEndsInTheMiddleOfAnEpoch) {
+TEST_F(TrainMnist, MaxIterationsEndsWithinAnEpoch) {
   const auto log = log_of(2, "cut", with(momentum, {"-b", "24", "--max-iterations", "13"}));
   ASSERT_EQ(log.size(), 13u);
   EXPECT_EQ(log.back().at("iteration"), 13);
@@ -186,7 +186,7 @@ TEST_F(TrainMnist, MaxIterationsEndsInTheMiddleOfAnEpoch) {
   EXPECT_TRUE(std::filesystem::exists(folder / "cut/snapshot_iter_13"));
 }
 
-TEST_F(TrainMnist, ARateThatIsFarTooLargeIsAnErrorAndSavesNothing) {
+TEST_F(TrainMnist, FailsWithoutSavingOnDivergence) {
   const std::vector<std::string> flags = {"-b", "24", "--epoch", "2", "--lr", "1e6"};
   const Finished job = run(2, "diverged", with(flags, {"--snapshot-every", "1"}));
   EXPECT_EQ(job.exit_code, 78) << job.all();

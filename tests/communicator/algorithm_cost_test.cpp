@@ -28,7 +28,7 @@ TEST(Cost, StepsOfEachReduceScatter) {
 }
 
 // All send to one rank: in a ring it receives a part once.
-TEST(Cost, PartsOfOneRankAreForTheRing) {
+TEST(Cost, PrefersTheRingForPartsOfOneRank) {
   const Link link{.latency = 1e-4, .bytes_per_second = 1e8};
   std::vector<double> bytes(8, 64e6);
   EXPECT_EQ(fastest_scatter(bytes, link), AllreduceAlgorithm::direct);
@@ -37,7 +37,7 @@ TEST(Cost, PartsOfOneRankAreForTheRing) {
 }
 
 // Two nodes of four ranks. Of a ring, one rank of each sends to the other node; else all do.
-TEST(Cost, RanksOfANodeShareItsLink) {
+TEST(Cost, SharesTheLinkAmongANodesRanks) {
   const Link between{.latency = 1e-4, .bytes_per_second = 1e8};
   const Link inside{.latency = 1e-6, .bytes_per_second = 1e10};
   const auto of = [&](const std::vector<int>& nodes) {
@@ -61,7 +61,7 @@ TEST(Cost, RanksOfANodeShareItsLink) {
 }
 
 // Memory that is slower than the network decides, too.
-TEST(Cost, TheSlowerLevelCounts) {
+TEST(Cost, FollowsTheSlowerLevel) {
   const Link between{.latency = 1e-5, .bytes_per_second = 1e9};
   const Link inside{.latency = 1e-3, .bytes_per_second = 1e7};
   const Network network =
@@ -69,7 +69,7 @@ TEST(Cost, TheSlowerLevelCounts) {
   EXPECT_NEAR(predicted_seconds(AllreduceAlgorithm::ring, 4e6, 4, network), 6e-3 + 6e6 / 1e7, 1e-9);
 }
 
-TEST(Cost, LatencyDecidesForFewBytesAndTheLinkForMany) {
+TEST(Cost, DependsOnLatencyForSmallMessages) {
   const Link link{.latency = 1e-4, .bytes_per_second = 1e8};
   EXPECT_EQ(fastest_algorithm(8, 16, link), AllreduceAlgorithm::direct);
   EXPECT_EQ(fastest_algorithm(64e3, 16, link), AllreduceAlgorithm::halving_doubling);

@@ -47,7 +47,7 @@ class Algorithms : public ::testing::TestWithParam<AllreduceAlgorithm> {
   MPI_Comm comm_ = mpi_comm(*world_);
 };
 
-TEST_P(Algorithms, IntegersAreExactInEveryTypeAndLength) {
+TEST_P(Algorithms, SumIntegersExactlyInEveryTypeAndLength) {
   for (const DType type : types) {
     for (const std::int64_t count : lengths) {
       // More ranks than processors take their time; the long vector in two types is enough there.
@@ -58,7 +58,7 @@ TEST_P(Algorithms, IntegersAreExactInEveryTypeAndLength) {
 }
 
 // Between two elements of the sum in double lies the rounding of (ranks - 1) additions.
-TEST_P(Algorithms, FloatsAreWithinTheRoundingOfTheirAdditionsAndAlikeOnAllRanks) {
+TEST_P(Algorithms, SumFloatsWithinRoundingAndAlikeOnAllRanks) {
   for (const std::int64_t count : lengths) {
     const Tensor values = Tensor::empty({count});
     std::vector<double> sums(static_cast<std::size_t>(count)), sizes(sums.size());
@@ -83,7 +83,7 @@ TEST_P(Algorithms, FloatsAreWithinTheRoundingOfTheirAdditionsAndAlikeOnAllRanks)
   }
 }
 
-TEST_P(Algorithms, SumGradientsInCommunicators) {
+TEST_P(Algorithms, SumGradientsOfCommunicators) {
   for (const char* kind : {"flat", "hierarchical", "two_dimensional"}) {
     if (!allows(kind, world_->topology())) continue;
     const auto comm =
@@ -103,7 +103,7 @@ TEST_P(Algorithms, SumGradientsInCommunicators) {
   }
 }
 
-TEST(LinkProbe, MeasuresTheLevelsThatThereAre) {
+TEST(LinkProbe, MeasuresExistingLevels) {
   const auto world = create_communicator("naive");
   const Links found = probe_links(*world, 0.05);
   EXPECT_EQ(found.between.has_value(), world->inter_size() > 1);

@@ -47,25 +47,25 @@ class CollectiveChecks : public EveryCommunicator {
   }
 };
 
-TEST_P(CollectiveChecks, FindsAnotherOperation) {
+TEST_P(CollectiveChecks, DetectsDifferentOperation) {
   const Tensor values = Tensor::zeros({10});
   expect_found(
       "sum_gradients of 10 float32", "barrier", [&] { comm_->sum_gradients({.arena = values}); },
       [&] { comm_->barrier(); });
 }
 
-TEST_P(CollectiveChecks, FindsAnotherSize) {
+TEST_P(CollectiveChecks, DetectsDifferentSize) {
   const Tensor values = Tensor::zeros({is_last() ? 11 : 10});
   const auto reduce = [&] { comm_->allreduce(values); };
   expect_found("allreduce of 10 float32 (sum)", "allreduce of 11 float32 (sum)", reduce, reduce);
 }
 
-TEST_P(CollectiveChecks, FindsAnotherRoot) {
+TEST_P(CollectiveChecks, DetectsDifferentRoot) {
   const auto bcast = [&] { comm_->bcast_object(1, is_last() ? 1 : 0); };
   expect_found("bcast_bytes from rank 0", "bcast_bytes from rank 1", bcast, bcast);
 }
 
-TEST_P(CollectiveChecks, FindsAnotherExchangeInTheBackground) {
+TEST_P(CollectiveChecks, DetectsDifferentBackgroundExchange) {
   const Tensor values = allocated(is_last() ? 11 : 10);
   values.fill(1);
   for (const Background background : {Background::thread, Background::slices}) {
@@ -77,7 +77,7 @@ TEST_P(CollectiveChecks, FindsAnotherExchangeInTheBackground) {
 }
 
 // Sizes that may differ, several exchanges at once, and parts of the job with a communicator each.
-TEST_P(CollectiveChecks, LetsEqualCallsPass) {
+TEST_P(CollectiveChecks, AcceptsMatchingCalls) {
   comm_->allgather_object(std::string(static_cast<std::size_t>(rank()), 'x'));
   const Tensor memory = allocated(100 + rank()), values = memory.slice(0, 100);
   values.fill(1);

@@ -40,7 +40,7 @@ std::vector<int> indices(const GpuBinding& binding) {
   return found;
 }
 
-TEST(GpuBinding, RanksTakeTheGpuOfTheirNumberInTheNode) {
+TEST(GpuBinding, UsesTheLocalRanksGpu) {
   for (const auto& [ranks, gpus, expected] :
        std::vector<std::tuple<std::vector<int>, std::vector<int>, std::vector<int>>>{
            {{1}, {1}, {0}},
@@ -55,7 +55,7 @@ TEST(GpuBinding, RanksTakeTheGpuOfTheirNumberInTheNode) {
   }
 }
 
-TEST(GpuBinding, CyclicPlacementCountsWithinTheNode) {
+TEST(GpuBinding, CountsWithinTheNodeForCyclicPlacement) {
   const auto topology = make_topology(0, {0, 1, 0, 1}, {"a", "b", "a", "b"});
   const Seen seen{{"a0", "a1"}, {"b0", "b1"}, {"a0", "a1"}, {"b0", "b1"}};
   EXPECT_EQ(indices(bind_gpus(topology, seen, {})), (std::vector<int>{0, 0, 1, 1}));
@@ -63,7 +63,7 @@ TEST(GpuBinding, CyclicPlacementCountsWithinTheNode) {
 
 // CUDA_VISIBLE_DEVICES may differ from rank to rank: a launcher that gives each rank its own GPU,
 // or the same GPUs in another order.
-TEST(GpuBinding, VisibleDevicesAreRespected) {
+TEST(GpuBinding, RespectsVisibleDevices) {
   const auto topology = nodes_of({3});
   EXPECT_EQ(indices(bind_gpus(topology, Seen{{"x"}, {"y"}, {"z"}}, {})),
             (std::vector<int>{0, 0, 0}));
@@ -72,7 +72,7 @@ TEST(GpuBinding, VisibleDevicesAreRespected) {
   EXPECT_NE(bind_gpus(topology, Seen{{"x"}, {"x"}, {"z"}}, {}).refusal, "");
 }
 
-TEST(GpuBinding, ANumberIsForOneRankPerNode) {
+TEST(GpuBinding, AllowsAnExplicitNumberForOneRankPerNode) {
   GpuFlags flags;
   flags.number = 1;
   EXPECT_EQ(indices(bind_gpus(nodes_of({1, 1}), all_see({1, 1}, {2, 4}), flags)),
@@ -87,7 +87,7 @@ TEST(GpuBinding, ANumberIsForOneRankPerNode) {
       << missing.refusal;
 }
 
-TEST(GpuBinding, SharingDealsRoundRobin) {
+TEST(GpuBinding, SharesGpusRoundRobin) {
   GpuFlags flags;
   flags.share = true;
   const auto binding = bind_gpus(nodes_of({5}), all_see({5}, {2}), flags);
@@ -102,7 +102,7 @@ TEST(GpuBinding, SharingDealsRoundRobin) {
   EXPECT_NE(bind_gpus(nodes_of({2}), all_see({2}, {0}), flags).refusal, "");
 }
 
-TEST(GpuBinding, RefusalIsATableOfWhoWantedWhat) {
+TEST(GpuBinding, ReportsConflictsInATable) {
   const auto binding = bind_gpus(nodes_of({1, 3}), all_see({1, 3}, {2, 2}), {});
   EXPECT_EQ(binding.refusal,
             "--gpu: each rank needs a GPU, but node-b has 2 GPU(s) for its 3 ranks\n"
@@ -115,14 +115,14 @@ TEST(GpuBinding, RefusalIsATableOfWhoWantedWhat) {
             "tests)");
 }
 
-TEST(GpuBinding, NodesWithoutGpusAreNamed) {
+TEST(GpuBinding, NamesNodesWithoutGpus) {
   const auto binding = bind_gpus(nodes_of({1, 1}), all_see({1, 1}, {1, 0}), {});
   EXPECT_NE(binding.refusal.find("rank 1 sees no GPU on node-b"), std::string::npos)
       << binding.refusal;
   EXPECT_NE(binding.refusal.find("CUDA_VISIBLE_DEVICES"), std::string::npos);
 }
 
-TEST(GpuBinding, LongTablesAreCut) {
+TEST(GpuBinding, TruncatesLongTables) {
   const auto binding = bind_gpus(nodes_of({100}), all_see({100}, {8}), {});
   EXPECT_NE(binding.refusal.find("and 36 more ranks"), std::string::npos);
 }

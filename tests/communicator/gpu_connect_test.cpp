@@ -8,7 +8,7 @@ namespace {
 
 const Device gpu = *testing::own_gpu().device;
 
-TEST(PureNccl, IsConnectedWhenItIsNeededAndNotBefore) {
+TEST(PureNccl, ConnectsOnlyWhenNeeded) {
   const int before = testing::fake_groups_connected();
   const auto comm = create_communicator("pure_nccl", {.device = gpu});
   comm->barrier();
@@ -20,7 +20,7 @@ TEST(PureNccl, IsConnectedWhenItIsNeededAndNotBefore) {
   EXPECT_EQ(testing::fake_groups_connected(), before + (comm->size() > 1 ? 1 : 0));
 }
 
-TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
+TEST(PureNccl, ReportsFailedIdOnEveryRank) {
   const auto comm = create_communicator("pure_nccl", {.device = gpu});
   if (comm->size() == 1) GTEST_SKIP() << "one rank needs no id";
   if (comm->rank() == 0) testing::fail_next_id("no network interface");
@@ -34,7 +34,7 @@ TEST(PureNccl, AnIdThatCannotBeMadeIsEveryRanksError) {
   }
 }
 
-TEST(Kinds, ThatOnlyAskTheGpuCanBeRecordedUnlessRanksShareIt) {
+TEST(Kinds, CanBeRecordedUnlessRanksShareTheGpu) {
   const auto queues = [](const char* name, bool shared) {
     return create_communicator(name, {.device = gpu, .gpu_is_shared = shared})->queues_exchanges();
   };
@@ -46,7 +46,7 @@ TEST(Kinds, ThatOnlyAskTheGpuCanBeRecordedUnlessRanksShareIt) {
     EXPECT_FALSE(queues(name, false)) << name;
 }
 
-TEST(Kinds, ThatNeedGpusOrAWireSaySo) {
+TEST(Kinds, ExplainMissingGpusOrNetwork) {
   for (const char* name : {"pure_nccl", "non_cuda_aware"}) {
     try {
       create_communicator(name);

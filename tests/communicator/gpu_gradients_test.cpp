@@ -66,7 +66,7 @@ TEST_P(OnGpus, SumsOfAnySize) {
   }
 }
 
-TEST_P(OnGpus, AllocatedMemoryStartsAsZeros) {
+TEST_P(OnGpus, AllocatedMemoryIsZeroed) {
   const Tensor host = allocated(1000).to(Device::cpu());
   for (const float value : host.span<float>()) ASSERT_EQ(value, 0);
 }
@@ -117,7 +117,7 @@ TEST_P(OnGpus, AllreduceOfTypesAndOperations) {
   }
 }
 
-TEST_P(OnGpus, BcastDataAndArraysOfTheGpu) {
+TEST_P(OnGpus, BroadcastsOfDataAndArrays) {
   const Tensor parameters = allocated(777);
   fill(parameters, 5 * (rank() + 1));
   comm_->bcast_data(parameters);
@@ -133,13 +133,13 @@ TEST_P(OnGpus, BcastDataAndArraysOfTheGpu) {
   }
 }
 
-TEST_P(OnGpus, ValuesOnTheHostWorkBesides) {
+TEST_P(OnGpus, HostValuesStillWork) {
   const Tensor host = Tensor::full({100}, rank());
   comm_->allreduce(host);
   EXPECT_EQ(host.data<float>()[99], static_cast<float>(sum_of_ranks(size())));
 }
 
-TEST_P(OnGpus, DifferentSizesAreAnErrorOnAllRanks) {
+TEST_P(OnGpus, RejectDifferentSizesOnAllRanks) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const std::int64_t count = rank() == 0 ? 3 : 4;
   const std::vector<GradientView::Segment> whole{{0, count}};
@@ -159,7 +159,7 @@ TEST_P(OnGpus, SplitKeepsTheDevice) {
 }
 
 // For example of a file that only rank 0 has loaded.
-TEST_P(OnGpus, AnOptimizerGivesAllRanksTheShapesAndWeightsOfRankZero) {
+TEST_P(OnGpus, OptimizerBroadcastsRankZerosShapesAndWeights) {
   Linear layer(std::nullopt, 3);
   layer.initialize(static_cast<std::uint64_t>(rank()));
   layer.to(gpu);
@@ -182,7 +182,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnGpus,
                          name_of_parameter);
 
 // Without several nodes, all ranks behave as if each were on a separate node.
-TEST(BetweenNodes, ValuesPassThroughTheHostInChunks) {
+TEST(BetweenNodes, PassesValuesThroughTheHostInChunks) {
   const testing::OwnGpu own = testing::own_gpu();
   if (!own.device) GTEST_SKIP() << own.reason_for_none;
   const auto world = create_communicator("naive");

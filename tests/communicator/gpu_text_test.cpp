@@ -14,7 +14,7 @@
 namespace tasuki {
 namespace {
 
-TEST(GpuPart, PartsAreEqualAlignedAndCoverAll) {
+TEST(GpuPart, DividesEquallyAlignedAndCompletely) {
   for (const std::int64_t count : {0, 1, 31, 32, 33, 127, 128, 1000, 4096, 1'000'003}) {
     for (int ranks = 1; ranks <= 5; ++ranks) {
       std::int64_t end = 0;
@@ -33,7 +33,7 @@ TEST(GpuPart, PartsAreEqualAlignedAndCoverAll) {
 }
 
 // NCCL refuses two ranks on one GPU unless all of this is set; the user's values stay.
-TEST(SharedGpu, HasNcclsSettings) {
+TEST(SharedGpu, SetsWhatNcclNeeds) {
   ::unsetenv("NCCL_MULTI_RANK_GPU_ENABLE");
   ::setenv("NCCL_NVLS_ENABLE", "2", 1);
   prepare_shared_gpu(3, true);
@@ -49,7 +49,7 @@ TEST(SharedGpu, HasNcclsSettings) {
   EXPECT_EQ(value_of("NCCL_NVLS_ENABLE"), "0");
 }
 
-TEST(WireFormat, OnlyFloat16IsScaled) {
+TEST(WireFormat, ScalesOnlyFloat16) {
   EXPECT_EQ(wire_format(DType::float32, 8, 1000).factor, 1);
   EXPECT_EQ(wire_format(DType::bfloat16, 8, 1000).factor, 1);
   EXPECT_EQ(wire_format(DType::float16, 1, 0).factor, 1);
@@ -60,7 +60,7 @@ TEST(WireFormat, OnlyFloat16IsScaled) {
 }
 
 // Sums that pass float16's largest number travel, and so does a single 1.
-TEST(WireFormat, SumsOfManyExamplesAndSmallWholeNumbersComeThrough) {
+TEST(WireFormat, KeepsLargeSumsAndSmallIntegers) {
   const int ranks = 8;
   for (const double examples : {64.0, 800.0, 8192.0}) {
     const WireFormat wire = wire_format(DType::float16, ranks, examples);
@@ -74,7 +74,7 @@ TEST(WireFormat, SumsOfManyExamplesAndSmallWholeNumbersComeThrough) {
   EXPECT_EQ(float_from_half(half_from_float(smallest.factor)) / smallest.factor, 1);
 }
 
-TEST(NcclFailure, SaysWhoWhereWhatAndNcclsOwnWords) {
+TEST(NcclFailure, NamesRankPlaceCallAndNcclsMessage) {
   const std::string text = describe({.code = 5,
                                      .operation = "ncclCommInitRankConfig",
                                      .rank = 1,
@@ -88,7 +88,7 @@ TEST(NcclFailure, SaysWhoWhereWhatAndNcclsOwnWords) {
             "need --share-gpu; NCCL's last error: Duplicate GPU detected : rank 1 and 0");
 }
 
-TEST(NcclFailure, CodesThatAreNotKnownAndNoLastErrorReadWell) {
+TEST(NcclFailure, HandlesUnknownCodesAndMissingDetails) {
   EXPECT_EQ(nccl_code_name(6), "ncclRemoteError");
   const std::string text = describe(
       {.code = 42, .operation = "ncclAllReduce", .host = "b", .gpu = "cuda:0", .last_error = ""});

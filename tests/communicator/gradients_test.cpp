@@ -33,7 +33,7 @@ class Gradients : public EveryCommunicator {
   }
 };
 
-TEST_P(Gradients, MeanTwice) {
+TEST_P(Gradients, AreAveragedRepeatedly) {
   for (const Tensor& arena : {allocated(arena_count), Tensor::zeros({arena_count})}) {
     for (int turn = 0; turn < 2; ++turn) {
       fill(arena, rank());
@@ -43,7 +43,7 @@ TEST_P(Gradients, MeanTwice) {
   }
 }
 
-TEST_P(Gradients, SumAndOtherDivisors) {
+TEST_P(Gradients, AreSummedAndDividedByOtherNumbers) {
   const Tensor arena = allocated(arena_count);
   fill(arena, rank());
   comm_->sum_gradients({arena, segments});
@@ -54,7 +54,7 @@ TEST_P(Gradients, SumAndOtherDivisors) {
 }
 
 // Parameters that some ranks do not use are zeros there.
-TEST_P(Gradients, UnusedOnOddRanks) {
+TEST_P(Gradients, CountAsZeroOnRanksWithoutThem) {
   const Tensor arena = allocated(arena_count);
   arena.fill(0);
   if (rank() % 2 == 0) fill(arena, rank());
@@ -65,7 +65,7 @@ TEST_P(Gradients, UnusedOnOddRanks) {
 }
 
 // A bucket is a sub-range of the arena with its own segments.
-TEST_P(Gradients, BucketsLeaveTheRestAlone) {
+TEST_P(Gradients, BucketsDoNotTouchTheRest) {
   const Tensor arena = allocated(arena_count);
   fill(arena, rank());
   const GradientView::Segment bucket[] = {{0, 10}};
@@ -120,7 +120,7 @@ TEST_P(Gradients, ReachTheRanksThatNeedThem) {
       }
 }
 
-TEST_P(Gradients, PartsAreGivenToAll) {
+TEST_P(Gradients, PartsReachAllRanks) {
   for (const TransferSizes& sizes : {TransferSizes{}, TransferSizes{.mpi_call = 64}}) {
     make_with(sizes);
     constexpr std::int64_t count = 1003;
@@ -143,7 +143,7 @@ TEST_P(Gradients, PartsAreGivenToAll) {
   }
 }
 
-TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
+TEST_P(Gradients, BackgroundExchangeIsBitIdentical) {
   make_with({.message_chunk = 1024});
   const std::int64_t count = 30'000;
   const Tensor blocking = allocated(count), background = allocated(count),
@@ -182,7 +182,7 @@ TEST_P(Gradients, BackgroundExchangeGivesTheSameBits) {
 }
 
 // A rank finds its part of the exchange done without having waited for it.
-TEST_P(Gradients, SlicesAreEnoughForTheWholeExchange) {
+TEST_P(Gradients, SlicesCompleteTheExchange) {
   if (!comm_->supports(Background::slices) || size() == 1)
     GTEST_SKIP() << "this exchange is not done in slices here";
   const Tensor arena = allocated(arena_count);
@@ -198,7 +198,7 @@ TEST_P(Gradients, SlicesAreEnoughForTheWholeExchange) {
 }
 
 // More arrays than a communicator remembers: ranks forget in the same exchange.
-TEST_P(Gradients, OfManyArraysAreSummedWhileOthersAreAgreed) {
+TEST_P(Gradients, SumMoreArraysThanAreCached) {
   if (GetParam() != "hierarchical" || comm_->inter_size() == 1)
     GTEST_SKIP() << "only kinds that work inside nodes first remember arrays; one is enough";
   constexpr GradientView::Segment whole[] = {{0, 16}};
@@ -213,7 +213,7 @@ TEST_P(Gradients, OfManyArraysAreSummedWhileOthersAreAgreed) {
   }
 }
 
-TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {
+TEST_P(Gradients, RejectOtherOperationsDuringAnExchange) {
   const Tensor arena = allocated(arena_count);
   {
     const auto exchange = comm_->start_sum_gradients({arena, segments});
@@ -227,7 +227,7 @@ TEST_P(Gradients, OtherOperationsMustWaitForTheExchange) {
   comm_->allreduce(Tensor::zeros({1}));
 }
 
-TEST_P(Gradients, ErrorsOfTheBackgroundComeOutOfWait) {
+TEST_P(Gradients, WaitRethrowsBackgroundErrors) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const Tensor arena = Tensor::zeros({rank() == 0 ? 3 : 4});
   const GradientView::Segment whole[] = {{0, arena.count()}};
@@ -236,7 +236,7 @@ TEST_P(Gradients, ErrorsOfTheBackgroundComeOutOfWait) {
 }
 
 // The second one is not begun, so no other rank waits for its messages.
-TEST_P(Gradients, SlicesBehindAFailureFail) {
+TEST_P(Gradients, SlicesAfterAFailureFail) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const Tensor arena = Tensor::zeros({rank() == 0 ? 3 : 4});
   const GradientView::Segment whole[] = {{0, arena.count()}};
@@ -254,7 +254,7 @@ TASUKI_FOR_EVERY_COMMUNICATOR(Gradients);
 // That of examples/my_training.
 INSTANTIATE_TEST_SUITE_P(Own, Gradients, ::testing::Values("double"), name_of_parameter);
 
-TEST(DummyCommunicator, LeavesGradientsAndDoesTheRest) {
+TEST(DummyCommunicator, SkipsOnlyGradientExchange) {
   const auto comm = create_communicator("dummy");
   const Tensor arena = Tensor::full({10}, comm->rank());
   const GradientView::Segment whole[] = {{0, 10}};
@@ -264,7 +264,7 @@ TEST(DummyCommunicator, LeavesGradientsAndDoesTheRest) {
   EXPECT_EQ(arena.data<float>()[3], comm->size() * (comm->size() - 1) / 2);
 }
 
-TEST(Placement, KindsThatCannotRunSayWhatToUse) {
+TEST(Placement, SuggestsAlternativesToUnsuitableKinds) {
   const auto comm = create_communicator("naive");
   for (const char* name : {"single_node", "two_dimensional"}) {
     if (allows(name, comm->topology())) continue;

@@ -25,7 +25,8 @@ std::vector<MessagePlan> plans_of(AllreduceAlgorithm algorithm, std::int64_t cou
   return plans;
 }
 
-class Plans : public ::testing::TestWithParam<std::tuple<AllreduceAlgorithm, int, std::int64_t>> {
+class MessagePlans
+    : public ::testing::TestWithParam<std::tuple<AllreduceAlgorithm, int, std::int64_t>> {
  protected:
   AllreduceAlgorithm algorithm() const { return std::get<0>(GetParam()); }
   int ranks() const { return std::get<1>(GetParam()); }
@@ -33,11 +34,11 @@ class Plans : public ::testing::TestWithParam<std::tuple<AllreduceAlgorithm, int
   std::vector<MessagePlan> plans() const { return plans_of(algorithm(), count(), ranks()); }
 };
 
-TEST_P(Plans, PeersListTheSameMessagesInTheSameOrder) {
+TEST_P(MessagePlans, AgreeBetweenPeersOnMessagesAndOrder) {
   expect_equal_lists(plans());
 }
 
-TEST_P(Plans, EveryElementIsNeededOnceAndCompleteOnce) {
+TEST_P(MessagePlans, NeedAndCompleteEveryElementOnce) {
   const std::vector<int> once(at(count()), 1);
   for (const MessagePlan& plan : plans()) {
     EXPECT_EQ(covered(plan.need, count()), once);
@@ -45,7 +46,7 @@ TEST_P(Plans, EveryElementIsNeededOnceAndCompleteOnce) {
   }
 }
 
-TEST_P(Plans, MessagesFollowThePiecesThatTheyUse) {
+TEST_P(MessagePlans, SendMessagesAfterThePiecesTheyUse) {
   for (const MessagePlan& plan : plans()) {
     for (const auto* list : {&plan.sends, &plan.receives}) {
       for (const Message& message : *list) {
@@ -59,7 +60,7 @@ TEST_P(Plans, MessagesFollowThePiecesThatTheyUse) {
   }
 }
 
-TEST_P(Plans, AllRanksGetTheSameSumOfAll) {
+TEST_P(MessagePlans, GiveAllRanksTheSameSum) {
   const std::vector<MessagePlan> all = plans();
   for (const std::int64_t window : {1, 2, 8}) {
     Simulation simulation(all, count(), window);
@@ -74,7 +75,7 @@ TEST_P(Plans, AllRanksGetTheSameSumOfAll) {
 }
 
 // What cost_of() says is what the plans do, up to a cache line of every piece.
-TEST_P(Plans, BytesAreThoseOfTheCost) {
+TEST_P(MessagePlans, SendTheBytesOfTheCostModel) {
   std::int64_t most = 0;
   for (const MessagePlan& plan : plans()) {
     std::int64_t received = 0;
@@ -86,13 +87,13 @@ TEST_P(Plans, BytesAreThoseOfTheCost) {
   EXPECT_NEAR(static_cast<double>(most) * sizeof(float), expected, 2 * 64 * ranks());
 }
 
-std::string name_of_plan(const ::testing::TestParamInfo<Plans::ParamType>& info) {
+std::string name_of_plan(const ::testing::TestParamInfo<MessagePlans::ParamType>& info) {
   std::string name = name_of(std::get<0>(info.param));
   std::ranges::replace(name, '-', '_');
   return fmt::format("{}_{}_{}", name, std::get<1>(info.param), std::get<2>(info.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(Sizes, Plans,
+INSTANTIATE_TEST_SUITE_P(Sizes, MessagePlans,
                          ::testing::Combine(::testing::Values(AllreduceAlgorithm::ring,
                                                               AllreduceAlgorithm::halving_doubling,
                                                               AllreduceAlgorithm::tree,
@@ -101,7 +102,7 @@ INSTANTIATE_TEST_SUITE_P(Sizes, Plans,
                                             ::testing::Values(0, 1, 15, 16, 17, 1000, 4096)),
                          name_of_plan);
 
-TEST(PlanBuilder, RefusesAMessageOfWhichAPartIsNew) {
+TEST(PlanBuilder, RejectsPartlyNewMessages) {
   PlanBuilder plan;
   plan.send(1, {0, 10});
   EXPECT_THROW(plan.send(1, {5, 15}), Error);

@@ -72,7 +72,7 @@ TEST_P(Messages, TuplesOfArrays) {
   EXPECT_TRUE(pass_on({}).empty());
 }
 
-TEST_P(Messages, EveryTypeAndShapeSurvivesEveryCollective) {
+TEST_P(Messages, CollectivesPreserveEveryTypeAndShape) {
   for (const DType dtype : all_types) {
     for (const Shape& shape : {Shape{}, Shape{1}, Shape{18}, Shape{0}, Shape{2, 3}}) {
       const int last = size() - 1;
@@ -93,7 +93,7 @@ TEST_P(Messages, EveryTypeAndShapeSurvivesEveryCollective) {
   }
 }
 
-TEST_P(Messages, ShapesMayDifferBetweenRanks) {
+TEST_P(Messages, AllowDifferentShapesOnRanks) {
   const auto of = [](int from, int to) { return sequence({from + 1, to}, 10 * from + to); };
   std::vector<Tensor> outgoing;
   outgoing.reserve(static_cast<std::size_t>(size()));
@@ -110,7 +110,7 @@ TEST_P(Messages, ShapesMayDifferBetweenRanks) {
   }
 }
 
-TEST_P(Messages, ScatterDealsOutTheItemsOfOneArray) {
+TEST_P(Messages, ScatterDistributesItemsOfAnArray) {
   for (int root = 0; root < size(); ++root) {
     for (const std::int64_t items : {0, 1, 7, 12}) {
       const Tensor all = sequence({items, 2, 3}, root, DType::int32);
@@ -121,7 +121,7 @@ TEST_P(Messages, ScatterDealsOutTheItemsOfOneArray) {
   }
 }
 
-TEST_P(Messages, ScatterOfAScalarIsAnError) {
+TEST_P(Messages, RejectScatterOfAScalar) {
   const Tensor scalar = Tensor::full({}, 1);
   // Not on one rank alone: the others would wait for the root, which refuses.
   if (rank() == 0) {
@@ -131,7 +131,7 @@ TEST_P(Messages, ScatterOfAScalarIsAnError) {
 }
 
 // Parts of a larger array, at any offset, as they are found in arenas and batches.
-TEST_P(Messages, SlicesTravelLikeWholeArrays) {
+TEST_P(Messages, SendSlicesLikeWholeArrays) {
   const Tensor matrix = sequence({7, 5}, rank());
   const Tensor rows = matrix.slice(2, 6);
   if (size() > 1) expect_equal(pass_on({&rows, 1}).at(0), sequence({7, 5}, previous()).slice(2, 6));
@@ -142,7 +142,7 @@ TEST_P(Messages, SlicesTravelLikeWholeArrays) {
 }
 
 // A convolution's result has a blocked layout on some processors.
-TEST_P(Messages, ABackendsOwnLayoutIsMadePlain) {
+TEST_P(Messages, ConvertBackendLayoutsToPlain) {
   const auto activation = [](int of_rank) {
     const Tensor x = Tensor::full({2, 16, 8, 8}, of_rank + 1), w = Tensor::full({32, 16, 3, 3}, 1);
     return backend(Device::cpu()).conv2d(x, w, Tensor(), Conv2dOptions{});
@@ -247,7 +247,7 @@ TEST_P(Messages, ChunkedBroadcast) {
 }
 
 // Like messages beyond 2^31 elements, with a limit of 10.
-TEST_P(Messages, PiecesWhereMpisCountsEnd) {
+TEST_P(Messages, SplitBeyondMpisCountLimit) {
   make_with({.mpi_call = 10});
   const Tensor own = sequence({101}, rank());
   const auto all = comm_->allgather(own);
@@ -259,14 +259,14 @@ TEST_P(Messages, PiecesWhereMpisCountsEnd) {
   EXPECT_EQ(comm_->allgather_bytes(parts[0]), parts);
 }
 
-TEST_P(Messages, BcastDataTakesRank0sValues) {
+TEST_P(Messages, BcastDataSendsRankZerosValues) {
   const Tensor parameters = allocated(1000);
   parameters.copy_from(sequence({1000}, rank()));
   comm_->bcast_data(parameters);
   expect_equal(parameters, sequence({1000}, 0));
 }
 
-TEST_P(Messages, MisuseIsAnErrorThatNamesTheRank) {
+TEST_P(Messages, NameTheRankOnMisuse) {
   EXPECT_THROW(comm_->send(Tensor::zeros({1}), size()), Error);
   EXPECT_THROW(comm_->send_bytes({}, rank()), Error);
   EXPECT_THROW(comm_->recv(-2), Error);
@@ -276,7 +276,7 @@ TEST_P(Messages, MisuseIsAnErrorThatNamesTheRank) {
   EXPECT_THROW(comm_->alltoall(std::vector<Tensor>(static_cast<std::size_t>(size() + 1))), Error);
 }
 
-TEST_P(Messages, ArraysReceivedAsBytesAreAnError) {
+TEST_P(Messages, RejectArraysReceivedAsBytes) {
   if (size() == 1) GTEST_SKIP() << "one rank has no other side";
   if (rank() == 1) comm_->send(Tensor::empty({0}), 0);
   if (rank() == 0) {
@@ -302,7 +302,7 @@ TEST_P(Messages, Topology) {
   EXPECT_EQ(ranks, size());
 }
 
-TEST_P(Messages, SplitKeepsTheKindAndCountsAnew) {
+TEST_P(Messages, SplitKeepsTheKindAndRenumbersRanks) {
   // Odd and even ranks, in reverse order.
   const auto part = comm_->split(rank() % 2, -rank());
   EXPECT_EQ(part->name(), GetParam());
@@ -316,7 +316,7 @@ TEST_P(Messages, SplitKeepsTheKindAndCountsAnew) {
   EXPECT_EQ(one.item(), members);
 }
 
-TEST(AutoCommunicator, ChoosesAgainForEveryPart) {
+TEST(AutoCommunicator, ChoosesAgainForEachPart) {
   const auto comm = create_communicator("auto");
   EXPECT_EQ(comm->name(), "auto");
   EXPECT_NE(comm->describe().find("chosen by auto"), std::string::npos) << comm->describe();
@@ -325,7 +325,7 @@ TEST(AutoCommunicator, ChoosesAgainForEveryPart) {
   EXPECT_EQ(alone->describe().find("single_node"), 0) << alone->describe();
 }
 
-TEST_P(Messages, SplitRefusesANegativeColor) {
+TEST_P(Messages, SplitRejectsNegativeColours) {
   EXPECT_THROW(comm_->split(-1, 0), Error);
 }
 

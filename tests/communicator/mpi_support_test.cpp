@@ -16,14 +16,14 @@ namespace {
 
 using testing::error_of;
 
-TEST(CheckedMpi, ErrorsNameTheCallAndTheCause) {
+TEST(CheckedMpi, ErrorsNameCallAndCause) {
   int value = 0;
   const std::string text =
       error_of([&] { TASUKI_MPI(MPI_Bcast, &value, 1, MPI_INT, -5, MPI_COMM_WORLD); });
   EXPECT_NE(text.find("MPI_Bcast failed: MPI_ERR_ROOT"), std::string::npos) << text;
 }
 
-TEST(CheckedMpi, ErrorsOfDuplicatesAreReturnedToo) {
+TEST(CheckedMpi, DuplicatesReturnErrors) {
   const MpiComm duplicate = MpiComm::duplicate(MPI_COMM_WORLD);
   int value = 0;
   const std::string text =
@@ -31,7 +31,7 @@ TEST(CheckedMpi, ErrorsOfDuplicatesAreReturnedToo) {
   EXPECT_NE(text.find("MPI_Send failed: MPI_ERR_RANK"), std::string::npos) << text;
 }
 
-TEST(MpiCommOwner, MovesLeaveNothingBehind) {
+TEST(MpiCommOwner, MovesLeaveTheSourceEmpty) {
   MpiComm first = MpiComm::duplicate(MPI_COMM_WORLD);
   MpiComm second = std::move(first);
   EXPECT_FALSE(first);  // NOLINT(bugprone-use-after-move): that is the question
@@ -45,14 +45,14 @@ TEST(MpiCommOwner, MovesLeaveNothingBehind) {
   EXPECT_EQ(second.size(), size);
 }
 
-TEST(MpiCommOwner, RanksLeftOutOfASplitGetNone) {
+TEST(MpiCommOwner, IsEmptyForRanksLeftOutOfASplit) {
   const int rank = MpiComm::duplicate(MPI_COMM_WORLD).rank();
   const MpiComm part = MpiComm::split(MPI_COMM_WORLD, rank == 0 ? 0 : MPI_UNDEFINED, 0);
   EXPECT_EQ(static_cast<bool>(part), rank == 0);
 }
 
 // Printed once and without delay, whether or not rank 0 of the job meets the error.
-TEST(SharedErrors, HaveOneRankThatSpeaks) {
+TEST(SharedErrors, AreReportedByOneRank) {
   const auto comm = create_communicator("naive");
   const auto part = comm->split(comm->rank() == 0 ? 0 : 1, -comm->rank());
   const bool speaks = comm->rank() != 0 && part->rank() == 0;
@@ -74,7 +74,7 @@ TEST(SharedErrors, HaveOneRankThatSpeaks) {
   EXPECT_EQ(scope_of([&] { part->bcast_data(Tensor::zeros({1 + part->rank()})); }), expected);
 }
 
-TEST(Registry, UnknownNameListsTheKnownOnes) {
+TEST(Registry, ListsKnownNamesForAnUnknownOne) {
   const std::string text = error_of([] { create_communicator("hierachical"); });
   EXPECT_NE(text.find("unknown communicator 'hierachical'"), std::string::npos) << text;
   for (const char* name :
@@ -84,12 +84,12 @@ TEST(Registry, UnknownNameListsTheKnownOnes) {
   }
 }
 
-TEST(Registry, ANameCanBeTakenOnce) {
+TEST(Registry, RejectsDuplicateNames) {
   CommunicatorKind kind{"naive", "", "", nullptr};
   EXPECT_THROW(register_communicator(kind), Error);
 }
 
-TEST(Registry, AProgramsOwnKindIsCreatedByName) {
+TEST(Registry, CreatesAProgramsOwnKind) {
   static bool registered = false;
   if (!std::exchange(registered, true))
     register_communicator({"of_this_program", "for a test", "-", [](CommunicatorSetup setup) {
@@ -99,7 +99,7 @@ TEST(Registry, AProgramsOwnKindIsCreatedByName) {
   EXPECT_EQ(create_communicator("of_this_program")->name(), "naive");
 }
 
-TEST(Environment, RanksLetOthersRunWhileTheyWait) {
+TEST(Environment, MakesRanksYieldWhileWaiting) {
   ASSERT_NE(std::getenv("OMPI_MCA_mpi_yield_when_idle"), nullptr);
   EXPECT_STREQ(std::getenv("OMPI_MCA_mpi_yield_when_idle"), "1");
 }

@@ -40,7 +40,7 @@ class NcclCommTest : public ::testing::Test {
   static std::string place() { return "on rank 1 of 4 GPUs (" + host_name() + ", cuda:2): "; }
 };
 
-TEST_F(NcclCommTest, WaitsUntilNcclHasTakenACallOver) {
+TEST_F(NcclCommTest, WaitsUntilNcclAcceptsACall) {
   {
     const auto comm = connect();
     exchange(*comm);
@@ -55,7 +55,7 @@ TEST_F(NcclCommTest, WaitsUntilNcclHasTakenACallOver) {
   EXPECT_EQ(fake_nccl().aborted, 0);
 }
 
-TEST_F(NcclCommTest, AnErrorOfACallIsOneLineAndAbortsAndStays) {
+TEST_F(NcclCommTest, AbortsOnErrorsAndRemembersThem) {
   const auto comm = connect();
   fake_nccl().answer = ncclSystemError;
   fake_nccl().last_error = "socketStartConnect: refused\n";
@@ -73,14 +73,14 @@ TEST_F(NcclCommTest, AnErrorOfACallIsOneLineAndAbortsAndStays) {
   EXPECT_EQ(fake_nccl().aborted, 1);
 }
 
-TEST_F(NcclCommTest, AnErrorThatComesWhileACallIsInProgressIsMetInIt) {
+TEST_F(NcclCommTest, ReportsErrorsDuringACall) {
   const auto comm = connect();
   fake_nccl().state = ncclRemoteError;
   const std::string text = caught([&] { exchange(*comm); }).value().what();
   EXPECT_EQ(text.find("ncclAllReduce failed " + place() + "ncclRemoteError"), 0u) << text;
 }
 
-TEST_F(NcclCommTest, RanksThatNeverComeAreAnErrorInTheEnd) {
+TEST_F(NcclCommTest, TimesOutOnMissingRanks) {
   fake_nccl().turns_in_progress = -1;
   const Error while_connecting = caught([] { connect(); }).value();
   EXPECT_EQ(while_connecting.kind(), ErrorKind::hang);
@@ -95,7 +95,7 @@ TEST_F(NcclCommTest, RanksThatNeverComeAreAnErrorInTheEnd) {
   EXPECT_EQ(caught([&] { exchange(*comm); }).value().kind(), ErrorKind::hang);
 }
 
-TEST_F(NcclCommTest, ErrorsThatComeLaterAreFoundWhenSomebodyLooks) {
+TEST_F(NcclCommTest, FindsLateErrorsWhenChecked) {
   const auto comm = connect();
   comm->check_async();
   fake_nccl().state = ncclRemoteError;
@@ -106,7 +106,7 @@ TEST_F(NcclCommTest, ErrorsThatComeLaterAreFoundWhenSomebodyLooks) {
 }
 
 // Like NCCL while a recording holds an exchange.
-TEST_F(NcclCommTest, AnAbortThatDoesNotEndKeepsNoErrorBack) {
+TEST_F(NcclCommTest, ReportsErrorsDespiteAHangingAbort) {
   auto comm = connect();
   fake_nccl().abort_hangs = true;
   fake_nccl().answer = ncclInternalError;
@@ -117,7 +117,7 @@ TEST_F(NcclCommTest, AnAbortThatDoesNotEndKeepsNoErrorBack) {
   fake_nccl().abort_hangs = false;
 }
 
-TEST_F(NcclCommTest, AFarewellThatNobodyAnswersEnds) {
+TEST_F(NcclCommTest, LimitsShutdownWithoutOtherRanks) {
   auto comm = connect();
   fake_nccl().turns_in_progress = -1;
   comm.reset();
@@ -126,7 +126,7 @@ TEST_F(NcclCommTest, AFarewellThatNobodyAnswersEnds) {
   EXPECT_EQ(fake_nccl().destroyed, 0);
 }
 
-TEST_F(NcclCommTest, IsAbortedWhileAnErrorGoesThroughTheProgram) {
+TEST_F(NcclCommTest, AbortsDuringStackUnwinding) {
   EXPECT_THROW(
       {
         const auto comm = connect();
@@ -137,7 +137,7 @@ TEST_F(NcclCommTest, IsAbortedWhileAnErrorGoesThroughTheProgram) {
   EXPECT_EQ(fake_nccl().finalized, 0);
 }
 
-TEST_F(NcclCommTest, MemoryIsRegisteredOnceAndNeedNotBe) {
+TEST_F(NcclCommTest, RegistersMemoryOnceOrContinuesWithout) {
   float values[2] = {};
   auto comm = connect();
   comm->register_memory(&values[0], sizeof(float));

@@ -62,7 +62,7 @@ TEST(OwnCommunicator, TakesDefaultArguments) {
 }
 
 // The overridden function runs inside sum_gradients(), with its checks and scopes.
-TEST(OwnCommunicator, IsSeenInTheExchangeThatItReplaces) {
+TEST(OwnCommunicator, RunsInsideTheExchangeItOverrides) {
   DerivedCommunicator comm;
   if (comm.size() == 1) GTEST_SKIP() << "one rank has nothing to exchange";
   const Tensor arena = Tensor::full({7}, comm.rank());
@@ -74,7 +74,7 @@ TEST(OwnCommunicator, IsSeenInTheExchangeThatItReplaces) {
 }
 
 // Messages of the program's MPI calls and of the communicator do not mix.
-TEST(MpisOwnHandle, HasTheSameRanksAndMessagesOfItsOwn) {
+TEST(MpisOwnHandle, HasTheSameRanksButSeparateMessages) {
   const auto all = create_communicator("naive");
   const auto part = all->split(all->rank() % 2, -all->rank());
   const MPI_Comm mpi = mpi_comm(*part);
@@ -95,7 +95,7 @@ TEST(MpisOwnHandle, HasTheSameRanksAndMessagesOfItsOwn) {
   }
 }
 
-TEST(MpisOwnHandle, IsWhatACommunicatorCanBeMadeFrom) {
+TEST(MpisOwnHandle, CanCreateACommunicator) {
   const auto all = create_communicator("naive");
   MPI_Comm reversed = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, 0, -all->rank(), &reversed);
@@ -107,7 +107,7 @@ TEST(MpisOwnHandle, IsWhatACommunicatorCanBeMadeFrom) {
   EXPECT_EQ(one.item(), all->size());
 }
 
-TEST(OwnCommunicator, DescribesItselfByItsNameUnlessItSaysMore) {
+TEST(OwnCommunicator, DescribesItselfByNameByDefault) {
   EXPECT_EQ(DerivedCommunicator().describe(), "derived");
 }
 

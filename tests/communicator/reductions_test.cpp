@@ -51,7 +51,7 @@ class Reductions : public EveryCommunicator {
   }
 };
 
-TEST_P(Reductions, EverySizeTypeAndOperation) {
+TEST_P(Reductions, AllreduceOfEverySizeTypeAndOperation) {
   const Tensor room = allocated(100'000 + 64, DType::float64);
   for (const std::int64_t count : {0, 1, 17, 1000, 100'000}) {
     for (const DType type : types) {
@@ -88,14 +88,14 @@ TEST_P(Reductions, PrivateBuffersInPieces) {
   check(Tensor::empty({1'500'000}), ReduceOp::sum);
 }
 
-TEST_P(Reductions, RanksMayMixMemory) {
+TEST_P(Reductions, RanksCanMixMemory) {
   const Tensor allocated_here = allocated(5000);
   check(rank() % 2 == 0 ? allocated_here : Tensor::empty({5000}), ReduceOp::sum);
   const Tensor other = allocated(5000);
   check(rank() % 2 == 0 ? allocated_here : other, ReduceOp::sum);
 }
 
-TEST_P(Reductions, SameBitsOnAllRanksAndTwice) {
+TEST_P(Reductions, AreBitIdenticalOnAllRanksAndRepeatedly) {
   const Tensor values = allocated(10'007);
   const auto run = [&] {
     for (std::int64_t i = 0; i < values.count(); ++i)
@@ -109,7 +109,7 @@ TEST_P(Reductions, SameBitsOnAllRanksAndTwice) {
   EXPECT_EQ(comm_->bcast_bytes(bytes), Bytes(bytes.begin(), bytes.end()));
 }
 
-TEST_P(Reductions, ReduceReachesTheRootAlone) {
+TEST_P(Reductions, ReduceReachesOnlyTheRoot) {
   for (int root = 0; root < size(); ++root) {
     const Tensor values = Tensor::empty({33});
     fill(values);
@@ -124,7 +124,7 @@ TEST_P(Reductions, ReduceReachesTheRootAlone) {
   }
 }
 
-TEST_P(Reductions, ReduceScatterDealsOutItems) {
+TEST_P(Reductions, ReduceScatterDistributesItems) {
   for (const std::int64_t items : {0, 1, 7, 12}) {
     const Tensor values = Tensor::empty({items, 3});
     fill(values);
@@ -193,7 +193,7 @@ TEST_P(Reductions, ReduceScatterOfManyElements) {
     ASSERT_EQ(values.data<float>()[i], before.data<float>()[i]);
 }
 
-TEST_P(Reductions, DifferentShapesAreAnErrorOnAllRanks) {
+TEST_P(Reductions, RejectDifferentShapesOnAllRanks) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const Tensor values = Tensor::zeros({rank() == size() - 1 ? 5 : 4});
   try {
@@ -211,7 +211,7 @@ TEST_P(Reductions, DifferentShapesAreAnErrorOnAllRanks) {
   check(Tensor::empty({4}), ReduceOp::sum);
 }
 
-TEST_P(Reductions, Uint8IsRefused) {
+TEST_P(Reductions, RejectUint8) {
   EXPECT_THROW(comm_->allreduce(Tensor::zeros({4}, DType::uint8)), Error);
 }
 

@@ -68,11 +68,11 @@ class ScatterPlans
   }
 };
 
-TEST_P(ScatterPlans, PeersListTheSameMessagesInTheSameOrder) {
+TEST_P(ScatterPlans, AgreeBetweenPeersOnMessagesAndOrder) {
   expect_equal_lists(plans(division()));
 }
 
-TEST_P(ScatterPlans, AllIsNeededOnceAndEachRankCompletesItsPart) {
+TEST_P(ScatterPlans, CompleteEachRanksPartOnce) {
   const Division given = division();
   const std::int64_t count = given.common.end;
   const std::vector<MessagePlan> all = plans(given);
@@ -84,7 +84,7 @@ TEST_P(ScatterPlans, AllIsNeededOnceAndEachRankCompletesItsPart) {
   }
 }
 
-TEST_P(ScatterPlans, EachRankGetsTheSumsOfItsPartAndTheCommonOnes) {
+TEST_P(ScatterPlans, GiveEachRankItsPartAndCommonSums) {
   const Division given = division();
   const std::vector<MessagePlan> all = plans(given);
   for (const std::int64_t window : {1, 2, 8}) {
@@ -103,7 +103,7 @@ TEST_P(ScatterPlans, EachRankGetsTheSumsOfItsPartAndTheCommonOnes) {
 }
 
 // With equal parts that is (p - 1) / p of the vector.
-TEST_P(ScatterPlans, ARankSendsAllButItsOwnPart) {
+TEST_P(ScatterPlans, SendAllButTheRanksOwnPart) {
   const Division given = division();
   const auto elements_of_parts = [&](const std::vector<Message>& messages) {
     std::int64_t elements = 0;
@@ -143,7 +143,7 @@ INSTANTIATE_TEST_SUITE_P(
                        ::testing::Values(0, 5, 300)),
     name_of_scatter);
 
-TEST(ScatterPlan, MpisOwnAlgorithmIsForAllreducesAlone) {
+TEST(ScatterPlan, MpisAlgorithmIsOnlyForAllreduce) {
   Division halves(0);
   halves.parts = {{{0, 1000}}, {{1000, 2000}}};
   PlannedAllreduce planned(0, 2, {.algorithm = AllreduceAlgorithm::mpi});

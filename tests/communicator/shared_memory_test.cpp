@@ -24,7 +24,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, SharedMemory, ::testing::Bool(), [](const auto& i
 });
 
 // Where /proc/self/pagemap cannot be read there are no such arrays.
-TEST(NodeArrays, KeepWhatARankWritesForItselfUntilItIsPublishedOrForgotten) {
+TEST(NodeArrays, KeepPrivateWritesUntilPublishedOrDiscarded) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   constexpr std::int64_t bytes = 100'000;
   const auto array = NodeArray::make(bytes, node.get());
@@ -64,7 +64,7 @@ TEST(NodeArrays, KeepWhatARankWritesForItselfUntilItIsPublishedOrForgotten) {
   EXPECT_TRUE(array->written().empty());
 }
 
-TEST(NodeArrays, OutliveTheirMakerInStorages) {
+TEST(NodeArrays, OutliveTheirOwnerInStorages) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   auto array = NodeArray::make(5000, node.get());
   if (!array) GTEST_SKIP() << "/proc/self/pagemap cannot be read";
@@ -75,7 +75,7 @@ TEST(NodeArrays, OutliveTheirMakerInStorages) {
   EXPECT_EQ(static_cast<const char*>(own->data())[4999], 5);
 }
 
-TEST_P(SharedMemory, EveryRankReadsAndWritesEveryBlock) {
+TEST_P(SharedMemory, IsReadableAndWritableByEveryRank) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   const auto rank = static_cast<std::size_t>(node.rank());
   // Sizes differ; one is nothing at all.
@@ -106,7 +106,7 @@ TEST_P(SharedMemory, LeavesNoNameBehind) {
 }
 
 // More than there can be: an error on every rank, not a signal at the first use.
-TEST(SharedMemoryErrors, TooMuchIsAnErrorThatSaysWhy) {
+TEST(SharedMemoryErrors, ExplainExcessiveRequests) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   try {
     share_memory(std::size_t{1} << 50, node.get(), false);
@@ -118,7 +118,7 @@ TEST(SharedMemoryErrors, TooMuchIsAnErrorThatSaysWhy) {
 }
 
 // Every rank learns which one failed, and why.
-TEST(SharedMemoryErrors, OfOneRankAreNamedOnAll) {
+TEST(SharedMemoryErrors, AreNamedOnAllRanks) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   const bool is_last = node.rank() == node.size() - 1;
   int last = 0;  // in the job
@@ -134,7 +134,7 @@ TEST(SharedMemoryErrors, OfOneRankAreNamedOnAll) {
   }
 }
 
-TEST(SharedArenas, PlacesAreFoundUntilTheStorageIsFreed) {
+TEST(SharedArenas, LocateStoragesUntilFreed) {
   const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
   SharedArenas arenas;
   auto first = arenas.allocate(100, node.get());
@@ -150,7 +150,7 @@ TEST(SharedArenas, PlacesAreFoundUntilTheStorageIsFreed) {
   EXPECT_EQ(arenas.find(freed).segment, nullptr);
 }
 
-TEST(SharedArenas, StoragesOutliveTheCommunicatorAndGoInAnyOrder) {
+TEST(SharedArenas, StoragesOutliveTheCommunicator) {
   auto comm = create_communicator("hierarchical");
   std::vector<std::shared_ptr<Storage>> storages;
   for (std::size_t i = 0; i < 4; ++i) storages.push_back(comm->allocate(1000 * i));
@@ -165,7 +165,7 @@ TEST(SharedArenas, StoragesOutliveTheCommunicatorAndGoInAnyOrder) {
   EXPECT_EQ(last.data<float>()[99], 2);
 }
 
-TEST(SharedArenas, StartAsZeros) {
+TEST(SharedArenas, AreInitializedToZero) {
   const auto comm = create_communicator("auto");
   const Tensor fresh(comm->allocate(40'000), 0, {10'000}, DType::float32);
   for (const float value : fresh.span<float>()) ASSERT_EQ(value, 0);

@@ -26,13 +26,13 @@ class SearchedSums : public EveryCommunicator {
   SumSearch* search_ = nullptr;
 };
 
-TEST_P(SearchedSums, ArePossibleOnOneNode) {
+TEST_P(SearchedSums, RunOnOneNode) {
   const bool works_in_shared_memory = GetParam() != "naive" && GetParam() != "flat";
   EXPECT_EQ(can_search(), works_in_shared_memory && size() > 1 && comm_->inter_size() == 1);
 }
 
 // A sum that overflows, and one of a number that is not finite, wherever they stand.
-TEST_P(SearchedSums, FindWhatIsNotFinite) {
+TEST_P(SearchedSums, FindNonFiniteValues) {
   if (!can_search()) return;
   constexpr std::int64_t count = 200'000;  // several pieces of memory that is not shared
   const float most = std::numeric_limits<float>::max();
@@ -53,7 +53,7 @@ TEST_P(SearchedSums, FindWhatIsNotFinite) {
 }
 
 // Where each rank needs a part, and what follows the parts is for all.
-TEST_P(SearchedSums, ArePartsOfRanks) {
+TEST_P(SearchedSums, CoverPartsOfRanks) {
   if (!can_search()) return;
   constexpr std::int64_t of_rank = 4096, behind = 16;
   std::vector<Range> needed;
@@ -69,7 +69,7 @@ TEST_P(SearchedSums, ArePartsOfRanks) {
   }
 }
 
-TEST_P(SearchedSums, AreThoseBetweenBeginAndEnd) {
+TEST_P(SearchedSums, CoverOnlySumsBetweenBeginAndEnd) {
   if (!can_search()) return;
   const Tensor bad = allocated(100), good = allocated(100);
   bad.fill(std::numeric_limits<double>::infinity());
@@ -82,7 +82,7 @@ TEST_P(SearchedSums, AreThoseBetweenBeginAndEnd) {
 }
 
 // A fast rank is in the next search while a slow one has not ended this one.
-TEST_P(SearchedSums, AreToldApartInQuickSuccession) {
+TEST_P(SearchedSums, StaySeparateInQuickSuccession) {
   if (!can_search()) return;
   const Tensor array = allocated(64 * size());
   for (int turn = 0; turn < 2000; ++turn) {

@@ -26,7 +26,7 @@ TEST(Topology, UnequalNodes) {
   EXPECT_EQ(topology.ranks_of_node(1), (std::vector{3}));
 }
 
-TEST(Topology, CyclicPlacementNumbersNodesByTheirSmallestRank) {
+TEST(Topology, NumbersNodesByTheirSmallestRank) {
   // Ranks dealt to hosts in turn; the second host's name sorts before the first's.
   const std::vector<int> groups{0, 1, 2, 0, 1, 2, 0};
   const std::vector<std::string> hosts{"z", "a", "m", "z", "a", "m", "z"};
@@ -39,13 +39,13 @@ TEST(Topology, CyclicPlacementNumbersNodesByTheirSmallestRank) {
   EXPECT_EQ(topology.ranks_of_node(1), (std::vector{1, 4}));
 }
 
-TEST(Topology, SharedMemoryUnderTwoHostNamesIsTwoNodes) {
+TEST(Topology, TreatsTwoHostNamesAsTwoNodes) {
   const auto topology = make_topology(1, {0, 0}, {"a", "b"});
   EXPECT_EQ(topology.inter_size, 2);
   EXPECT_EQ(topology.inter_rank, 1);
 }
 
-TEST(Topology, OneHostNameWithoutSharedMemoryIsTwoNodes) {
+TEST(Topology, TreatsUnsharedMemoryAsTwoNodes) {
   const auto topology = make_topology(0, {0, 1}, {"container", "container"});
   EXPECT_EQ(topology.inter_size, 2);
 }

@@ -63,7 +63,7 @@ void expect_same_bits_everywhere(const Tensor& values) {
       << values.count() << " elements";
 }
 
-class OnTheWire : public ::testing::TestWithParam<AllreduceAlgorithm> {
+class WireRounding : public ::testing::TestWithParam<AllreduceAlgorithm> {
  protected:
   int rank() const { return world_->rank(); }
   int size() const { return world_->size(); }
@@ -93,7 +93,7 @@ class OnTheWire : public ::testing::TestWithParam<AllreduceAlgorithm> {
   MPI_Comm comm_ = mpi_comm(*world_);
 };
 
-TEST_P(OnTheWire, ValuesThat16BitsHoldAreSummedExactly) {
+TEST_P(WireRounding, SumsRepresentableValuesExactly) {
   for (const DType type : types) {
     for (const std::int64_t count : lengths) {
       if (!is_worth_it(type, count)) continue;
@@ -107,7 +107,7 @@ TEST_P(OnTheWire, ValuesThat16BitsHoldAreSummedExactly) {
   }
 }
 
-TEST_P(OnTheWire, FloatsAreRoundedOncePerMessageAndAlikeOnAllRanks) {
+TEST_P(WireRounding, RoundsOncePerMessageAndAlikeOnAllRanks) {
   for (const DType type : types) {
     for (const std::int64_t count : lengths) {
       if (!is_worth_it(type, count)) continue;
@@ -131,7 +131,7 @@ TEST_P(OnTheWire, FloatsAreRoundedOncePerMessageAndAlikeOnAllRanks) {
   }
 }
 
-TEST_P(OnTheWire, SumsBeyondTheRangeOfFloat16ArriveIfTheTermsAreKnown) {
+TEST_P(WireRounding, KeepsSumsBeyondFloat16OfKnownTerms) {
   constexpr double examples = 4000;  // on each rank, each with a gradient of about 100
   const Tensor values = Tensor::empty({1000});
   for (std::int64_t i = 0; i < values.count(); ++i)
@@ -143,7 +143,7 @@ TEST_P(OnTheWire, SumsBeyondTheRangeOfFloat16ArriveIfTheTermsAreKnown) {
                 roundings() * relative_error(DType::float16) * sums[i]);
 }
 
-TEST_P(OnTheWire, ElementsAtTheEndAreExact) {
+TEST_P(WireRounding, KeepsTrailingElementsExact) {
   for (const DType type : types) {
     for (const std::int64_t count : {1, 16, 17, 1019, 100'000}) {
       const Tensor values = Tensor::empty({count});
@@ -158,7 +158,7 @@ TEST_P(OnTheWire, ElementsAtTheEndAreExact) {
   }
 }
 
-TEST_P(OnTheWire, HalfOfTheBytesTravel) {
+TEST_P(WireRounding, HalvesTheTraffic) {
   constexpr std::int64_t count = 200'000;
   const Tensor values = Tensor::zeros({count}, DType::float32, Device::cpu());
   const std::int64_t full = run(values, {});
@@ -174,7 +174,7 @@ TEST_P(OnTheWire, HalfOfTheBytesTravel) {
 
 // Parts of many sizes, one of them empty, and what all ranks get behind them. A rank sends all
 // parts but its own.
-TEST_P(OnTheWire, EachRankGetsTheSumsOfItsPart) {
+TEST_P(WireRounding, GivesEachRankTheSumsOfItsPart) {
   Division division(0);
   division.parts.resize(static_cast<std::size_t>(size()));
   for (int owner = 0; owner < size(); ++owner) {
@@ -224,7 +224,7 @@ TEST_P(OnTheWire, EachRankGetsTheSumsOfItsPart) {
 }
 
 // Whatever rounding takes is kept by some rank, so nothing is lost over many steps.
-TEST_P(OnTheWire, WhatRoundingTakesArrivesLater) {
+TEST_P(WireRounding, CarriesRoundingErrorsOver) {
   constexpr int steps = 12;
   for (const DType type : types) {
     for (const std::int64_t count : {1000, 20'000}) {
@@ -260,7 +260,7 @@ std::string name_of_algorithm(const ::testing::TestParamInfo<AllreduceAlgorithm>
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Algorithms, OnTheWire,
+INSTANTIATE_TEST_SUITE_P(Algorithms, WireRounding,
                          ::testing::Values(AllreduceAlgorithm::ring,
                                            AllreduceAlgorithm::halving_doubling,
                                            AllreduceAlgorithm::tree, AllreduceAlgorithm::direct),
@@ -279,7 +279,7 @@ class RoundingCommunicator : public EveryCommunicator {
 };
 
 // In memory of the communicator and in private memory, in which some pass in pieces.
-TEST_P(RoundingCommunicator, SumsGradientsAlikeOnAllRanksAndNoticesExactly) {
+TEST_P(RoundingCommunicator, SumsGradientsAlikeAndNoticesExactly) {
   for (const DType type : types) {
     make_for(type);
     for (const std::int64_t count : {40, 5000, 1'100'000}) {
@@ -307,7 +307,7 @@ TEST_P(RoundingCommunicator, SumsGradientsAlikeOnAllRanksAndNoticesExactly) {
   }
 }
 
-TEST_P(RoundingCommunicator, KeepsWhatRoundingTakesForTheNextStep) {
+TEST_P(RoundingCommunicator, CarriesRoundingErrorsOver) {
   constexpr int steps = 4;
   make_for(DType::bfloat16);
   for (const std::int64_t count : {5000, 1'100'000}) {
@@ -335,7 +335,7 @@ TEST_P(RoundingCommunicator, KeepsWhatRoundingTakesForTheNextStep) {
 
 // Blocking and in slices, in memory of the communicator and in private memory. Each element is sent
 // to its owner once by all others that exchange messages: half of what an allreduce sends.
-TEST_P(RoundingCommunicator, RanksThatNeedAPartOfTheSumsSendHalf) {
+TEST_P(RoundingCommunicator, SendsHalfWhenRanksNeedOnlyAPart) {
   const std::int64_t count = 30'000 * size();
   std::vector<Range> needed;
   for (int owner = 0; owner < size(); ++owner) needed.push_back(part_of(count, size(), owner));
@@ -370,7 +370,7 @@ TEST_P(RoundingCommunicator, RanksThatNeedAPartOfTheSumsSendHalf) {
   }
 }
 
-TEST_P(RoundingCommunicator, RoundsNoOtherValues) {
+TEST_P(RoundingCommunicator, RoundsOnlyGradients) {
   make_for(DType::bfloat16);
   const Tensor values = Tensor::full({1000}, 1 + 0x1p-20, DType::float32);
   comm_->allreduce(values);
@@ -380,7 +380,7 @@ TEST_P(RoundingCommunicator, RoundsNoOtherValues) {
 
 TASUKI_FOR_EVERY_COMMUNICATOR(RoundingCommunicator);
 
-TEST(Wire, MpisOwnAllreduceCannotRound) {
+TEST(Wire, MpisAllreduceCannotRound) {
   try {
     create_communicator("flat",
                         {.wire_dtype = DType::float16, .algorithm = AllreduceAlgorithm::mpi});
@@ -392,7 +392,7 @@ TEST(Wire, MpisOwnAllreduceCannotRound) {
   }
 }
 
-TEST(Wire, TheAlgorithmIsTheOneForTheBytesThatTravel) {
+TEST(Wire, AlgorithmIsChosenByBytesSent) {
   const PlannedAllreduce allreduce(0, 8, {});
   bool differs = false;
   for (std::int64_t count = 64; count < 1 << 20; count += count / 2) {
@@ -403,7 +403,7 @@ TEST(Wire, TheAlgorithmIsTheOneForTheBytesThatTravel) {
   EXPECT_TRUE(differs);
 }
 
-TEST(Wire, TheBannerSaysWhatIsRounded) {
+TEST(Wire, BannerSaysWhatIsRounded) {
   for (const DType type : types) {
     for (const std::string& name : real_communicators()) {
       const auto placement = create_communicator("naive");

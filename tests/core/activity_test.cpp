@@ -16,10 +16,10 @@ namespace {
 
 using Progress = BackgroundThread::Progress;
 
-class AnActivity : public ::testing::Test {
+class ActivityTest : public ::testing::Test {
  protected:
-  AnActivity() { publish_activity_in(&record); }
-  ~AnActivity() override { publish_activity_in(nullptr); }
+  ActivityTest() { publish_activity_in(&record); }
+  ~ActivityTest() override { publish_activity_in(nullptr); }
   // Whether the process seems to move while a background thread does this.
   bool moves(Progress progress, const std::function<void()>& work) {
     const std::uint64_t before = record.read().moves;
@@ -30,7 +30,7 @@ class AnActivity : public ::testing::Test {
   ActivityRecord record;
 };
 
-TEST_F(AnActivity, CountsThreadsThatSomebodyWaitsFor) {
+TEST_F(ActivityTest, CountsAwaitedThreads) {
   const auto report = [] { report_progress(); };
   const auto wait = [] { const WaitScope waiting(Waiting::allgather); };
   const auto save = [] { const PhaseScope saving(Phase::saving); };
@@ -40,7 +40,7 @@ TEST_F(AnActivity, CountsThreadsThatSomebodyWaitsFor) {
   }
 }
 
-TEST_F(AnActivity, CountsLongCallsOfSuchThreads) {
+TEST_F(ActivityTest, CountsLongCallsOfAwaitedThreads) {
   const auto call = [] {
     const LongCall calling;
     std::this_thread::sleep_for(std::chrono::milliseconds(1300));
@@ -49,7 +49,7 @@ TEST_F(AnActivity, CountsLongCallsOfSuchThreads) {
   EXPECT_FALSE(moves(Progress::does_not_count, call));
 }
 
-TEST_F(AnActivity, CountsAgainAfterTheScope) {
+TEST_F(ActivityTest, CountsAgainAfterTheScope) {
   const std::uint64_t before = record.read().moves;
   {
     const UncountedProgress outer;

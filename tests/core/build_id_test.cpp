@@ -23,7 +23,7 @@ std::string said_by_readelf() {
   return at == std::string::npos ? "" : text.substr(at + label.size(), 16);
 }
 
-TEST(BuildId, IsThatOfTheProgramAndOfTasuki) {
+TEST(BuildId, CoversProgramAndLibrary) {
   const auto builds = loaded_builds();
   const auto begins_with = [&](const std::string& name) {
     return std::ranges::count_if(

@@ -25,7 +25,7 @@ TEST_F(Switches, AreOneOrZero) {
   }
 }
 
-TEST_F(Switches, WithAnotherValueAreRefused) {
+TEST_F(Switches, RejectOtherValues) {
   for (const char* const value : {"abc", "2", "true", " 1", "01"}) {
     setenv(variable, value, 1);
     try {

@@ -35,7 +35,7 @@ TEST(Error, CarriesKindScopeAndExitCode) {
   EXPECT_EQ(everywhere.exit_code(), 64);
 }
 
-TEST(Error, CheckNamesConditionPlaceAndMessage) {
+TEST(Error, CheckReportsConditionPlaceAndMessage) {
   const int found = 2;
   EXPECT_NO_THROW(TASUKI_CHECK(found == 2, "not reached"));
   const Error error = thrown_by([&] { TASUKI_CHECK(found == 3, "found {}", found); });
@@ -54,7 +54,7 @@ TEST(CheckedCast, KeepsValuesThatFit) {
   EXPECT_EQ(checked_cast<std::size_t>(std::int64_t{7}, "count"), 7u);
 }
 
-TEST(CheckedCast, RefusesOthersByName) {
+TEST(CheckedCast, NamesValuesThatDoNotFit) {
   const Error error =
       thrown_by([] { checked_cast<int>(std::int64_t{2147483648}, "number of elements"); });
   EXPECT_NE(std::string(error.what()).find("number of elements = 2147483648"), std::string::npos);
@@ -63,7 +63,7 @@ TEST(CheckedCast, RefusesOthersByName) {
   EXPECT_THROW(checked_cast<std::int64_t>(std::numeric_limits<std::uint64_t>::max(), "n"), Error);
 }
 
-TEST(Hash, TextAndBytesAgreeAndDiffer) {
+TEST(Hash, AgreesForTextAndBytes) {
   const std::string text = "predictor/l1/W";
   EXPECT_EQ(hash_text(text), hash_bytes(std::as_bytes(std::span(text))));
   EXPECT_NE(hash_text(text), hash_text("predictor/l1/b"));

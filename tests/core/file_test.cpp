@@ -61,7 +61,7 @@ ErrorKind kind_of(const Action& action) {
   return ErrorKind::internal;
 }
 
-TEST_F(File, ReadsWhatWasWritten) {
+TEST_F(File, RoundTripsContents) {
   const std::string contents("a\0b\r\n\xff", 6);
   write_file(folder / "f", contents);
   EXPECT_EQ(read_file(folder / "f"), contents);
@@ -71,7 +71,7 @@ TEST_F(File, ReadsWhatWasWritten) {
 }
 
 // Of which each has a temporary file of its own.
-TEST_F(File, IsWrittenBySeveralThreads) {
+TEST_F(File, CanBeWrittenByManyThreads) {
   std::vector<std::thread> threads;
   std::atomic<int> failures = 0;
   for (int thread = 0; thread < 4; ++thread)
@@ -92,7 +92,7 @@ TEST_F(File, IsWrittenBySeveralThreads) {
   EXPECT_EQ(entries(), 1u) << "a temporary file was left";
 }
 
-TEST_F(File, MissingFilesAndFoldersAreErrors) {
+TEST_F(File, RejectsMissingFilesAndFolders) {
   EXPECT_EQ(kind_of([&] { read_file(folder / "none"); }), ErrorKind::missing);
   EXPECT_THROW(read_file(folder), Error);
 }
@@ -110,7 +110,7 @@ TEST_F(File, FailureKeepsTheOldVersion) {
   EXPECT_EQ(entries(), 1u) << "the temporary file was left";
 }
 
-TEST_F(File, TheOldVersionIsThereUntilTheNewOneIsComplete) {
+TEST_F(File, ReplacesTheOldVersionAtomically) {
   write_file(folder / "f", "old");
   replace_file(folder / "f", [&](const fs::path& temporary) {
     EXPECT_EQ(temporary.parent_path(), folder) << "a rename works in one file system only";
@@ -120,21 +120,21 @@ TEST_F(File, TheOldVersionIsThereUntilTheNewOneIsComplete) {
   EXPECT_EQ(read_file(folder / "f"), "new");
 }
 
-TEST_F(File, AWriterThatWritesNothingIsAnError) {
+TEST_F(File, RejectsWriterThatWritesNothing) {
   write_file(folder / "f", "old");
   EXPECT_EQ(kind_of([&] { replace_file(folder / "f", [](const fs::path&) {}); }),
             ErrorKind::cannot_write);
   EXPECT_EQ(read_file(folder / "f"), "old");
 }
 
-TEST_F(File, FoldersInTheWayAreErrors) {
+TEST_F(File, RejectsFoldersInTheWay) {
   EXPECT_EQ(kind_of([&] { write_file(folder / "none" / "f", "x"); }), ErrorKind::cannot_write);
   fs::create_directory(folder / "d");
   EXPECT_EQ(kind_of([&] { write_file(folder / "d", "x"); }), ErrorKind::cannot_write);
   EXPECT_EQ(entries(), 1u);
 }
 
-TEST_F(File, OutputFoldersAreMadeOrRefused) {
+TEST_F(File, CreatesOrRejectsOutputFolders) {
   make_output_folder(folder / "a" / "b");
   EXPECT_TRUE(fs::is_directory(folder / "a" / "b"));
   EXPECT_NO_THROW(make_output_folder(folder / "a" / "b"));
@@ -149,7 +149,7 @@ TEST_F(File, OutputFoldersAreMadeOrRefused) {
 }
 
 // With the names in their parents, so that they survive a loss of power.
-TEST_F(File, NewFoldersAreOnDisk) {
+TEST_F(File, SyncsNewFoldersToDisk) {
   synced.clear();
   make_output_folder(folder / "a" / "b" / "c");
   EXPECT_EQ(synced, (std::vector{folder, folder / "a", folder / "a" / "b"}));
@@ -161,7 +161,7 @@ TEST_F(File, NewFoldersAreOnDisk) {
 }
 
 // The error says so, of the path that was given.
-TEST_F(File, FoldersWithoutPermissionAreRefused) {
+TEST_F(File, RejectsFoldersWithoutPermission) {
   const auto expect_refused = [](ErrorKind kind, const fs::path& path, const auto& action) {
     const SystemError error = system_error_of(action);
     EXPECT_EQ(error.kind(), kind) << path;
@@ -188,7 +188,7 @@ TEST_F(File, FoldersWithoutPermissionAreRefused) {
   fs::permissions(folder / "a", fs::perms::owner_all);
 }
 
-TEST_F(File, NamedByUsersMayBePipesUpToALimit) {
+TEST_F(File, ReadsUserNamedPipesUpToALimit) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::thread writer([&] { write_named_file(folder / "pipe", "through a pipe"); });
   EXPECT_EQ(read_file(folder / "pipe"), "through a pipe");
@@ -202,7 +202,7 @@ TEST_F(File, NamedByUsersMayBePipesUpToALimit) {
 }
 
 // What is there stays what it is: a link, a device.
-TEST_F(File, NamedByUsersAreWrittenThroughLinks) {
+TEST_F(File, WritesUserNamedFilesThroughLinks) {
   write_file(folder / "f", "old");
   fs::create_symlink("f", folder / "link");
   fs::create_symlink("g", folder / "to nothing");
@@ -221,7 +221,7 @@ TEST_F(File, NamedByUsersAreWrittenThroughLinks) {
 }
 
 // Not an error's text: a path may contain anything.
-TEST_F(File, FullDisksAreToldByTheCause) {
+TEST_F(File, DetectsFullDisksByErrorCode) {
   const SystemError error = system_error_of([] { write_named_file("/dev/full", "x"); });
   EXPECT_EQ(error.cause(), std::errc::no_space_on_device);
   EXPECT_EQ(error.what(),
@@ -229,7 +229,7 @@ TEST_F(File, FullDisksAreToldByTheCause) {
 }
 
 // While a program runs, an error of writing is one of writing; what ends it may pass.
-TEST(FailedWrites, OfDisksThatFailMayBeTriedAgain) {
+TEST(FailedWrites, AreRetryableForFailingDisks) {
   const auto at_end = [](int number, ErrorKind kind = ErrorKind::cannot_write) {
     return kind_at_end(SystemError(kind, {number, std::generic_category()}, "x"));
   };

@@ -12,7 +12,7 @@ class JobAge : public ::testing::Test {
   ~JobAge() override { unsetenv(job_age_variable); }
 };
 
-TEST_F(JobAge, IsThatOfTheProcessWithoutASupervisor) {
+TEST_F(JobAge, IsTheProcessAgeWithoutASupervisor) {
   unsetenv(job_age_variable);
   const double first = job_age();
   EXPECT_GE(first, 0);
@@ -26,7 +26,7 @@ TEST_F(JobAge, CountsFromTheSupervisorsStart) {
   EXPECT_LT(job_age(), 1300);
 }
 
-TEST_F(JobAge, IgnoresWhatIsNoAge) {
+TEST_F(JobAge, IgnoresInvalidValues) {
   for (const char* const age : {"-1", "", "soon", "1x", "nan", "inf"}) {
     setenv(job_age_variable, age, 1);
     EXPECT_GE(job_age(), 0) << age;

@@ -20,7 +20,7 @@ std::string nested(int levels) {
   return std::string(count, '[') + std::string(count, ']');
 }
 
-TEST(Json, TextsOfAnyBytesComeBack) {
+TEST(Json, RoundTripsTextOfAnyBytes) {
   const json value = {{"caf\xe9", {"a\x80z", "grüße", "\xff\xfe", 3}}, {"plain", nullptr}};
   const std::string text = json_text(value);
   EXPECT_TRUE(json::accept(text)) << text;
@@ -30,22 +30,22 @@ TEST(Json, TextsOfAnyBytesComeBack) {
 }
 
 // Also where another program has written the characters as escapes.
-TEST(Json, EscapedPrivateCharactersAreBytes) {
+TEST(Json, ReadsEscapedPrivateCharactersAsBytes) {
   EXPECT_EQ(parse_json(R"("caf\udbff\udfe9")", "here"), "caf\xe9");
 }
 
-TEST(Json, NothingControlsATerminal) {
+TEST(Json, EscapesControlCharacters) {
   const std::string text = json_text(json{"\x1b[2J", "\u009b2J", "\x7f", "ok \u00a0"});
   EXPECT_EQ(text, R"(["\u001b[2J","\u009b2J","\u007f","ok )"
                   "\u00a0\"]");
   EXPECT_EQ(parse_json(text, "here")[1], "\u009b2J");
 }
 
-TEST(Json, NumbersThatAreNotFiniteAreNull) {
+TEST(Json, WritesNonFiniteNumbersAsNull) {
   EXPECT_EQ(json_text(json{std::numeric_limits<double>::infinity(), std::nan("")}), "[null,null]");
 }
 
-TEST(Json, DamageIsOneLine) {
+TEST(Json, ReportsDamageInOneLine) {
   for (const char* text : {"", "{", "[1,]", "\"\xff\"", "{\"a\":1}x", "nul"})
     expect_error(ErrorKind::data, {"about.json is damaged: it is no JSON at byte"},
                  [&] { parse_json(text, "about.json"); });
@@ -53,7 +53,7 @@ TEST(Json, DamageIsOneLine) {
                [] { parse_json("[1e999]", "about.json"); });
 }
 
-TEST(Json, DepthIsLimited) {
+TEST(Json, LimitsDepth) {
   EXPECT_EQ(json_text(parse_json(nested(100), "here")), nested(100));
   for (const int levels : {101, 200'000})
     expect_error(ErrorKind::data, {"here: it has more than 100 levels"},
@@ -64,7 +64,7 @@ TEST(Json, DepthIsLimited) {
 }
 
 // Each takes 16 bytes and more, whatever its text has.
-TEST(Json, NumberOfValuesIsLimited) {
+TEST(Json, LimitsNumberOfValues) {
   const JsonLimits limits{.values = 5};
   EXPECT_EQ(parse_json(R"([0, {"a": [], "b": 1}])", "here", limits).size(), 2U);
   for (const char* text : {"[0, 1, 2, 3, 4]", "[[], [], {}, [], []]", R"({"a": [{}, {}, 0, 0]})"})
@@ -80,14 +80,14 @@ TEST(Json, NumberOfValuesIsLimited) {
 }
 
 // A time that grew with the square of their number would be minutes.
-TEST(Json, LongListsOfObjectsAreRead) {
+TEST(Json, ReadsLongListsInLinearTime) {
   constexpr std::size_t count = 300'000;
   std::string text = "[{}";
   for (std::size_t i = 1; i < count; ++i) text += ",{}";
   EXPECT_EQ(parse_json(text + "]", "here").size(), count);
 }
 
-TEST(Json, IntegersAreChecked) {
+TEST(Json, ChecksIntegers) {
   EXPECT_EQ(integer_in(json(7)), 7);
   EXPECT_EQ(integer_in(json(-1), -1), -1);
   EXPECT_EQ(integer_in(json(INT64_MAX)), INT64_MAX);

@@ -52,7 +52,7 @@ TEST_F(OwnFiles, AreReadAndWritten) {
                [&] { open_own_file(folder / "f", OwnFile::make); });
 }
 
-TEST_F(OwnFiles, AreNeitherLinksNorPipesNorFolders) {
+TEST_F(OwnFiles, ExcludeLinksPipesAndFolders) {
   write_file(folder / "theirs", "keep this");
   for (const std::string& what : in_the_way) {
     put(what, "f");
@@ -80,7 +80,7 @@ TEST_F(OwnFiles, AreNeitherLinksNorPipesNorFolders) {
 }
 
 // A hard link is a regular file, which somebody else may have under another name.
-TEST_F(OwnFiles, WithOtherNamesAreNotChanged) {
+TEST_F(OwnFiles, AreNotChangedThroughHardLinks) {
   write_file(folder / "theirs", "keep this");
   fs::create_hard_link(folder / "theirs", folder / "f");
   for (const OwnFile how : ways_to_write)
@@ -94,7 +94,7 @@ TEST_F(OwnFiles, WithOtherNamesAreNotChanged) {
 }
 
 // The folder's own path may lead through links.
-TEST_F(OwnFiles, MayBeInALinkedFolder) {
+TEST_F(OwnFiles, CanBeInALinkedFolder) {
   fs::create_directory(folder / "real");
   fs::create_directory_symlink(folder / "real", folder / "linked");
   write_to(open_own_file(folder / "linked/f", OwnFile::renew), "x", "f");
@@ -109,7 +109,7 @@ TEST_F(OwnFiles, AreReplacedWithoutFollowingLinks) {
   EXPECT_EQ(read_file(folder / "theirs"), "keep this");
 }
 
-TEST_F(OwnFiles, ThatMayNotBeReadAreNotMissing) {
+TEST_F(OwnFiles, AreNotMissingWhenUnreadable) {
   const testing::AsNobody nobody(folder);
   write_file(folder / "f", "secret");
   fs::permissions(folder / "f", fs::perms::none);
@@ -120,7 +120,7 @@ TEST_F(OwnFiles, ThatMayNotBeReadAreNotMissing) {
   EXPECT_FALSE(is_absence(error));
 }
 
-TEST_F(OwnFiles, FoldersAreMadeWithoutFollowingLinks) {
+TEST_F(OwnFiles, CreateFoldersWithoutFollowingLinks) {
   make_own_folder(folder / "d");
   make_own_folder(folder / "d");
   EXPECT_TRUE(fs::is_directory(folder / "d"));
@@ -134,7 +134,7 @@ TEST_F(OwnFiles, FoldersAreMadeWithoutFollowingLinks) {
                [&] { make_own_folder(folder / "none/d"); });
 }
 
-TEST_F(OwnFiles, FirstLinesAreShort) {
+TEST_F(OwnFiles, ReadOnlyShortFirstLines) {
   EXPECT_EQ(first_line_in(folder / "f"), std::nullopt);
   write_file(folder / "f", "");
   EXPECT_EQ(first_line_in(folder / "f"), std::nullopt);
@@ -145,7 +145,7 @@ TEST_F(OwnFiles, FirstLinesAreShort) {
                [&] { first_line_in(folder / "f"); });
 }
 
-TEST_F(OwnFiles, LocksKeepTheTextOfOthers) {
+TEST_F(OwnFiles, LocksKeepTextOfOthers) {
   write_file(folder / "lock", "of another program\n");
   {
     const auto lock = FileLock::try_lock(folder / "lock", "pid 1 on here\n");

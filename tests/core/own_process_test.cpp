@@ -20,7 +20,7 @@ struct Counted {
   int& count_;
 };
 
-TEST(OwnProcess, DestroysItsObjectButNotInAForkedChild) {
+TEST(OwnProcess, DestroysItsObjectExceptInAForkedChild) {
   int destroyed = 0;
   {
     std::optional<OwnProcess<Counted>> object(std::in_place, destroyed);
@@ -36,7 +36,7 @@ TEST(OwnProcess, DestroysItsObjectButNotInAForkedChild) {
 }
 
 // A thread that waits on a condition variable keeps its destructor from returning.
-TEST(BackgroundThread, IsNotWaitedForInAForkedChild) {
+TEST(BackgroundThread, IsNotJoinedInAForkedChild) {
   std::optional<BackgroundThread> thread(std::in_place);
   thread->start([] {}).get();
   for (int i = 0; i < 20; ++i) {
@@ -45,7 +45,7 @@ TEST(BackgroundThread, IsNotWaitedForInAForkedChild) {
   }
 }
 
-TEST(JobProcess, IsAnyProcessWhereNoJobRuns) {
+TEST(JobProcess, IsAnyProcessOutsideAJob) {
   const auto is_one = [] { return status_of_child([] { _exit(is_job_process() ? 0 : 1); }) == 0; };
   EXPECT_TRUE(is_job_process());
   EXPECT_TRUE(is_one());

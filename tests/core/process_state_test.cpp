@@ -10,7 +10,7 @@
 namespace tasuki {
 namespace {
 
-TEST(ProcessStatus, IsReadByItsKeys) {
+TEST(ProcessStatus, IsParsedByKeys) {
   const ProcessState state = parse_process_status(
       "Name:\torted\nUmask:\t0022\nState:\tT (stopped)\nTgid:\t12\nPid:\t12\nPPid:\t7\n"
       "TracerPid:\t99\nUid:\t0\t0\t0\t0\nVmRSS:\t    1808 kB\n");
@@ -21,7 +21,7 @@ TEST(ProcessStatus, IsReadByItsKeys) {
   EXPECT_EQ(state.memory, 1808 * 1024);
 }
 
-TEST(ProcessStatus, ThatIsDamagedIsNobodys) {
+TEST(ProcessStatus, IsIgnoredWhenDamaged) {
   for (const std::string text : {"", "\n\n", "Name", "Name:", "Name:\t", "State:\nPPid:\tx\n",
                                  "TracerPid:\t99999999999999999999\n"}) {
     const ProcessState state = parse_process_status(text);
@@ -31,7 +31,7 @@ TEST(ProcessStatus, ThatIsDamagedIsNobodys) {
   }
 }
 
-TEST(Processes, AreSeenStoppedAndAmongDescendants) {
+TEST(Processes, AreFoundStoppedAndAmongDescendants) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0)
@@ -51,7 +51,7 @@ TEST(Processes, AreSeenStoppedAndAmongDescendants) {
 }
 
 // A process whose parent does not ask for its exit status keeps its number and its name.
-TEST(Processes, AreSeenEnded) {
+TEST(Processes, AreDetectedAsEnded) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) _exit(0);

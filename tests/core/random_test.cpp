@@ -13,7 +13,7 @@ namespace tasuki {
 namespace {
 
 // Known answers of the authors' Random123 library (kat_vectors, philox4x32 with 10 rounds).
-TEST(Philox, KnownAnswers) {
+TEST(Philox, MatchesKnownAnswers) {
   using Words = std::array<std::uint32_t, 4>;
   EXPECT_EQ(philox(0, {0, 0, 0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox(~0ull, {~0u, ~0u, ~0u, ~0u}),
@@ -27,7 +27,7 @@ TEST(Philox, UnitFloatStaysBelowOne) {
   EXPECT_LT(unit_float(~0u), 1.0f);
 }
 
-TEST(RandomStream, IsAFunctionOfSeedAndStream) {
+TEST(RandomStream, DependsOnlyOnSeedAndStream) {
   RandomStream a(1, 2), same(1, 2), other_seed(2, 2), other_stream(1, 3);
   const auto draw = [](RandomStream& stream) {
     std::vector<std::uint32_t> words;
@@ -55,7 +55,7 @@ TEST(RandomStream, BelowIsUniform) {
   EXPECT_EQ(stream.below(1), 0u);
 }
 
-TEST(RandomStream, NormalHasItsMoments) {
+TEST(RandomStream, NormalHasCorrectMoments) {
   RandomStream stream(7);
   constexpr int draws = 200000;
   double sum = 0, squares = 0, fourths = 0;

@@ -16,7 +16,7 @@
 namespace tasuki {
 namespace {
 
-TEST(TemporaryNames, SayWhoseTheyAre) {
+TEST(TemporaryNames, IdentifyTheirOwner) {
   const std::filesystem::path name = temporary_name("a/b/log");
   EXPECT_EQ(name.parent_path(), "a/b");
   const std::string text = name.filename().string();
@@ -39,14 +39,14 @@ TEST(TemporaryNames, FitInAFolder) {
   EXPECT_EQ(name_of_temporary(temporary_name(name).string()), name.substr(0, 99));
 }
 
-TEST(TemporaryNames, AreLeftoversWhenTheirProcessIsOver) {
+TEST(TemporaryNames, AreLeftoversOnceTheirProcessHasEnded) {
   EXPECT_FALSE(is_leftover(temporary_name("log").string())) << "of this process";
   const std::string name = testing::leftover("log").string();
   ASSERT_EQ(name_of_temporary(name), "log");
   EXPECT_TRUE(is_leftover(name));
 }
 
-TEST(TemporaryNames, AreLeftoversBeforeTheirParentAsksForTheExitStatus) {
+TEST(TemporaryNames, AreLeftoversOfZombieProcesses) {
   std::array<int, 2> ends{};
   ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
   const pid_t child = fork();
@@ -64,7 +64,7 @@ TEST(TemporaryNames, AreLeftoversBeforeTheirParentAsksForTheExitStatus) {
   for (const int end : ends) close(end);
 }
 
-TEST(TemporaryNames, OfOtherHostsAndNamespacesAreLeftAlone) {
+TEST(TemporaryNames, AreNotLeftoversOnOtherHosts) {
   const std::string name = testing::leftover("log").string(), host = host_name();
   ASSERT_TRUE(is_leftover(name));
   const auto with = [&](const std::string& part, const std::string& other) {
@@ -88,7 +88,7 @@ TEST(TemporaryNames, OfOtherHostsAndNamespacesAreLeftAlone) {
   EXPECT_FALSE(is_leftover(at("00000000", "0123abcd"))) << "a machine that is not known";
 }
 
-TEST(TemporaryNames, AreNotThoseOfUsers) {
+TEST(TemporaryNames, DoNotMatchUserFiles) {
   for (const char* const name :
        {"", "thesis.2024.tmp", "snapshot_iter_5.123.tmp", "log.9.tmp", "notes.tmp", ".tasuki",
         "iter_7.tmp", "a.tasuki-tmp", "a.tasuki-b.tmp", "a.tasuki-host-1-2-3.tmp",

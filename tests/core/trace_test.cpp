@@ -11,7 +11,7 @@
 namespace tasuki {
 namespace {
 
-TEST(Trace, RecordsScopesBetweenStartAndEndOnly) {
+TEST(Trace, RecordsScopesOnlyBetweenStartAndEnd) {
   { const TraceScope before("before", TraceRow::phases); }
   start_trace();
   const double begin = trace_clock();
@@ -53,7 +53,7 @@ TEST(Trace, RecordsEventsOfAllThreadsUpToALimit) {
   EXPECT_EQ(end_trace().size(), 80U);
 }
 
-TEST(Trace, LanesAreNumberedInTheOrderOfTheirOwners) {
+TEST(Trace, NumbersLanesInOwnerOrder) {
   start_trace();
   const int a = 0, b = 0;
   EXPECT_EQ(trace_lane(&a), 0);
@@ -65,7 +65,7 @@ TEST(Trace, LanesAreNumberedInTheOrderOfTheirOwners) {
   (void)end_trace();
 }
 
-TEST(Trace, PhasesAndWaitsRecordThemselves) {
+TEST(Trace, RecordsPhasesAndWaits) {
   publish_activity_in(nullptr);
   start_trace();
   {
@@ -87,7 +87,7 @@ TEST(Trace, PhasesAndWaitsRecordThemselves) {
 
 std::string heard;
 
-TEST(Trace, AListenerHearsOfScopesWithoutARecording) {
+TEST(Trace, NotifiesListenersWithoutARecording) {
   set_scope_listener({.push = [](const char* name) { heard += std::string("(") + name; },
                       .pop = [] { heard += ")"; }});
   {

@@ -83,7 +83,7 @@ Placement placement_of(const std::vector<float>& found, const InMemoryDataset& d
   return {};
 }
 
-TEST(Augmentation, NothingIsPlainDecoding) {
+TEST(Augmentation, MatchesPlainDecodingWhenDisabled) {
   const auto dataset = images(3);
   for (std::int64_t i = 0; i < 3; ++i) {
     std::vector<float> expected(429);
@@ -93,7 +93,7 @@ TEST(Augmentation, NothingIsPlainDecoding) {
   }
 }
 
-TEST(Augmentation, CropsAndFlipsAreEverywhereAlikeLikely) {
+TEST(Augmentation, DrawsCropsAndFlipsUniformly) {
   constexpr int draws = 3000;
   const auto dataset = images(1);
   std::map<Placement, int> seen;
@@ -107,7 +107,7 @@ TEST(Augmentation, CropsAndFlipsAreEverywhereAlikeLikely) {
   }
 }
 
-TEST(Augmentation, PartsDrawForThemselves) {
+TEST(Augmentation, DrawsPartsIndependently) {
   const auto dataset = images(1);
   for (std::int64_t epoch = 0; epoch < 20; ++epoch) {
     const auto both =
@@ -119,7 +119,7 @@ TEST(Augmentation, PartsDrawForThemselves) {
   }
 }
 
-TEST(Augmentation, BrightnessShiftsAndContrastStretchesWithinWhatIsAllowed) {
+TEST(Augmentation, LimitsBrightnessAndContrast) {
   const auto dataset = images(1);
   const auto plain = apply({}, *dataset, 0);
   std::set<float> brighter, factors;
@@ -153,7 +153,7 @@ TEST(Augmentation, BrightnessShiftsAndContrastStretchesWithinWhatIsAllowed) {
   EXPECT_NEAR(*factors.rbegin(), 1.5, 0.05);
 }
 
-TEST(Augmentation, StandardisedImagesHaveMeanZeroAndDeviationOne) {
+TEST(Augmentation, StandardisesMeanAndDeviation) {
   const auto dataset = images(5);
   for (std::int64_t i = 0; i < 5; ++i) {
     const auto plain = apply({}, *dataset, i), white = apply(standardization, *dataset, i);
@@ -168,7 +168,7 @@ TEST(Augmentation, StandardisedImagesHaveMeanZeroAndDeviationOne) {
 }
 
 // The divisor never falls below 1 / sqrt(n): without it this image would be divided by zero.
-TEST(Augmentation, AFlatImageStaysFinite) {
+TEST(Augmentation, KeepsFlatImagesFinite) {
   auto flat = std::make_shared<InMemoryDataset>(classification_header(2, {1, 4, 4}, 2));
   std::vector<std::byte> pixels(16, std::byte{128});
   set_example(*flat, 0, pixels, 0);
@@ -180,7 +180,7 @@ TEST(Augmentation, AFlatImageStaysFinite) {
 }
 
 // A device with the stored images computes the same as the threads that read batches ahead.
-TEST(Augmentation, ABackendMakesTheSamePixels) {
+TEST(Augmentation, GivesTheSamePixelsOnABackend) {
   const auto dataset = images(5);
   const std::array<std::int64_t, 3> numbers{4, 0, 4};
   const std::int64_t epoch = 6;
@@ -200,7 +200,7 @@ TEST(Augmentation, ABackendMakesTheSamePixels) {
   }
 }
 
-TEST(Augmentation, ViewsSayHowTheyAreTransformed) {
+TEST(Augmentation, DescribesTransformsOfViews) {
   const auto plain = images(4);
   const auto augmented =
       transformed(plain, create_transform(augmentation, plain->header().field("x"), 7));
@@ -214,7 +214,7 @@ TEST(Augmentation, ViewsSayHowTheyAreTransformed) {
   }
 }
 
-TEST(Augmentation, DependsOnSeedEpochAndExample) {
+TEST(Augmentation, DependsOnlyOnSeedEpochAndExample) {
   const auto dataset = images(2);
   const auto first = apply(augmentation, *dataset, 0, 3, 7);
   EXPECT_EQ(first, apply(augmentation, *dataset, 0, 3, 7));
@@ -248,7 +248,7 @@ std::map<std::int64_t, std::vector<float>> rows_of_epoch(int ranks, std::int64_t
   return rows;
 }
 
-TEST(Augmentation, PixelsDoNotDependOnRanksBatchesOrThreads) {
+TEST(Augmentation, DoesNotDependOnRanksBatchesOrThreads) {
   const auto expected = rows_of_epoch(1, 41, 1, 2);
   ASSERT_EQ(expected.size(), 41u);
   EXPECT_EQ(rows_of_epoch(1, 8, 4, 2), expected);
@@ -257,7 +257,7 @@ TEST(Augmentation, PixelsDoNotDependOnRanksBatchesOrThreads) {
   EXPECT_NE(rows_of_epoch(1, 41, 1, 3), expected);
 }
 
-TEST(Augmentation, ViewsOfTransformedExamplesAreTransformed) {
+TEST(Augmentation, TransformsNestedViews) {
   const auto dataset = images(4);
   const auto view = subset_of(
       transformed(dataset, create_transform(augmentation, dataset->header().field("x"), 1)),
@@ -268,7 +268,7 @@ TEST(Augmentation, ViewsOfTransformedExamplesAreTransformed) {
 }
 
 // A transform reads examples as stored, so another one cannot follow it.
-TEST(Augmentation, AFieldIsTransformedOnce) {
+TEST(Augmentation, RejectsASecondTransformOfAField) {
   const auto dataset = images(4);
   const Transform augment = create_transform(augmentation, dataset->header().field("x"), 1);
   for (const auto& augmented :
@@ -277,7 +277,7 @@ TEST(Augmentation, AFieldIsTransformedOnce) {
                  [&] { transformed(augmented, augment); });
 }
 
-TEST(Augmentation, WhatIsNoImageIsRefused) {
+TEST(Augmentation, RejectsFieldsThatAreNotImages) {
   expect_error(ErrorKind::config, {"784", "channels x height x width"}, [] {
     create_transform(augmentation, {.name = "x", .shape = {784}, .stored = DType::uint8});
   });

@@ -34,7 +34,7 @@ Batch three_examples() {
           5};
 }
 
-TEST(Batch, HasItsFieldsByName) {
+TEST(Batch, FindsFieldsByName) {
   const Batch batch = three_examples();
   EXPECT_EQ(batch.size(), 3);
   EXPECT_EQ(batch.epoch(), 5);
@@ -49,7 +49,7 @@ TEST(Batch, HasItsFieldsByName) {
   expect_error(ErrorKind::usage, {"none"}, [&] { Batch()["x"]; });
 }
 
-TEST(Batch, RefusesFieldsOfAnotherNumberOfExamples) {
+TEST(Batch, RejectsFieldsOfAnotherSize) {
   expect_error(ErrorKind::internal, {"field 'x' has 3 items", "2 examples"}, [] {
     return Batch({{.name = "x", .values = counted({3, 2})}}, {0, 1});
   });
@@ -62,7 +62,7 @@ TEST(Batch, RefusesFieldsOfAnotherNumberOfExamples) {
   });
 }
 
-TEST(Batch, SetAddsAFieldOrReplacesIt) {
+TEST(Batch, SetAddsOrReplacesAField) {
   Batch batch = three_examples();
   batch.set({.name = "x", .values = counted({3, 5})});
   batch.set({.name = "mask", .values = counted({3})});
@@ -71,7 +71,7 @@ TEST(Batch, SetAddsAFieldOrReplacesIt) {
   EXPECT_EQ(batch["mask"].shape(), Shape{3});
 }
 
-TEST(Batch, ASliceHasPartOfAllFields) {
+TEST(Batch, SlicesAllFields) {
   Batch batch = three_examples();
   batch.set_global_size(12);
   const Batch part = batch.slice(1, 3);
@@ -87,7 +87,7 @@ TEST(Batch, ASliceHasPartOfAllFields) {
   expect_error(ErrorKind::internal, {"examples 2 to 4 of 3"}, [&] { batch.slice(2, 4); });
 }
 
-TEST(Batch, TargetsAndNumbersKeepTheirTypeInHalfPrecision) {
+TEST(Batch, KeepsTypesOfTargetsAndIdsInHalfPrecision) {
   const Batch batch = three_examples().to(Device::cpu(), DType::bfloat16);
   EXPECT_EQ(batch["x"].dtype(), DType::bfloat16);
   EXPECT_EQ(batch["words"].dtype(), DType::int32);
@@ -109,7 +109,7 @@ struct Table final : FieldSource {
   }
 };
 
-TEST(Batch, MakesAFieldFromItsSourceWhenItIsFirstRead) {
+TEST(Batch, CreatesFieldsLazily) {
   const auto table = std::make_shared<Table>();
   Batch batch({{.name = "x", .source = table}}, {70, 80, 90}, 2);
   expect_error(ErrorKind::internal, {"0 positions for 3 examples"}, [&] { batch["x"]; });

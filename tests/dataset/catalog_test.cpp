@@ -45,7 +45,7 @@ class Catalog : public ::testing::Test {
   Variable data{"TASUKI_DATA", folder / "data"};
 };
 
-TEST_F(Catalog, TheVariableComesBeforeTheCacheAndBoth) {
+TEST_F(Catalog, SearchesVariableThenCache) {
   const fs::path cached = folder / "home/.cache/tasuki/cifar10";
   const fs::path named = folder / "data/cifar10";
   fs::create_directories(cached);
@@ -60,7 +60,7 @@ TEST_F(Catalog, TheVariableComesBeforeTheCacheAndBoth) {
   EXPECT_EQ(find_data_folder("cifar10", folder.path()), folder.path());
 }
 
-TEST_F(Catalog, DebiansFashionMnistStandsInForMnist) {
+TEST_F(Catalog, UsesDebiansFashionMnistForMnist) {
   const char* const package = "/usr/share/datasets/fashion-mnist";
   for (const char* name : {"mnist", "fashion-mnist"}) {
     if (fs::is_directory(package)) {
@@ -74,7 +74,7 @@ TEST_F(Catalog, DebiansFashionMnistStandsInForMnist) {
   }
 }
 
-TEST_F(Catalog, NothingFoundSaysHowToGetIt) {
+TEST_F(Catalog, ExplainsHowToGetMissingData) {
   for (const char* name : {"cifar10", "cifar100"})
     expect_error(ErrorKind::missing, {name, fmt::format("scripts/get_data.sh {}", name), "--data"},
                  [&] { find_data_folder(name); });
@@ -85,14 +85,14 @@ TEST_F(Catalog, NothingFoundSaysHowToGetIt) {
                [&] { find_data_folder("mnist", folder / "nowhere"); });
 }
 
-TEST_F(Catalog, UnknownNamesAreRefused) {
+TEST_F(Catalog, RejectsUnknownNames) {
   expect_error(ErrorKind::usage, {"'minst'", "mnist, fashion-mnist, cifar10, cifar100"},
                [] { find_data_folder("minst"); });
   expect_error(ErrorKind::usage, {"'minst'"},
                [&] { open_dataset("minst", folder.path(), DataSplit::train); });
 }
 
-TEST_F(Catalog, ClassesHaveNamesWhereTheyAreKnown) {
+TEST_F(Catalog, NamesKnownClasses) {
   EXPECT_EQ(class_names("fashion-mnist", {}).size(), 10u);
   EXPECT_TRUE(class_names("mnist", {}).empty());
   const fs::path data = folder.path();
@@ -103,7 +103,7 @@ TEST_F(Catalog, ClassesHaveNamesWhereTheyAreKnown) {
   EXPECT_EQ(class_names("images", data), (std::vector<std::string>{"cat", "dog"}));
 }
 
-TEST_F(Catalog, MnistUnderTheNamesInUse) {
+TEST_F(Catalog, FindsMnistUnderCommonNames) {
   for (const std::string dot : {"-idx", ".idx"}) {
     const TemporaryFolder files;
     write_gzip(files / ("train-images" + dot + "3-ubyte.gz"), idx_images(6, 2, 2));

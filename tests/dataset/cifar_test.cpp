@@ -53,27 +53,27 @@ class Cifar : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(Cifar, TenClassesInFiveFiles) {
+TEST_F(Cifar, ReadsTenClassesFromFiveFiles) {
   write_cifar10();
   expect_pictures(*read("cifar10", DataSplit::train), 20, 10);
   write_plain(folder / "test_batch.bin", pictures(0, 3, 1, 10));
   expect_pictures(*read("cifar10", DataSplit::test), 3, 10);
 }
 
-TEST_F(Cifar, AHundredFineClasses) {
+TEST_F(Cifar, ReadsAHundredFineClasses) {
   write_plain(folder / "train.bin", pictures(0, 30, 2, 100));
   write_plain(folder / "test.bin", pictures(0, 7, 2, 100));
   expect_pictures(*read("cifar100", DataSplit::train), 30, 100);
   expect_pictures(*read("cifar100", DataSplit::test), 7, 100);
 }
 
-TEST_F(Cifar, MissingFileOfSeveral) {
+TEST_F(Cifar, NamesMissingFileOfSeveral) {
   write_cifar10();
   std::filesystem::remove(folder / batch(3));
   expect_error(ErrorKind::missing, {batch(3)}, [&] { read("cifar10", DataSplit::train); });
 }
 
-TEST_F(Cifar, TruncatedInsideAndBetweenPictures) {
+TEST_F(Cifar, RejectsTruncation) {
   write_cifar10();
   const std::string whole = pictures(4, 4, 1, 10);
   write_plain(folder / batch(2), whole.substr(0, whole.size() - 1));
@@ -86,7 +86,7 @@ TEST_F(Cifar, TruncatedInsideAndBetweenPictures) {
   expect_error(ErrorKind::data, {batch(2)}, [&] { read("cifar10", DataSplit::train); });
 }
 
-TEST_F(Cifar, LabelOutOfRange) {
+TEST_F(Cifar, RejectsOutOfRangeLabels) {
   write_cifar10();
   std::string bytes = pictures(8, 4, 1, 10);
   bytes[3073 * 2] = 11;
@@ -95,7 +95,7 @@ TEST_F(Cifar, LabelOutOfRange) {
                [&] { read("cifar10", DataSplit::train); });
 }
 
-TEST_F(Cifar, AFileThatChangesAfterItWasOpened) {
+TEST_F(Cifar, RejectsFilesChangedAfterOpening) {
   write_cifar10();
   const auto source = open_dataset("cifar10", folder.path(), DataSplit::train);
   write_plain(folder / batch(5), pictures(0, 3, 1, 10));

@@ -20,7 +20,7 @@ namespace {
 
 using namespace tasuki::testing;
 
-TEST(Fields, RaggedOnesArePaddedToTheLongestOfTheBatch) {
+TEST(Fields, PadRaggedFieldsToTheBatchsLongest) {
   const auto dataset = sequences(20);
   expect_sequences(read_batch(*dataset, std::vector<std::int64_t>{0, 2, 19}));
   expect_sequences(read_batch(*dataset, std::vector<std::int64_t>{3, 3}));
@@ -30,13 +30,13 @@ TEST(Fields, RaggedOnesArePaddedToTheLongestOfTheBatch) {
   EXPECT_FALSE(batch.fields()[0].is_target);
 }
 
-TEST(Fields, RaggedOnesArePaddedToAMultiple) {
+TEST(Fields, PadRaggedFieldsToAMultiple) {
   const auto dataset = sequences(20, /*pad_to=*/4);
   for (std::int64_t i = 0; i < 20; ++i) expect_sequences(read_batch(*dataset, {&i, 1}), 4);
   EXPECT_EQ(read_batch(*dataset, std::vector<std::int64_t>{3, 4})["tokens"].shape(), (Shape{2, 4}));
 }
 
-TEST(Fields, BatchesWithoutExamplesOrWithoutElementsKeepTheirAxes) {
+TEST(Fields, KeepAxesOfEmptyBatches) {
   const auto dataset = sequences(20);
   const Batch none = read_batch(*dataset, {});
   EXPECT_EQ(none["tokens"].shape(), (Shape{0, 0}));
@@ -46,7 +46,7 @@ TEST(Fields, BatchesWithoutExamplesOrWithoutElementsKeepTheirAxes) {
   EXPECT_EQ(empty["tokens"].shape(), (Shape{2, 0}));
 }
 
-TEST(Fields, RaggedElementsHaveAShapeOfTheirOwn) {
+TEST(Fields, RaggedElementsCanHaveAShape) {
   InMemoryDataset dataset(
       {2, {{.name = "frames", .shape = {0, 2}, .is_ragged = true, .padding = 0.5}}});
   const std::vector<float> values{1, 2, 3, 4, 5, 6};
@@ -61,7 +61,7 @@ TEST(Fields, RaggedElementsHaveAShapeOfTheirOwn) {
             (std::vector<float>{1, 2, 0.5, 0.5, 0.5, 0.5, 1, 2, 3, 4, 5, 6}));
 }
 
-TEST(Fields, AreDecodedToTheirType) {
+TEST(Fields, DecodeToTheirType) {
   const std::uint8_t bytes[] = {0, 7, 255};
   const auto decoded = [&]<class T>(DType type, T) {
     std::vector<T> to(3);
@@ -86,7 +86,7 @@ TEST(Fields, AreDecodedToTheirType) {
   EXPECT_EQ(floats[1], 0.1F);
 }
 
-TEST(Fields, ThatCannotBeAreRefused) {
+TEST(Fields, RejectInvalidDescriptions) {
   const auto refused = [](const Field& field, const std::vector<std::string>& words) {
     expect_error(ErrorKind::usage, words, [&] { InMemoryDataset({1, {field}}); });
   };
@@ -120,7 +120,7 @@ TEST(Fields, ThatCannotBeAreRefused) {
                [] { sequences(1)->header().field("z"); });
 }
 
-TEST(Fields, LongerExamplesThanAllowedAreRefused) {
+TEST(Fields, RejectTooLongExamples) {
   const Field field{.name = "x", .shape = {3}, .is_ragged = true};
   std::vector<std::byte> buffer;
   FieldWriter writer(field, buffer);
@@ -131,7 +131,7 @@ TEST(Fields, LongerExamplesThanAllowedAreRefused) {
                [&] { writer.as<std::int32_t>(); });
 }
 
-TEST(Fields, LabelsOfAnyShapeAreChecked) {
+TEST(Fields, CheckLabelsOfAnyShape) {
   InMemoryDataset dataset({2,
                            {{.name = "mask",
                              .shape = {2},
@@ -151,7 +151,7 @@ TEST(Fields, LabelsOfAnyShapeAreChecked) {
   });
 }
 
-TEST(Fields, LabelsAreThoseOfTheClasses) {
+TEST(Fields, RejectLabelsOutsideTheClasses) {
   const auto dataset = make_dataset({1}, 3, std::vector<float>(4), std::vector{0, 2, 3, 1});
   read_batch(*dataset, std::vector<std::int64_t>{0, 1, 3});
   expect_error(ErrorKind::data, {"example 2 has label 3, expected 0 .. 2"}, [&] {
@@ -169,7 +169,7 @@ struct Unreadable final : Dataset {
   }
 };
 
-TEST(Fields, ErrorsOfReadingSayWhichExample) {
+TEST(Fields, ReadErrorsNameTheExample) {
   const auto own = std::make_shared<Unreadable>();
   expect_error(ErrorKind::data, {"example 4: my file is damaged"}, [&] {
     read_batch(*own, std::vector<std::int64_t>{3, 4});
@@ -190,7 +190,7 @@ TEST(Fields, ErrorsOfReadingSayWhichExample) {
 }
 
 // Losses leave negative labels out, so batches may be filled up with them.
-TEST(Fields, PaddingIsNoLabel) {
+TEST(Fields, AcceptPaddingInLabels) {
   for (const DType type : {DType::int32, DType::int64}) {
     InMemoryDataset dataset({3,
                              {{.name = "tags",
@@ -219,7 +219,7 @@ TEST(Fields, PaddingIsNoLabel) {
   }
 }
 
-TEST(Fields, OfSubsetsLieWhereTheyLay) {
+TEST(Fields, SubsetsShareTheFieldsMemory) {
   const auto dataset = sequences(20);
   const auto some = subset_of(dataset, {19, 2, 4, 3});
   const auto fewer = subset_of(some, {2, 0});
@@ -237,7 +237,7 @@ struct Written final : Dataset {
   }
 };
 
-TEST(Fields, AreReadFromDataSetsThatWriteThem) {
+TEST(Fields, ReadFromDatasetsThatWriteThem) {
   const Written written;
   expect_sequences(read_batch(written, std::vector<std::int64_t>{7, 1, 12}));
   const auto copy = read_dataset(*source_of(written));
@@ -245,7 +245,7 @@ TEST(Fields, AreReadFromDataSetsThatWriteThem) {
   EXPECT_EQ(copy->stored_bytes(), written.of->stored_bytes());
 }
 
-TEST(Fields, OfVariableLengthFillBlocksOfBoundedSize) {
+TEST(Fields, VariableLengthFieldsFillBoundedBlocks) {
   constexpr std::int64_t count = 3000, longest = 4096;
   InMemoryDataset dataset(
       {count, {{.name = "x", .shape = {longest}, .is_ragged = true}, {.name = "y"}}});
@@ -269,7 +269,7 @@ TEST(Fields, OfVariableLengthFillBlocksOfBoundedSize) {
   EXPECT_LT(blocks, 30);
 }
 
-TEST(Fields, AHeaderTravelsWhole) {
+TEST(Fields, HeaderRoundTrips) {
   DatasetHeader header = sequences_header(123, 8);
   header.fields[0].shape = {50};
   header.fields.push_back({.name = "picture",
@@ -287,12 +287,12 @@ TEST(Fields, AHeaderTravelsWhole) {
   });
 }
 
-TEST(Fields, AreSaidByTheirInputs) {
+TEST(Fields, DescribeInputShapes) {
   EXPECT_EQ(classification_header(1, {3, 32, 32}, 10).shape_text(), "3x32x32");
   EXPECT_EQ(sequences_header(1).shape_text(), "tokens 0, bytes 2");
 }
 
-TEST(Fields, BatchesAreTheSameWhereARunGoesOn) {
+TEST(Fields, GiveTheSameBatchesAfterAResume) {
   const auto iterator = [](int threads) -> std::unique_ptr<Iterator> {
     auto plain = create_shuffled_iterator(Share::whole(sequences(23, 2)), 4, 7);
     if (threads == 0) return plain;

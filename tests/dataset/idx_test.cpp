@@ -54,7 +54,7 @@ class IdxPacked : public Idx, public ::testing::WithParamInterface<bool> {
 INSTANTIATE_TEST_SUITE_P(Files, IdxPacked, ::testing::Values(false, true),
                          [](const auto& info) { return info.param ? "gzip" : "plain"; });
 
-TEST_P(IdxPacked, ValuesAreDecoded) {
+TEST_P(IdxPacked, DecodesValues) {
   write();
   const auto dataset = read();
   ASSERT_EQ(dataset->size(), count);
@@ -72,7 +72,7 @@ TEST_P(IdxPacked, ValuesAreDecoded) {
   }
 }
 
-TEST_P(IdxPacked, ImagesAndLabelsAreReadApartToo) {
+TEST_P(IdxPacked, ReadsImagesAndLabelsSeparately) {
   write();
   EXPECT_EQ(idx_contents(images), IdxContents::images);
   EXPECT_EQ(idx_contents(labels), IdxContents::labels);
@@ -91,14 +91,14 @@ TEST_P(IdxPacked, ImagesAndLabelsAreReadApartToo) {
   EXPECT_EQ(idx_contents(images), IdxContents::nothing);
 }
 
-TEST_P(IdxPacked, AnEmptyFileOfNoImagesIsFine) {
+TEST_P(IdxPacked, AcceptsEmptyFiles) {
   image_bytes = idx_images(0, rows, columns);
   label_bytes = idx_labels(0);
   write();
   EXPECT_EQ(read()->size(), 0);
 }
 
-TEST_P(IdxPacked, TruncatedAnywhere) {
+TEST_P(IdxPacked, RejectsTruncation) {
   for (const std::size_t length : {0ul, 3ul, 4ul, 15ul, 16ul, 17ul, image_bytes.size() - 1}) {
     const std::string whole = image_bytes;
     image_bytes.resize(length);
@@ -111,13 +111,13 @@ TEST_P(IdxPacked, TruncatedAnywhere) {
   expect_data_error({"labels", "expected 58 bytes (50 labels)", "57"});
 }
 
-TEST_P(IdxPacked, TrailingBytes) {
+TEST_P(IdxPacked, RejectsTrailingBytes) {
   image_bytes += 'x';
   write();
   expect_data_error({images.string(), "expected 766 bytes (50 images of 5 x 3)", "found"});
 }
 
-TEST_P(IdxPacked, LeavingOutTheEndDoesNotReadIt) {
+TEST_P(IdxPacked, DoesNotReadUnusedEnd) {
   image_bytes += 'x';
   label_bytes += 'x';
   write();
@@ -127,38 +127,38 @@ TEST_P(IdxPacked, LeavingOutTheEndDoesNotReadIt) {
   EXPECT_EQ(read_dataset(*source)->size(), count - 1);
 }
 
-TEST_P(IdxPacked, WrongMagic) {
+TEST_P(IdxPacked, RejectsWrongMagic) {
   image_bytes.replace(0, 4, big_endian(0x0D03));
   write();
   expect_data_error({images.string(), "0x00000803", "0x00000d03"});
 }
 
-TEST_P(IdxPacked, SwappedByteOrder) {
+TEST_P(IdxPacked, RejectsSwappedByteOrder) {
   for (std::size_t at = 0; at < 16; at += 4)
     std::reverse(image_bytes.begin() + at, image_bytes.begin() + at + 4);
   write();
   expect_data_error({images.string(), "byte order is swapped"});
 }
 
-TEST_P(IdxPacked, ImagesAndLabelsMixedUp) {
+TEST_P(IdxPacked, RejectsSwappedImagesAndLabels) {
   std::swap(image_bytes, label_bytes);
   write();
   expect_data_error({images.string(), "mixed up"});
 }
 
-TEST_P(IdxPacked, ADifferentNumberOfLabels) {
+TEST_P(IdxPacked, RejectsDifferentNumberOfLabels) {
   label_bytes = idx_labels(count + 1);
   write();
   expect_data_error({labels.string(), "expected 50 labels", images.string(), "found 51"});
 }
 
-TEST_P(IdxPacked, LabelOutOfRange) {
+TEST_P(IdxPacked, RejectsOutOfRangeLabels) {
   label_bytes[8 + 41] = 10;
   write();
   expect_data_error({labels.string(), "expected labels from 0 to 9", "found 10", "example 41"});
 }
 
-TEST_P(IdxPacked, ImpossibleDimensions) {
+TEST_P(IdxPacked, RejectsImpossibleDimensions) {
   image_bytes.replace(8, 4, big_endian(0));
   write();
   expect_data_error({images.string(), "0 x 3"});
@@ -169,7 +169,7 @@ TEST_P(IdxPacked, ImpossibleDimensions) {
   expect_data_error({images.string(), "4294967295 images"});
 }
 
-TEST_F(Idx, DamagedGzip) {
+TEST_F(Idx, RejectsDamagedGzip) {
   // Random pixels do not shrink, so that bytes of the file are far from its ends.
   write_gzip(images, image_bytes);
   write_gzip(labels, label_bytes);
@@ -185,7 +185,7 @@ TEST_F(Idx, DamagedGzip) {
 }
 
 // zlib's own reader passes over what follows the last member.
-TEST_F(Idx, BytesBehindGzipAreFound) {
+TEST_F(Idx, RejectsBytesAfterGzip) {
   write_gzip(images, image_bytes);
   write_gzip(labels, label_bytes);
   const std::string whole = contents_of(images);
@@ -213,7 +213,7 @@ TEST_F(Idx, BytesBehindGzipAreFound) {
   expect_data_error({images.string(), "found the end"});
 }
 
-TEST_F(Idx, MissingFiles) {
+TEST_F(Idx, RejectsMissingFiles) {
   write_plain(images, image_bytes);
   expect_error(ErrorKind::missing, {labels.string()}, [&] { read(); });
   fs::create_directory(labels);

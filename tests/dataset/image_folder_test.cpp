@@ -106,7 +106,7 @@ class ImageFolder : public ::testing::Test {
   TemporaryFolder folder{comm.get()};
 };
 
-TEST_F(ImageFolder, ClassesTakeTurns) {
+TEST_F(ImageFolder, InterleavesClasses) {
   const auto source = open();
   EXPECT_EQ(source->header().count, total);
   EXPECT_EQ(source->header().field("t").classes, 3);
@@ -121,7 +121,7 @@ TEST_F(ImageFolder, ClassesTakeTurns) {
   EXPECT_EQ(labels, (std::vector<int>{0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 2, 0}));
 }
 
-TEST_F(ImageFolder, FilesAreReadByThemselves) {
+TEST_F(ImageFolder, ReadsSingleFiles) {
   const auto files = ImageSearch(folder / "test/dog").images_in(folder / "test/dog");
   ASSERT_EQ(files.size(), 4u);
   EXPECT_TRUE(std::ranges::is_sorted(files));
@@ -135,7 +135,7 @@ TEST_F(ImageFolder, FilesAreReadByThemselves) {
   EXPECT_EQ(label_in(*labelled, 0), 6);
 }
 
-TEST_F(ImageFolder, FilesAreScatteredAndDecodedWhereTheyAreRead) {
+TEST_F(ImageFolder, ScattersFilesAndDecodesLocally) {
   const auto reference = read_dataset(*open());
   Share share = scatter();
   EXPECT_GT(share.dataset->size(), 0);
@@ -162,7 +162,7 @@ TEST_F(ImageFolder, FilesAreScatteredAndDecodedWhereTheyAreRead) {
   EXPECT_EQ(all.item(), total);
 }
 
-TEST_F(ImageFolder, ShardsDealTheSameImages) {
+TEST_F(ImageFolder, GivesTheSameImagesInShards) {
   const int shards = comm->size() * 2;
   const Share share = scatter(shards);
   EXPECT_EQ(share.plan.shards(), shards);
@@ -172,7 +172,7 @@ TEST_F(ImageFolder, ShardsDealTheSameImages) {
   }
 }
 
-TEST_F(ImageFolder, ABrokenFileIsNamedByTheRankThatReadsIt) {
+TEST_F(ImageFolder, NamesDamagedFileOnTheReadingRank) {
   if (comm->rank() == 0) {
     const auto file = folder / "train/cat/2.JPG";
     std::filesystem::resize_file(file, std::filesystem::file_size(file) / 2);
@@ -193,7 +193,7 @@ TEST_F(ImageFolder, ABrokenFileIsNamedByTheRankThatReadsIt) {
 }
 
 // The FIFO is found before any file is read; no process writes into it.
-TEST_F(ImageFolder, WhatIsNoImageIsFoundAtTheStart) {
+TEST_F(ImageFolder, RejectsNonImagesAtTheStart) {
   if (comm->rank() == 0) {
     write_plain(folder / "train/dog/3.png", "GIF89a, not one of ours");
     write_plain(folder / "train/dog/4.JPEG", "");
@@ -244,7 +244,7 @@ std::vector<std::string> names_in(const DataSource& source, const std::filesyste
 }
 
 // A collection as it grows: subfolders, links to files and folders, and circles of links.
-TEST_F(ImageFolder, SubfoldersAndLinksAreRead) {
+TEST_F(ImageFolder, ReadsSubfoldersAndLinks) {
   namespace fs = std::filesystem;
   if (comm->rank() == 0) {
     const auto move = [&](const std::string& from, const std::string& to) {
@@ -273,7 +273,7 @@ TEST_F(ImageFolder, SubfoldersAndLinksAreRead) {
   source->check();
 }
 
-TEST_F(ImageFolder, WhatIsLeftOutIsCounted) {
+TEST_F(ImageFolder, CountsSkippedFiles) {
   if (comm->rank() == 0) {
     write_plain(folder / "train/bird/a.webp", "RIFF....WEBP");
     write_plain(folder / "train/cat/sub.GIF", "GIF89a");
@@ -295,7 +295,7 @@ TEST_F(ImageFolder, WhatIsLeftOutIsCounted) {
 }
 
 // However many there are, beside other files that are not counted.
-TEST_F(ImageFolder, AllImagesOfOtherNamesAreCounted) {
+TEST_F(ImageFolder, CountsAllImagesWithOtherNames) {
   const TemporaryFolder place;
   std::filesystem::create_directories(place / "a");
   constexpr int images = 300;
@@ -309,7 +309,7 @@ TEST_F(ImageFolder, AllImagesOfOtherNamesAreCounted) {
   EXPECT_EQ(search.left_out().count, images);
 }
 
-TEST_F(ImageFolder, LeftOutFilesAreNamedByTheirFormat) {
+TEST_F(ImageFolder, NamesFormatsOfSkippedFiles) {
   const auto example_of = [&](const std::string& name, const std::string& contents) {
     const TemporaryFolder place;
     std::filesystem::create_directories(place / "a");
@@ -329,7 +329,7 @@ TEST_F(ImageFolder, LeftOutFilesAreNamedByTheirFormat) {
 }
 
 // The test folder may lack a class, or have it empty; it may not have another one.
-TEST_F(ImageFolder, TheTestFolderMayLackClasses) {
+TEST_F(ImageFolder, AllowsTestFolderWithFewerClasses) {
   if (comm->rank() == 0) {
     std::filesystem::remove_all(folder / "test/bird");
     for (const auto& file : std::filesystem::directory_iterator(folder / "test/cat"))
@@ -347,7 +347,7 @@ TEST_F(ImageFolder, TheTestFolderMayLackClasses) {
   expect_error(ErrorKind::missing, {"test", "found none"}, [&] { open(DataSplit::test); });
 }
 
-TEST_F(ImageFolder, ExamplesAreLeftOutByTheirNumbers) {
+TEST_F(ImageFolder, SkipsExamplesByNumber) {
   const auto source = open();
   source->keep_first(6);
   const std::vector<std::int64_t> numbers = {0, 4};
@@ -360,7 +360,7 @@ TEST_F(ImageFolder, ExamplesAreLeftOutByTheirNumbers) {
   EXPECT_EQ(label_in(*all, 3), 2);
 }
 
-TEST_F(ImageFolder, AllFilesThatCannotBeDecodedAreFound) {
+TEST_F(ImageFolder, FindsAllUndecodableFiles) {
   if (comm->rank() == 0) {
     for (const char* const name : {"train/cat/1.png", "train/dog/2.JPG"}) {
       const auto file = folder / name;
@@ -392,7 +392,7 @@ TEST_F(ImageFolder, AllFilesThatCannotBeDecodedAreFound) {
 }
 
 // In whichever thread: that is not a file's fault, which --skip-damaged would leave out.
-TEST_F(ImageFolder, TooLittleMemoryEndsTheCheck) {
+TEST_F(ImageFolder, EndsTheCheckWhenOutOfMemory) {
   const auto source = open();
   is_memory_exhausted = true;
   for (const int threads : {1, 3})
@@ -402,7 +402,7 @@ TEST_F(ImageFolder, TooLittleMemoryEndsTheCheck) {
   EXPECT_TRUE(decode_images(source->image_files(), 3).unreadable.empty());
 }
 
-TEST_F(ImageFolder, FilesAreLookedAtSideBySide) {
+TEST_F(ImageFolder, ChecksFilesConcurrently) {
   const auto source = open();
   openings.delay = std::chrono::milliseconds(100);
   source->check();
@@ -410,7 +410,7 @@ TEST_F(ImageFolder, FilesAreLookedAtSideBySide) {
   EXPECT_GE(openings.threads.size(), 4u);
 }
 
-TEST_F(ImageFolder, WhatIsMissingIsNamed) {
+TEST_F(ImageFolder, NamesMissingFiles) {
   const auto fails_with = [&](ErrorKind kind, const std::vector<std::string>& words,
                               DataSplit split = DataSplit::train) {
     comm->barrier();

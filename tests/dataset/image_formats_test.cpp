@@ -24,7 +24,7 @@ int tolerance_of(const std::string& file) {
   return file.ends_with(".jpg") ? 2 : 0;
 }
 
-TEST(ImageFormats, PixelsArePillows) {
+TEST(ImageFormats, MatchPillow) {
   for (const nlohmann::json& expected : nlohmann::json::parse(read_file(folder + "/cases.json"))) {
     const std::string name = expected["file"], digits = expected["pixels"];
     SCOPED_TRACE(name);
@@ -40,7 +40,7 @@ TEST(ImageFormats, PixelsArePillows) {
   }
 }
 
-TEST(Exif, IsIgnoredWhenAskedTo) {
+TEST(Exif, IsIgnoredOnRequest) {
   const Image turned = decode_image(bytes_of(read_file(folder + "/exif6.png")), "turned");
   const Image stored =
       decode_image(bytes_of(read_file(folder + "/exif6.png")), "stored", whole_image, Exif::ignore);
@@ -52,7 +52,7 @@ TEST(Exif, IsIgnoredWhenAskedTo) {
 
 // A view of an image that is turned is that view of the turned image: crops, scales and mirror
 // images, with other sizes along both axes.
-TEST(Exif, ViewsAreThoseOfTheTurnedImage) {
+TEST(Exif, AppliesToViews) {
   const Image stored = make_image(
       37, 52, [](int c, int y, int x) { return 60 * c + 2 * y + (c == 1 ? x : 3 * x % 97); });
   for (const bool is_jpeg : {false, true})
@@ -82,7 +82,7 @@ TEST(Exif, ViewsAreThoseOfTheTurnedImage) {
     }
 }
 
-TEST(Exif, MalformedDataLeaveTheImageAsStored) {
+TEST(Exif, MalformedDataKeepTheStoredOrientation) {
   const Image stored = make_image(5, 7, [](int c, int y, int x) { return 50 * c + 9 * y + x; });
   for (const std::string& whole :
        {png_with_exif(png_file(stored), 6), jpeg_with_exif(jpeg_file(stored), 6)}) {
@@ -106,7 +106,7 @@ TEST(Exif, MalformedDataLeaveTheImageAsStored) {
 }
 
 // A place of the directory, or a number of entries, that is far beyond the data.
-TEST(Exif, DirectoriesBeyondTheDataAreIgnored) {
+TEST(Exif, IgnoresDirectoriesBeyondTheData) {
   const std::string file =
       jpeg_with_exif(jpeg_file(make_image(4, 6, [](int, int, int) { return 9; })), 6);
   const std::size_t tiff = file.find("II*");

@@ -50,7 +50,7 @@ class ImageStreamTest : public ::testing::Test {
   TemporaryFolder folder{comm.get()};
 };
 
-TEST_F(ImageStreamTest, ListsAreTheSameOnAllRanks) {
+TEST_F(ImageStreamTest, GivesTheSameListOnAllRanks) {
   const ImageLists lists = share_image_lists(
       *comm, [&] { return list_class_folders(folder / "train", folder / "val"); });
   EXPECT_EQ(lists.classes, 2);
@@ -63,7 +63,7 @@ TEST_F(ImageStreamTest, ListsAreTheSameOnAllRanks) {
 }
 
 // The order is that of any other data set; the pixels do not depend on ranks and threads.
-TEST_F(ImageStreamTest, BatchesAreFunctionsOfSeedEpochAndExample) {
+TEST_F(ImageStreamTest, DependsOnlyOnSeedEpochAndExample) {
   ImageStreamSettings settings{.side = side, .is_random = true, .seed = 5};
   const auto stream = open(settings);
   const ScatterOptions dealing{.shuffle = true, .seed = 2};
@@ -96,7 +96,7 @@ TEST_F(ImageStreamTest, BatchesAreFunctionsOfSeedEpochAndExample) {
                                  row_of(read_batch(*fixed, all, 1), 0)));
 }
 
-TEST_F(ImageStreamTest, PixelsAreScaledByColourOrMeanImage) {
+TEST_F(ImageStreamTest, ScalesPixelsByColourOrMeanImage) {
   const Image grey = make_image(side, side, [](int c, int, int) { return 100 + 50 * c; });
   if (comm->rank() == 0) write_plain(folder / "train/cat/0.jpg", png_file(grey));
   comm->barrier();
@@ -119,7 +119,7 @@ TEST_F(ImageStreamTest, PixelsAreScaledByColourOrMeanImage) {
                [&] { open(settings); });
 }
 
-TEST_F(ImageStreamTest, FilesThatAreNoImagesAreNamed) {
+TEST_F(ImageStreamTest, NamesNonImageFiles) {
   if (comm->rank() == 0) write_plain(folder / "train/dog/0.jpg", "just text");
   comm->barrier();
   const auto stream = open({.side = side, .shorter = side});
@@ -168,7 +168,7 @@ TEST(ImageStreamMemory, DoesNotGrowWithTheFolder) {
   EXPECT_LT(most - before, some) << "of " << all << " bytes in files";
 }
 
-TEST(ImageListFiles, HoldNamesAndLabels) {
+TEST(ImageListFiles, ContainNamesAndLabels) {
   const TemporaryFolder folder;
   const auto file = [&](const std::string& name, const std::string& text) {
     write_plain(folder / name, text);

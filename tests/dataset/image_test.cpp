@@ -45,17 +45,17 @@ void expect_close(const Image& found, const Image& expected, int tolerance) {
     ASSERT_NEAR(found.pixels[i], expected.pixels[i], tolerance) << "byte " << i;
 }
 
-TEST(Image, PngIsExact) {
+TEST(Image, DecodesPngExactly) {
   const Image image = slope(13, 22);
   expect_close(decoded(png_file(image)), image, 0);
 }
 
-TEST(Image, JpegIsClose) {
+TEST(Image, DecodesJpegClosely) {
   const Image image = slope(24, 40);
   expect_close(decoded(jpeg_file(image)), image, 6);
 }
 
-TEST(Image, GreyAndInkBecomeRgb) {
+TEST(Image, ConvertsGreyAndCmykToRgb) {
   const std::vector<std::uint8_t> grey(16 * 16, 90);
   const Image from_grey = decoded(jpeg_file(16, 16, grey, JCS_GRAYSCALE));
   expect_close(from_grey, make_image(16, 16, [](int, int, int) { return 90; }), 2);
@@ -71,7 +71,7 @@ TEST(Image, GreyAndInkBecomeRgb) {
                4);
 }
 
-TEST(Image, LargeJpegsAreReducedWhileDecoded) {
+TEST(Image, ReducesLargeJpegsWhileDecoding) {
   const std::string file = jpeg_file(slope(64, 48));
   EXPECT_EQ(decoded(file, 48).width, 48);
   EXPECT_EQ(decoded(file, 25).width, 48) << "24 would be too small";
@@ -86,7 +86,7 @@ std::size_t end_of_pixels(const std::string& file) {
   return file.size() - (file[1] == 'P' ? png_end : jpeg_end);
 }
 
-TEST(Image, EveryCutInThePixelsIsDamage) {
+TEST(Image, DetectsTruncatedPixels) {
   for (const std::string& file :
        {jpeg_file(slope(40, 40)), png_file(slope(40, 40)), progressive_jpeg_file(slope(40, 40))}) {
     for (std::size_t length = 0; length < end_of_pixels(file); ++length) {
@@ -97,7 +97,7 @@ TEST(Image, EveryCutInThePixelsIsDamage) {
   }
 }
 
-TEST(Image, AMissingEndMarkerIsNoDamage) {
+TEST(Image, AcceptsMissingEndMarker) {
   for (const std::string& file :
        {jpeg_file(slope(40, 40)), png_file(slope(40, 40)), progressive_jpeg_file(slope(40, 40))}) {
     const Image whole = decoded(file);
@@ -116,7 +116,7 @@ TEST(Image, AMissingEndMarkerIsNoDamage) {
 }
 
 // No damage, however long one side is.
-TEST(Image, PanoramasAreRead) {
+TEST(Image, ReadsPanoramas) {
   const Image wide = make_image(8, 20000, [](int c, int, int x) { return (c + x) % 251; });
   for (const Image& found : {decoded(png_file(wide)), decoded(jpeg_file(wide))}) {
     EXPECT_EQ(found.width, 20000);
@@ -129,7 +129,7 @@ TEST(Image, PanoramasAreRead) {
   for (std::size_t x = 0; x < 8; ++x) EXPECT_EQ(pixels[x] & 255, (9996 + x) % 251);
 }
 
-TEST(Image, MorePixelsThanFitMemoryAreNamed) {
+TEST(Image, RejectsMorePixelsThanFitMemory) {
   std::string file = png_file(slope(4, 4));
   // 65,535 x 65,535 pixels, as the header says with its check sum.
   for (const std::size_t at : {18, 19, 22, 23}) file[at] = '\xFF';
@@ -140,7 +140,7 @@ TEST(Image, MorePixelsThanFitMemoryAreNamed) {
 }
 
 // Threads that decode the largest images take turns.
-TEST(Image, PixelsThatAreDecodedAtOnceAreLimited) {
+TEST(Image, LimitsPixelsDecodedAtOnce) {
   std::optional<PixelsUnderWay> largest(std::in_place, "a", 1 << 14, 1 << 14);
   std::atomic<bool> has_begun = false;
   std::jthread other([&] {
@@ -156,7 +156,7 @@ TEST(Image, PixelsThatAreDecodedAtOnceAreLimited) {
 }
 
 // Whatever bytes come: an image or one line, never a crash.
-TEST(Image, DamagedBytesNeverCrash) {
+TEST(Image, NeverCrashesOnDamagedBytes) {
   for (const std::string& file : {jpeg_file(slope(40, 40)), png_file(slope(40, 40))}) {
     for (std::size_t at = 0; at < file.size(); ++at) {
       std::string damaged = file;
@@ -172,14 +172,14 @@ TEST(Image, DamagedBytesNeverCrash) {
   }
 }
 
-TEST(Image, OtherFilesAreNamed) {
+TEST(Image, NamesOtherFiles) {
   expect_error(ErrorKind::data, {"x.jpg", "JPEG or PNG", "an empty file"},
                [] { decode_image({}, "x.jpg"); });
   expect_error(ErrorKind::data, {"x.jpg", "something else"},
                [] { decode_image(bytes_of("<html>not found</html>"), "x.jpg"); });
 }
 
-TEST(Pixels, AreRoundedToBytesInRange) {
+TEST(Pixels, RoundToBytesInRange) {
   EXPECT_EQ(byte_of(0), 0);
   EXPECT_EQ(byte_of(1), 255);
   EXPECT_EQ(byte_of(0.501f / 255), 1);
@@ -189,14 +189,14 @@ TEST(Pixels, AreRoundedToBytesInRange) {
   for (const float above : {1.001f, 300.0f, infinite}) EXPECT_EQ(byte_of(above), 255);
 }
 
-TEST(Pixels, ThatAreNoNumbersAreRefused) {
+TEST(Pixels, RejectNonFiniteValues) {
   const float values[] = {0.5f, std::numeric_limits<float>::quiet_NaN()};
   expect_error(ErrorKind::data, {"expected pixels of 0 to 1", "not a number"}, [&] {
     tile_images(Tensor::from(std::span<const float>(values), {1, 1, 1, 2}), 1);
   });
 }
 
-TEST(Pixels, AreTiledWithABorderBetweenImages) {
+TEST(Pixels, TileWithABorderBetweenImages) {
   const float values[] = {0, 0.2f, 0.4f, 0.6f, 0.8f, 1};
   const Image grid = tile_images(Tensor::from(std::span<const float>(values), {3, 1, 1, 2}), 2);
   EXPECT_EQ(grid.height, 5);
@@ -215,14 +215,14 @@ TEST(Pixels, AreTiledWithABorderBetweenImages) {
   EXPECT_EQ(decoded(encode_png(grid)).pixels, expected);
 }
 
-TEST(Resize, TheSameSizeIsACopyInPlanes) {
+TEST(Resize, CopiesPlanesOfTheSameSize) {
   const Image image = slope(9, 9);
   const auto planes = resized(image, 9);
   for (std::size_t c = 0; c < 3; ++c)
     for (std::size_t i = 0; i < 81; ++i) ASSERT_EQ(planes[c * 81 + i], image.pixels[i * 3 + c]);
 }
 
-TEST(Resize, TheMiddleOfTheLongerSideIsShown) {
+TEST(Resize, CropsTheCentreOfTheLongerSide) {
   const Image wide = make_image(4, 10, [](int, int, int x) { return x * 10; });
   const auto planes = resized(wide, 4);
   for (std::size_t x = 0; x < 4; ++x) EXPECT_EQ(planes[x], 30 + 10 * x);
@@ -231,7 +231,7 @@ TEST(Resize, TheMiddleOfTheLongerSideIsShown) {
   for (std::size_t y = 0; y < 4; ++y) EXPECT_EQ(columns[4 * y], 30 + 10 * y);
 }
 
-TEST(Resize, LargerIsBilinear) {
+TEST(Resize, EnlargesBilinearly) {
   const Image image = make_image(2, 2, [](int, int, int x) { return x == 0 ? 0 : 100; });
   const auto planes = resized(image, 4);
   EXPECT_EQ(std::vector<std::uint8_t>(planes.begin(), planes.begin() + 4),
@@ -239,7 +239,7 @@ TEST(Resize, LargerIsBilinear) {
 }
 
 // Single pixels of a fine pattern would otherwise appear and vanish.
-TEST(Resize, SmallerIsAMean) {
+TEST(Resize, AveragesWhenShrinking) {
   const Image board = make_image(64, 64, [](int, int y, int x) { return (x + y) % 2 * 200; });
   const auto planes = resized(board, 8);
   for (const std::uint8_t value : planes) EXPECT_NEAR(value, 100, 1);
@@ -248,7 +248,7 @@ TEST(Resize, SmallerIsAMean) {
   for (std::size_t i = 0; i < even.size(); ++i) ASSERT_EQ(even[i], 70 + i / 100);
 }
 
-TEST(Resize, OnePixelFillsAll) {
+TEST(Resize, FillsFromASinglePixel) {
   const auto planes = resized(make_image(1, 1, [](int, int, int) { return 9; }), 3);
   EXPECT_EQ(planes, std::vector<std::uint8_t>(27, 9));
 }

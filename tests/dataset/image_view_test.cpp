@@ -51,7 +51,7 @@ double similarity(const Pixels& pixels, const Image& expected) {
   return 10 * std::log10(255 * 255 * 3 * static_cast<double>(pixels.size()) / squares);
 }
 
-TEST(ImageView, PixelsArePillows) {
+TEST(ImageView, MatchesPillow) {
   const std::string folder = PILLOW;
   for (const nlohmann::json& test : nlohmann::json::parse(read_file(folder + "/cases.json"))) {
     const std::string source = test["source"], result = test["result"];
@@ -71,7 +71,7 @@ int ramp(int c, int y, int x) {
   return c == 0 ? 2 * x : c == 1 ? 3 * y : x + y;
 }
 
-TEST(ImageView, AViewOfEveryPixelCopiesThem) {
+TEST(ImageView, CopiesPixelsForTheWholeImage) {
   const Image image = testing::make_image(20, 31, ramp);
   for (const bool is_mirrored : {false, true}) {
     const Pixels pixels = shown(testing::png_file(image), [&](auto height, auto width) {
@@ -86,7 +86,7 @@ TEST(ImageView, AViewOfEveryPixelCopiesThem) {
 }
 
 // Far beyond what a photograph shrinks by; weights are then small.
-TEST(ImageView, MeansOverManyPixelsKeepTheirBrightness) {
+TEST(ImageView, KeepsBrightnessWhenShrinking) {
   const Image image = testing::make_image(3000, 1500, [](int c, int, int) { return 250 - 7 * c; });
   const Pixels pixels = shown(testing::png_file(image), [](auto height, auto width) {
     return ImageView{part_of_axis(0, height, 3), part_of_axis(0, width, 1), false};
@@ -95,7 +95,7 @@ TEST(ImageView, MeansOverManyPixelsKeepTheirBrightness) {
     for (int c = 0; c < 3; ++c) EXPECT_NEAR(channel_of(pixel, c), 250 - 7 * c, 1);
 }
 
-TEST(ImageView, APartOfAJpegIsThatOfTheWhole) {
+TEST(ImageView, CropsJpegsLikeTheWholeImage) {
   const std::string file = read_file(std::string(PILLOW) + "/large.jpg");
   const Image whole = decode_image(bytes_of(file), "large.jpg");
   for (const auto& part : {std::array{0, 0, 240, 320},
@@ -117,7 +117,7 @@ TEST(ImageView, APartOfAJpegIsThatOfTheWhole) {
   }
 }
 
-TEST(RandomCrop, LiesInTheImageWithinItsRange) {
+TEST(RandomCrop, StaysInsideTheImageAndItsRange) {
   const CropRange range;
   std::set<bool> mirrored;
   double smallest = 1, largest = 0, narrowest = 2, widest = 0;
@@ -144,7 +144,7 @@ TEST(RandomCrop, LiesInTheImageWithinItsRange) {
   EXPECT_NEAR(widest, 4.0 / 3, 0.05);
 }
 
-TEST(RandomCrop, TakesTheMiddleOfAnImageTooNarrowForAnyCrop) {
+TEST(RandomCrop, UsesTheCentreOfNarrowImages) {
   const ImageView view = random_crop(1000, 10, 8, {.least_area = 0.5}, false, RandomStream(1));
   EXPECT_EQ(view.columns.low, 0);
   EXPECT_EQ(view.columns.high, 10);
@@ -152,7 +152,7 @@ TEST(RandomCrop, TakesTheMiddleOfAnImageTooNarrowForAnyCrop) {
   EXPECT_EQ(view.rows.low, (1000 - 13) / 2);
 }
 
-TEST(RandomCrop, MirroringDoesNotChangeTheCrop) {
+TEST(RandomCrop, IsNotChangedByMirroring) {
   for (int i = 0; i < 50; ++i) {
     const ImageView with = random_crop(90, 70, 32, {}, true, RandomStream(3, i));
     const ImageView without = random_crop(90, 70, 32, {}, false, RandomStream(3, i));
@@ -162,7 +162,7 @@ TEST(RandomCrop, MirroringDoesNotChangeTheCrop) {
   }
 }
 
-TEST(DecodeView, DamageIsNamedInOneLine) {
+TEST(DecodeView, ReportsDamageInOneLine) {
   std::string file = read_file(std::string(PILLOW) + "/large.jpg");
   file.resize(file.size() / 2);
   const auto all = [](auto height, auto width) { return middle_crop(height, width, 64, 64); };

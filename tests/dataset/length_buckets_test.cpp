@@ -54,7 +54,7 @@ ShareIterator iterator_of(int ranks, int rank, int shards, std::int64_t bucket_s
   return {take_share(sequences(1000), ranks, rank, dealing), options};
 }
 
-TEST(LengthBuckets, EveryExampleIsUsedOnceAndLittleIsPadding) {
+TEST(LengthBuckets, UseEveryExampleOnceWithLittlePadding) {
   ShareIterator plain = iterator_of(1, 0, 0, 0), sorted = iterator_of(1, 0, 0, 10);
   const Epoch without = run_epoch(plain), first = run_epoch(sorted), second = run_epoch(sorted);
   std::multiset<std::int64_t> seen;
@@ -69,7 +69,7 @@ TEST(LengthBuckets, EveryExampleIsUsedOnceAndLittleIsPadding) {
     EXPECT_EQ(first.ids[step].size(), without.ids[step].size());
 }
 
-TEST(LengthBuckets, RanksHaveLongExamplesInTheSameSteps) {
+TEST(LengthBuckets, AlignLongExamplesAcrossRanks) {
   ShareIterator a = iterator_of(2, 0, 0, 12), b = iterator_of(2, 1, 0, 12);
   const Epoch left = run_epoch(a), right = run_epoch(b);
   std::int64_t apart = 0;
@@ -78,7 +78,7 @@ TEST(LengthBuckets, RanksHaveLongExamplesInTheSameSteps) {
   EXPECT_LT(apart, 4 * std::ssize(left.widths));
 }
 
-TEST(LengthBuckets, TheOrderDependsOnShardsAloneAndGoesOnAfterARestore) {
+TEST(LengthBuckets, OrderDependsOnlyOnShardsAndResumes) {
   ShareIterator one = iterator_of(1, 0, 2, 7), left = iterator_of(2, 0, 2, 7),
                 right = iterator_of(2, 1, 2, 7), later = iterator_of(1, 0, 2, 7);
   const Epoch all = run_epoch(one), a = run_epoch(left), b = run_epoch(right);

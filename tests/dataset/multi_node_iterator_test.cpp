@@ -47,7 +47,7 @@ struct Kind {
   std::unique_ptr<Iterator> (*create)(std::unique_ptr<ShareIterator> own, int master);
 };
 
-class SameBatches : public ::testing::TestWithParam<Kind> {
+class MultiNodeIteratorOfAnyKind : public ::testing::TestWithParam<Kind> {
  protected:
   int masters() const { return GetParam().any_master ? world().size() : 1; }
   std::unique_ptr<Iterator> create(std::int64_t batch_size, int master) const {
@@ -56,7 +56,7 @@ class SameBatches : public ::testing::TestWithParam<Kind> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(
-    Kinds, SameBatches,
+    Kinds, MultiNodeIteratorOfAnyKind,
     ::testing::Values(
         Kind{"multi_node", true,
              [](std::unique_ptr<ShareIterator> own, int master) -> std::unique_ptr<Iterator> {
@@ -68,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(
              }}),
     [](const auto& info) { return info.param.name; });
 
-TEST_P(SameBatches, OnAllRanksForEveryMaster) {
+TEST_P(MultiNodeIteratorOfAnyKind, GivesAllRanksTheSameBatchesForAnyMaster) {
   for (int master = 0; master < masters(); ++master)
     for (const std::int64_t batch_size : {4, 7}) {
       const auto iterator = create(batch_size, master);
@@ -77,7 +77,7 @@ TEST_P(SameBatches, OnAllRanksForEveryMaster) {
     }
 }
 
-TEST_P(SameBatches, OneEpochEndsOnAllRanks) {
+TEST_P(MultiNodeIteratorOfAnyKind, EndsOneEpochOnAllRanks) {
   for (const std::int64_t batch_size : {4, 7}) {
     const auto iterator = GetParam().create(once(batch_size), 0);
     take(*iterator, iterator->steps_per_epoch());
@@ -87,7 +87,7 @@ TEST_P(SameBatches, OneEpochEndsOnAllRanks) {
   }
 }
 
-TEST_P(SameBatches, RestoredLikeAPlainIterator) {
+TEST_P(MultiNodeIteratorOfAnyKind, RestoresLikeAPlainIterator) {
   for (int master = 0; master < masters(); ++master) {
     const auto plain = shuffled(7, 77);
     const auto expected = take(*plain, 40);
@@ -108,7 +108,7 @@ TEST_P(SameBatches, RestoredLikeAPlainIterator) {
   }
 }
 
-TEST(MultiNodeIterator, OtherRanksNeedNoIterator) {
+TEST(MultiNodeIterator, NeedsAnIteratorOnlyOnTheMaster) {
   for (int master = 0; master < world().size(); ++master) {
     auto iterator = create_multi_node_iterator(world().rank() == master ? shuffled(8, 77) : nullptr,
                                                world(), master);
@@ -117,7 +117,7 @@ TEST(MultiNodeIterator, OtherRanksNeedNoIterator) {
   }
 }
 
-TEST(MultiNodeIterator, FieldsOfAllKindsArrive) {
+TEST(MultiNodeIterator, SendsFieldsOfAllKinds) {
   for (int master = 0; master < world().size(); ++master) {
     auto own = world().rank() == master
                    ? create_shuffled_iterator(Share::whole(sequences(23, 2)), 5, 3)
@@ -131,7 +131,7 @@ TEST(MultiNodeIterator, FieldsOfAllKindsArrive) {
   }
 }
 
-TEST(MultiNodeIterator, TheMastersPositionWins) {
+TEST(MultiNodeIterator, UsesTheMastersPosition) {
   auto own = shuffled(7, 77);
   take(*own, world().rank() + 1);
   const auto iterator = create_multi_node_iterator(std::move(own), world());
@@ -140,14 +140,14 @@ TEST(MultiNodeIterator, TheMastersPositionWins) {
   EXPECT_EQ(iterator->state(), (IteratorState{2, 3}));
 }
 
-TEST(MultiNodeIterator, AMasterWithoutIteratorIsAnErrorOnAllRanks) {
+TEST(MultiNodeIterator, RejectsMasterWithoutIteratorOnAllRanks) {
   expect_error(ErrorKind::internal, {"master"}, [&] {
     create_multi_node_iterator(world().rank() == 0 ? nullptr : shuffled(7, 1), world(), 0);
   });
 }
 
 // An unreadable example is what an unsupported element type was to ChainerMN.
-TEST(MultiNodeIterator, WhatTheMasterCannotReadIsAnErrorOnAllRanks) {
+TEST(MultiNodeIterator, ReportsMastersReadErrorsOnAllRanks) {
   struct Unreadable final : Dataset {
     const DatasetHeader& header() const override { return known; }
     void read(std::int64_t, std::size_t, FieldWriter&) const override {

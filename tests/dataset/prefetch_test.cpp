@@ -74,7 +74,7 @@ TEST_P(Prefetch, GivesTheSameBatchesAndStates) {
 }
 
 // Whose workers it has not.
-TEST_P(Prefetch, IsNotWaitedForInAForkedChild) {
+TEST_P(Prefetch, IsNotJoinedInAForkedChild) {
   auto iterator = ahead();
   for (int i = 0; i < 5; ++i) {
     take(*iterator, 3);
@@ -82,7 +82,7 @@ TEST_P(Prefetch, IsNotWaitedForInAForkedChild) {
   }
 }
 
-TEST_P(Prefetch, IsRestoredAsIfItDidNotReadAhead) {
+TEST_P(Prefetch, RestoresAsIfItDidNotReadAhead) {
   const auto expected = take(*plain(), 30);
   const auto iterator = ahead();
   take(*iterator, 11);
@@ -96,7 +96,7 @@ TEST_P(Prefetch, IsRestoredAsIfItDidNotReadAhead) {
   EXPECT_EQ(take(*other, 19), std::vector<Step>(expected.begin() + 11, expected.end()));
 }
 
-TEST_P(Prefetch, AnImpossiblePositionChangesNothing) {
+TEST_P(Prefetch, RejectsImpossiblePositionsUnchanged) {
   const auto expected = take(*plain(), 10);
   const auto iterator = ahead();
   take(*iterator, 3);
@@ -104,7 +104,7 @@ TEST_P(Prefetch, AnImpossiblePositionChangesNothing) {
   EXPECT_EQ(take(*iterator, 7), std::vector<Step>(expected.begin() + 3, expected.end()));
 }
 
-TEST_P(Prefetch, AnErrorComesWithItsBatchAndCanBeOvercome) {
+TEST_P(Prefetch, ReportsErrorsWithTheirBatchAndContinues) {
   const auto expected = take(*plain(), 20);
   constexpr std::int64_t good = 4;  // of the eight batches of the first epoch
   dataset->fails_at = expected[good].ids[3];
@@ -116,7 +116,7 @@ TEST_P(Prefetch, AnErrorComesWithItsBatchAndCanBeOvercome) {
   EXPECT_EQ(take(*iterator, 20 - good), std::vector<Step>(expected.begin() + good, expected.end()));
 }
 
-TEST_P(Prefetch, OneEpochEndsWhereItWould) {
+TEST_P(Prefetch, EndsOneEpochAtTheSamePlace) {
   const auto iterator = ahead_of(create_serial_iterator(Share::whole(dataset), 20));
   for (int pass = 0; pass < 2; ++pass) {
     EXPECT_EQ(take(*iterator, 3).back().ids.size(), 10u);
@@ -125,7 +125,7 @@ TEST_P(Prefetch, OneEpochEndsWhereItWould) {
   }
 }
 
-TEST_P(Prefetch, ReadsAheadNoFurtherThanItsDepth) {
+TEST_P(Prefetch, ReadsAheadAtMostItsDepth) {
   const auto iterator = ahead();
   const int depth = GetParam().second;
   const auto wait_for = [&](int batches) {
@@ -143,7 +143,7 @@ TEST_P(Prefetch, ReadsAheadNoFurtherThanItsDepth) {
   EXPECT_LE(dataset->most_at_once, GetParam().first);
 }
 
-TEST_P(Prefetch, ReadsNothingUntilItIsAsked) {
+TEST_P(Prefetch, ReadsNothingUntilAsked) {
   const auto iterator = ahead();
   iterator->restore({1, 2});
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -155,7 +155,7 @@ TEST_P(Prefetch, ReadsNothingUntilItIsAsked) {
   EXPECT_EQ(dataset->batches_read, before);
 }
 
-TEST_P(Prefetch, EndsWhileReading) {
+TEST_P(Prefetch, CanBeDestroyedWhileReading) {
   for (int i = 0; i < 20; ++i) {
     const auto iterator = ahead();
     if (i % 2 == 0) iterator->next();

@@ -103,7 +103,7 @@ TEST_F(ScatterFailure, NoDatasetAtTheRoot) {
                     [&] { scatter_dataset(static_cast<const Dataset*>(nullptr), *communicator); });
 }
 
-TEST_F(ScatterFailure, ErrorsThatAreNotTasukis) {
+TEST_F(ScatterFailure, ForeignExceptions) {
   expect_everywhere(ErrorKind::internal, {"from elsewhere"}, [&] {
     run_on_root(*communicator, 0, []() -> Bytes { throw std::runtime_error("from elsewhere"); });
   });

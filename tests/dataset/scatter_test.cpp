@@ -64,7 +64,7 @@ std::vector<std::int64_t> gathered_ids(const Share& share) {
 
 // Case 16 of ChainerMN's tests, with what was asked for beyond it: every root, shuffled or not,
 // exact or equal lengths, more shards than ranks, sizes 0, 1, n, 5n - 1 and odd ones.
-TEST(ScatterDataset, EveryRankGetsItsShareAndNothingElse) {
+TEST(ScatterDataset, GivesEveryRankExactlyItsShare) {
   const int size = world().size();
   for (int root = 0; root < size; ++root)
     for (const bool shuffle : {false, true})
@@ -97,7 +97,7 @@ TEST(ScatterDataset, EveryRankGetsItsShareAndNothingElse) {
 }
 
 // Fields of all kinds travel, those of unlike lengths too.
-TEST(ScatterDataset, EveryFieldTravels) {
+TEST(ScatterDataset, SendsEveryField) {
   const int size = world().size();
   for (int root = 0; root < size; ++root)
     for (const std::int64_t n : {0, 1, 5 * size - 1, 1001})
@@ -124,7 +124,7 @@ TEST(ScatterDataset, EveryFieldTravels) {
 
 // What snapshots keep of the labels of a classification is what it was when a data set had nothing
 // else: the labels alone, block by block.
-TEST(ScatterDataset, TheLabelsHashIsOfTheTargets) {
+TEST(ScatterDataset, HashesTheTargets) {
   const SyntheticDataset whole({.count = 5000, .example_shape = {1000}});
   const bool is_root = world().rank() == 0;
   const Share share = scatter_dataset(is_root ? &whole : nullptr, world());
@@ -147,7 +147,7 @@ TEST(ScatterDataset, TheLabelsHashIsOfTheTargets) {
   EXPECT_NE(hash_of(1), hash_of(2));
 }
 
-TEST(ScatterDataset, OnlyTheRootsOptionsCount) {
+TEST(ScatterDataset, UsesOnlyTheRootsOptions) {
   const auto whole = numbered_examples(30);
   const bool is_root = world().rank() == 0;
   const ScatterOptions wanted{.shuffle = true, .seed = 9, .shards = 2 * world().size()};
@@ -158,7 +158,7 @@ TEST(ScatterDataset, OnlyTheRootsOptionsCount) {
   EXPECT_EQ(share.plan.shards(), 2 * world().size());
 }
 
-TEST(ScatterDataset, FilesAreScatteredAsTheyAreStored) {
+TEST(ScatterDataset, SendsFilesAsStored) {
   constexpr int count = 3000, rows = 28, columns = 28;
   const TemporaryFolder folder;
   const bool is_root = world().rank() == world().size() - 1;
@@ -183,7 +183,7 @@ TEST(ScatterDataset, FilesAreScatteredAsTheyAreStored) {
 
 // Examples are sent as stored, where a transform would be lost: refused on all ranks, for views of
 // all kinds. Each rank transforms its share instead.
-TEST(ScatterDataset, WhatTransformsItsExamplesIsRefused) {
+TEST(ScatterDataset, RejectsTransformedExamples) {
   struct Halved final : Dataset {
     std::shared_ptr<const Dataset> whole;
     explicit Halved(std::shared_ptr<const Dataset> examples) : whole(std::move(examples)) {}
@@ -214,7 +214,7 @@ TEST(ScatterDataset, WhatTransformsItsExamplesIsRefused) {
             read_batch(*whole, last)["x"].data<float>()[0] / 2);
 }
 
-TEST(ScatterDataset, IllFittingShardsAreRefusedEverywhere) {
+TEST(ScatterDataset, RejectsInvalidShardsOnAllRanks) {
   const auto whole = numbered_examples(10);
   if (world().size() == 1) GTEST_SKIP() << "every number of shards fits one rank";
   expect_error(ErrorKind::config, {"shards"},
@@ -222,7 +222,7 @@ TEST(ScatterDataset, IllFittingShardsAreRefusedEverywhere) {
 }
 
 // Case 17 under mpirun: the root's count is what counts.
-TEST(ScatterIndex, IsThePartOfTheRank) {
+TEST(ScatterIndex, IsTheRanksPart) {
   const int size = world().size(), rank = world().rank();
   for (int root = 0; root < size; ++root)
     for (const std::int64_t n : {0, 1, 10, 1244, 230945})
@@ -247,7 +247,7 @@ struct Memory {
   }
 };
 
-TEST(ScatterDataset, NoRankHoldsMoreThanItsShare) {
+TEST(ScatterDataset, KeepsOnlyTheShareOnEachRank) {
   constexpr std::int64_t n = 100'000, pixels = 784;  // 78 MB
   if (has_address_sanitizer) GTEST_SKIP() << "the address sanitizer keeps freed memory";
   if (!Memory::reset_peak()) GTEST_SKIP() << "/proc/self/clear_refs cannot be written here";

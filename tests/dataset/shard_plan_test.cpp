@@ -15,7 +15,7 @@ namespace {
 using tasuki::testing::expect_error;
 
 // Case 17 of ChainerMN's tests.
-TEST(PartOf, ExactPartsAreDisjointCompleteAndNearlyEqual) {
+TEST(PartOf, GivesDisjointCompleteAndNearlyEqualParts) {
   const std::vector<Range> three{part_of(10, 3, 0), part_of(10, 3, 1), part_of(10, 3, 2)};
   EXPECT_EQ(three, (std::vector<Range>{{0, 4}, {4, 7}, {7, 10}}));
   for (const auto& [n, parts] : std::vector<std::pair<std::int64_t, std::int64_t>>{
@@ -32,7 +32,7 @@ TEST(PartOf, ExactPartsAreDisjointCompleteAndNearlyEqual) {
 }
 
 // Case 16: sizes s with (s - 1) * parts < n <= s * parts, from floor(n i / parts) on.
-TEST(PartOf, EqualPartsCoverAll) {
+TEST(PartOf, GivesEqualPartsThatCoverAll) {
   for (const std::int64_t parts : {1, 2, 3, 4, 7})
     for (const std::int64_t n : {std::int64_t{0}, std::int64_t{1}, parts, 5 * parts - 1}) {
       std::int64_t covered = 0;
@@ -50,7 +50,7 @@ TEST(PartOf, EqualPartsCoverAll) {
 }
 
 // Case 18: as large as a data set may be, where n * i no longer fits 64 bits.
-TEST(PartOf, HugeCounts) {
+TEST(PartOf, HandlesHugeCounts) {
   const std::int64_t n = std::int64_t{1} << 62;
   for (const bool equal : {false, true}) {
     std::int64_t covered = 0;
@@ -91,7 +91,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-TEST(ShardPlan, SizesOfSharesAndStepsAddUp) {
+TEST(ShardPlan, ShareAndStepSizesAddUp) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(fmt::format("n {} ranks {} shards {} batch {} equal {}", c.n, c.ranks, c.shards,
                              c.global_batch, c.equal));
@@ -151,14 +151,14 @@ TEST(ShardPlan, FindsTheShardsOfAPosition) {
   }
 }
 
-TEST(ShardPlan, RefusesWhatMakesNoSense) {
+TEST(ShardPlan, RejectsInvalidArguments) {
   expect_error(ErrorKind::config, {"12 shards", "5 ranks"}, [] { ShardPlan(100, 5, 12); });
   expect_error(ErrorKind::config, {"-4 shards"}, [] { ShardPlan(100, 2, -4); });
   expect_error(ErrorKind::config, {"batch size of at least 1", "found 0"},
                [] { ShardPlan(100, 2, 6).steps_per_epoch(0); });
 }
 
-TEST(DealingOrder, IsAPermutationOfSizeAndSeed) {
+TEST(DealingOrder, IsAPermutationForSizeAndSeed) {
   const auto order_of = [](std::int64_t n, bool shuffle, std::uint64_t seed) {
     const DealingOrder order(n, shuffle, seed);
     std::vector<std::int64_t> examples;

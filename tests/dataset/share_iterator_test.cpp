@@ -67,7 +67,7 @@ std::vector<std::int64_t> first_numbers(std::int64_t n) {
   return numbers;
 }
 
-TEST(Batches, AnEpochHasEveryExampleOnceForAnyNumberOfRanks) {
+TEST(Batches, ContainEveryExampleOncePerEpoch) {
   for (const std::int64_t n : {1, 2, 3, 7, 64, 1001})
     for (const int ranks : {1, 2, 3, 4})
       for (const bool shuffle : {false, true}) {
@@ -90,7 +90,7 @@ TEST(Batches, AnEpochHasEveryExampleOnceForAnyNumberOfRanks) {
       }
 }
 
-TEST(Batches, FixedShardsMakeGlobalBatchesIndependentOfRanks) {
+TEST(Batches, DoNotDependOnRanksWithFixedShards) {
   for (const std::int64_t n : {1, 11, 12, 13, 500, 1001}) {
     for (const bool shuffle : {false, true}) {
       const ScatterOptions options{.shuffle = shuffle, .seed = 3, .shards = 12};
@@ -106,7 +106,7 @@ TEST(Batches, FixedShardsMakeGlobalBatchesIndependentOfRanks) {
   }
 }
 
-TEST(Batches, AGlobalBatchIsWholeWhateverTheNumberOfRanks) {
+TEST(Batches, FillTheGlobalBatchOnAnyNumberOfRanks) {
   for (const std::int64_t n : {1, 99, 1000, 1001})
     for (const int ranks : {1, 2, 3, 4, 7})
       for (const std::int64_t global_batch : {7, 16, 100}) {
@@ -131,7 +131,7 @@ TEST(Batches, AGlobalBatchIsWholeWhateverTheNumberOfRanks) {
       }
 }
 
-TEST(Batches, FixedShardsNeedNotDivideTheGlobalBatch) {
+TEST(Batches, AllowShardsThatDoNotDivideTheGlobalBatch) {
   const ScatterOptions options{.shuffle = true, .seed = 3, .shards = 12};
   const auto expected = global_batches(ranks_of_global_batch(1001, 1, 100, options), 22);
   for (const int ranks : {2, 3, 4, 6, 12}) {
@@ -140,7 +140,7 @@ TEST(Batches, FixedShardsNeedNotDivideTheGlobalBatch) {
   }
 }
 
-TEST(Batches, EveryShardGivesItsPart) {
+TEST(Batches, TakeAPartFromEveryShard) {
   // In order, shard s of 4 holds [25 s, 25 s + 25); a batch of 8 takes two of each.
   const Ranks one = shuffled_ranks(100, 1, 8, {.shards = 4});
   for (const auto& batch : global_batches(one, 12)) {
@@ -151,7 +151,7 @@ TEST(Batches, EveryShardGivesItsPart) {
   EXPECT_EQ(take(*one[0], 1)[0].global_size, 4);
 }
 
-TEST(Batches, OrderIsAFunctionOfSeedEpochAndShard) {
+TEST(Batches, OrderDependsOnlyOnSeedEpochAndShard) {
   const auto epoch_of = [](int ranks, int rank, std::uint64_t seed, std::int64_t epoch) {
     const Ranks iterators = shuffled_ranks(60, ranks, 60, {}, seed);
     iterators[static_cast<std::size_t>(rank)]->restore({epoch, 0});
@@ -168,7 +168,7 @@ TEST(Batches, OrderIsAFunctionOfSeedEpochAndShard) {
   EXPECT_TRUE(std::ranges::is_permutation(first, second));
 }
 
-TEST(Batches, EqualLengthsRepeatExamplesAndCoverAll) {
+TEST(Batches, RepeatExamplesForEqualLengths) {
   for (const std::int64_t n : {1, 2, 9, 10}) {
     const Ranks iterators = shuffled_ranks(n, 4, 2, {.force_equal_length = true});
     std::vector<std::int64_t> ids;
@@ -180,7 +180,7 @@ TEST(Batches, EqualLengthsRepeatExamplesAndCoverAll) {
   }
 }
 
-TEST(Batches, RanksWithoutExamplesGetEmptyBatches) {
+TEST(Batches, AreEmptyOnRanksWithoutExamples) {
   const Ranks iterators = shuffled_ranks(2, 4, 3);
   EXPECT_EQ(iterators[3]->steps_per_epoch(), 1);
   const Batch batch = iterators[3]->next();
@@ -190,7 +190,7 @@ TEST(Batches, RanksWithoutExamplesGetEmptyBatches) {
 }
 
 // Their number would be missing from the mean over the global batch, differently on each rank.
-TEST(Batches, ExamplesThatDoNotCountAreRefused) {
+TEST(Batches, RejectUncountedExamples) {
   const float values[] = {1, 2, 3};
   const std::int32_t labels[] = {0, 1, -1};
   const auto iterator = create_serial_iterator(
@@ -199,14 +199,14 @@ TEST(Batches, ExamplesThatDoNotCountAreRefused) {
   expect_error(ErrorKind::data, {"example 2 has label -1", "0 .. 1"}, [&] { iterator->next(); });
 }
 
-TEST(Batches, AnEmptyDatasetHasNoSteps) {
+TEST(Batches, HaveNoStepsForAnEmptyDataset) {
   const Ranks iterators = shuffled_ranks(0, 2, 3);
   EXPECT_EQ(iterators[0]->steps_per_epoch(), 0);
   EXPECT_EQ(iterators[0]->epoch_detail(), 0);
   expect_error(ErrorKind::internal, {"no batch is left"}, [&] { iterators[0]->next(); });
 }
 
-TEST(SerialIterator, GoesThroughOnceInOrderAndCanStartAgain) {
+TEST(SerialIterator, IteratesOnceInOrderAndRestarts) {
   const auto iterator = create_serial_iterator(Share::whole(numbered_examples(10)), 4);
   for (int pass = 0; pass < 2; ++pass) {
     EXPECT_EQ(take(*iterator, 3), (std::vector<Step>{{4, 0, {0, 1, 2, 3}, {0, 1}},
@@ -220,7 +220,7 @@ TEST(SerialIterator, GoesThroughOnceInOrderAndCanStartAgain) {
   }
 }
 
-TEST(ShareIterator, RestoredGoesOnAsIfUninterrupted) {
+TEST(ShareIterator, ResumesLikeAnUninterruptedRun) {
   const ScatterOptions options{.shuffle = true, .seed = 3, .shards = 6};
   const auto make = [&] {
     return create_shuffled_iterator(take_share(numbered_examples(101), 2, 1, options), 9, 5);
@@ -237,7 +237,7 @@ TEST(ShareIterator, RestoredGoesOnAsIfUninterrupted) {
   }
 }
 
-TEST(ShareIterator, RefusesImpossiblePositions) {
+TEST(ShareIterator, RejectsImpossiblePositions) {
   const auto endless = create_shuffled_iterator(Share::whole(numbered_examples(10)), 4, 0);
   for (const IteratorState& state : {IteratorState{0, 3}, {0, -1}, {-1, 0}})
     expect_error(ErrorKind::data, {std::to_string(state.step)}, [&] { endless->restore(state); });

@@ -29,7 +29,7 @@ Examples read(const SyntheticDataset& dataset, const std::vector<std::int64_t>& 
   return examples;
 }
 
-TEST(Synthetic, AnExampleDependsOnItsNumberAlone) {
+TEST(Synthetic, ExamplesDependOnlyOnTheirNumber) {
   const SyntheticDataset dataset({.count = 100, .example_shape = {3, 5, 7}, .seed = 4});
   const SyntheticDataset larger(
       {.count = 1'000'000'000'000, .example_shape = {3, 5, 7}, .seed = 4});
@@ -40,7 +40,7 @@ TEST(Synthetic, AnExampleDependsOnItsNumberAlone) {
   EXPECT_EQ(read(larger, {999'999'999'999}).values.size(), 105u);
 }
 
-TEST(Synthetic, SeedsAndSplitsDiffer) {
+TEST(Synthetic, DiffersBetweenSeedsAndSplits) {
   const SyntheticOptions options{.count = 10, .example_shape = {64}};
   SyntheticOptions other_seed = options, other_split = options;
   other_seed.seed = 1;
@@ -51,7 +51,7 @@ TEST(Synthetic, SeedsAndSplitsDiffer) {
   EXPECT_NE(examples, read(SyntheticDataset(other_split), {0, 1, 2, 3}));
 }
 
-TEST(Synthetic, LabelsCoverAllClassesAboutEvenly) {
+TEST(Synthetic, CoversAllClassesEvenly) {
   const SyntheticDataset dataset({.count = 5000, .example_shape = {1}, .classes = 5});
   std::vector<std::int64_t> all(5000);
   std::iota(all.begin(), all.end(), 0);
@@ -66,7 +66,7 @@ TEST(Synthetic, LabelsCoverAllClassesAboutEvenly) {
 
 // What is learnt on one split must serve on another: class means of the first, nearest mean on the
 // second.
-TEST(Synthetic, ClassesCanBeLearnt) {
+TEST(Synthetic, HasLearnableClasses) {
   constexpr std::int64_t classes = 4, pixels = 100, count = 400;
   SyntheticOptions options{.count = count, .example_shape = {pixels}, .classes = classes};
   std::vector<std::int64_t> all(count);

@@ -30,7 +30,7 @@ std::vector<T> values_of(const Tensor& tensor) {
 using Floats = std::vector<float>;
 using Ints = std::vector<std::int32_t>;
 
-TEST(TensorDataset, HasTheTensorsAsFields) {
+TEST(TensorDataset, HasTensorsAsFields) {
   const TensorDataset dataset({vector_field<float>("left", {1, 2, 3, 4}, {2}),
                                vector_field<std::int64_t>("right", {7, 8}),
                                vector_field<std::uint8_t>("image", {0, 255, 51, 0}, {1, 2}),
@@ -51,7 +51,7 @@ TEST(TensorDataset, HasTheTensorsAsFields) {
 }
 
 // Functions compute in float32.
-TEST(TensorDataset, DoublesBecomeFloats) {
+TEST(TensorDataset, ConvertsDoublesToFloats) {
   const TensorDataset dataset({vector_field<double>("x", {0.1, -2, 1e300, 1e-300})});
   EXPECT_EQ(dataset.stored_bytes(), 32U);
   const Batch batch = all_of(dataset);
@@ -60,7 +60,7 @@ TEST(TensorDataset, DoublesBecomeFloats) {
             (Floats{0.1F, -2, std::numeric_limits<float>::infinity(), 0}));
 }
 
-TEST(TensorDataset, WhatDoesNotFitIsRefused) {
+TEST(TensorDataset, RejectsMismatchedTensors) {
   expect_error(ErrorKind::usage, {"'t'", "expected 3 examples", "'x'", "found 2"}, [] {
     TensorDataset({vector_field<float>("x", {1, 2, 3}), vector_field<float>("t", {1, 2})});
   });
@@ -94,7 +94,7 @@ class TextFiles : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(TextFiles, TablesHaveNumbersAndTargets) {
+TEST_F(TextFiles, ReadTablesWithTargets) {
   const std::string table =
       "rooms, \"area, m2\",price\r\n"
       "3, 70.5 ,1e3\r\n"
@@ -115,7 +115,7 @@ TEST_F(TextFiles, TablesHaveNumbersAndTargets) {
   EXPECT_FALSE(chosen.has("t"));
 }
 
-TEST_F(TextFiles, TablesHaveLabels) {
+TEST_F(TextFiles, ReadTablesWithLabels) {
   const CsvOptions options{.t = {"kind"}, .classes = 3, .separator = ';'};
   const Batch batch = all_of(*csv_dataset(write("kind;a\n2;1\n0;2\n"), options));
   EXPECT_EQ(batch["t"].shape(), Shape{2});
@@ -128,7 +128,7 @@ TEST_F(TextFiles, TablesHaveLabels) {
   });
 }
 
-TEST_F(TextFiles, TablesThatAreWrongAreNamedByLineAndColumn) {
+TEST_F(TextFiles, NameLineAndColumnOfTableErrors) {
   expect_data_error("", {"file:", "header line", "found nothing"});
   expect_data_error("a,b\n1,2\n", {"a column 'price', found a, b"});
   expect_data_error("a,price\n1,2\n\n1,x\n",
@@ -145,7 +145,7 @@ TEST_F(TextFiles, TablesThatAreWrongAreNamedByLineAndColumn) {
 }
 
 // As spreadsheets begin UTF-8.
-TEST_F(TextFiles, AByteOrderMarkIsNoPartOfAName) {
+TEST_F(TextFiles, IgnoreAByteOrderMark) {
   for (const char* const header : {"a,price", "\"a\",\"price\"", "\"a, b\",price"}) {
     const auto dataset =
         csv_dataset(write(std::string("\xEF\xBB\xBF") + header + "\n1,2\n"), {.t = {"price"}});
@@ -155,7 +155,7 @@ TEST_F(TextFiles, AByteOrderMarkIsNoPartOfAName) {
   EXPECT_EQ(values_of<float>(all_of(*first)["t"]), Floats{1});
 }
 
-TEST_F(TextFiles, NumbersMayBeTooSmallForAFloatButNotTooLarge) {
+TEST_F(TextFiles, AcceptUnderflowButNotOverflow) {
   const auto read = [&](const std::string& numbers) {
     return values_of<float>(all_of(*csv_dataset(write("a\n" + numbers)))["x"]);
   };
@@ -166,7 +166,7 @@ TEST_F(TextFiles, NumbersMayBeTooSmallForAFloatButNotTooLarge) {
     expect_error(ErrorKind::data, {"line 2, column 'a'", large}, [&] { read(large); });
 }
 
-TEST_F(TextFiles, LinesOfBlanksCountAsEmpty) {
+TEST_F(TextFiles, TreatBlankLinesAsEmpty) {
   const auto table = csv_dataset(write("  \na,price\n \t\n1,2\n\t\r\n3,4\n   "), {.t = {"price"}});
   EXPECT_EQ(values_of<float>(all_of(*table)["x"]), (Floats{1, 3}));
   const auto tokens = read_dataset(*open_token_lines(write(" \n1 2\n\t\n3\n"), 4));
@@ -181,7 +181,7 @@ TEST_F(TextFiles, LinesOfBlanksCountAsEmpty) {
   labelled([](const auto& path) { return open_text_lines(path, {.classes = 2}); });
 }
 
-TEST_F(TextFiles, ColumnsOfOneNameAreRefused) {
+TEST_F(TextFiles, RejectDuplicateColumns) {
   expect_data_error("price,a,price\n1,2,3\n", {"file", "two columns are named 'price'"});
   // Those that are not asked for by name may have any.
   EXPECT_EQ(
@@ -196,7 +196,7 @@ TEST_F(TextFiles, ColumnsOfOneNameAreRefused) {
   refused({.t = {"a", "a"}});
 }
 
-TEST_F(TextFiles, ThatChangeMeanwhileAreRefused) {
+TEST_F(TextFiles, RejectFilesThatChangeMeanwhile) {
   // Longer than what is read at a time.
   constexpr std::int64_t count = 30'000;
   std::string table = "number\n";
@@ -213,7 +213,7 @@ TEST_F(TextFiles, ThatChangeMeanwhileAreRefused) {
                [&] { longer->read(count, block); });
 }
 
-TEST_F(TextFiles, LinesOfAnyLengthAreWhole) {
+TEST_F(TextFiles, ReadLinesOfAnyLength) {
   const std::string longest(200'000, 'a');
   TextFile file(write(longest + "\n\n\nb\r\n" + longest));
   std::string_view line;
@@ -234,7 +234,7 @@ TEST_F(TextFiles, LinesOfAnyLengthAreWhole) {
   expect_error(ErrorKind::data, {"packed"}, [&] { TextFile::count_lines(folder / "packed"); });
 }
 
-TEST_F(TextFiles, TokensBecomePaddedBatchesWithLengths) {
+TEST_F(TextFiles, GivePaddedTokenBatchesWithLengths) {
   const auto path = write("1 2 3\n9\n\n 4\t5 \n");
   const auto dataset =
       read_dataset(*open_token_lines(path, 10, {.longest = 4, .padding = -1, .pad_to = 4}));
@@ -252,7 +252,7 @@ TEST_F(TextFiles, TokensBecomePaddedBatchesWithLengths) {
   expect_error(ErrorKind::usage, {"vocabulary"}, [&] { open_token_lines(path, 0); });
 }
 
-TEST_F(TextFiles, TextsBecomeBytes) {
+TEST_F(TextFiles, ReadTextsAsBytes) {
   const auto source = open_text_lines(write("1\tno\n0  yes \xC3\xA9\n"), {.classes = 2});
   const auto dataset = read_dataset(*source);
   EXPECT_EQ(stored_in(*dataset, "x", 0).size(), 2U) << "a byte each";

@@ -14,7 +14,7 @@ using testing::write_gzip;
 using testing::write_plain;
 
 // Files in the order of their paths, of which the second is packed and damaged at its end.
-TEST(ReadText, StopsWhereItIsAsked) {
+TEST(ReadText, StopsAtTheRequestedSize) {
   const testing::TemporaryFolder folder;
   const auto place = folder / "text";
   std::filesystem::create_directories(place);

@@ -18,7 +18,7 @@ namespace {
 using tasuki::testing::expect_error;
 using tasuki::testing::ids_of;
 
-TEST(Decode, EveryByteIsItsQuotientBy255) {
+TEST(Decode, DividesBytesBy255) {
   // Lengths on both sides of vector widths, at every alignment.
   std::vector<std::byte> bytes(256 + 64);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i);
@@ -40,7 +40,7 @@ std::shared_ptr<InMemoryDataset> numbers(int count) {
   return make_dataset({2, 1}, 3, values, labels);
 }
 
-TEST(InMemory, BatchesHaveShapesValuesLabelsAndIds) {
+TEST(InMemory, GivesShapesValuesLabelsAndIds) {
   const auto dataset = numbers(5);
   const std::vector<std::int64_t> indices{4, 0, 4};
   const Batch batch = read_batch(*dataset, indices, 7);
@@ -54,28 +54,28 @@ TEST(InMemory, BatchesHaveShapesValuesLabelsAndIds) {
   EXPECT_EQ(std::vector<std::int32_t>(t.begin(), t.end()), (std::vector<std::int32_t>{1, 0, 1}));
 }
 
-TEST(InMemory, AnEmptyBatchKeepsTheShape) {
+TEST(InMemory, KeepsTheShapeOfEmptyBatches) {
   const Batch batch = read_batch(*numbers(5), {});
   EXPECT_EQ(batch.size(), 0);
   EXPECT_EQ(batch["x"].shape(), (Shape{0, 2, 1}));
   EXPECT_EQ(batch["t"].shape(), Shape{0});
 }
 
-TEST(InMemory, IndicesAreChecked) {
+TEST(InMemory, ChecksIndices) {
   for (const std::int64_t wrong : {-1, 5})
     expect_error(ErrorKind::internal, {std::to_string(wrong)}, [&] {
       read_batch(*numbers(5), std::vector<std::int64_t>{0, wrong});
     });
 }
 
-TEST(InMemory, ValuesMustMatchLabels) {
+TEST(InMemory, RequiresMatchingLabels) {
   const std::vector<float> values(5);
   const std::vector<std::int32_t> labels(2);
   expect_error(ErrorKind::internal, {"5 values for 2 examples"},
                [&] { make_dataset({2}, 3, values, labels); });
 }
 
-TEST(Source, ReadsOnInPiecesAndChecksItsEnd) {
+TEST(Source, ReadsPiecesAndChecksItsEnd) {
   const auto dataset = numbers(5);
   const auto source = source_of(*dataset);
   RecordBlock block;
@@ -104,7 +104,7 @@ TEST(Source, CanBeShortenedAndReshaped) {
   source_of(*dataset)->keep_first(100);  // more than there are
 }
 
-TEST(Source, BlocksAreOfBoundedSize) {
+TEST(Source, BoundsBlockSizes) {
   const auto dataset = std::make_shared<InMemoryDataset>(classification_header(5000, {1000}, 10));
   const auto source = source_of(*dataset);
   std::int64_t next = 0;
@@ -129,7 +129,7 @@ TEST(Views, SubsetsKeepIds) {
 }
 
 // Case 19 of ChainerMN's tests: length kept, every item empty.
-TEST(Views, AnEmptyDatasetKeepsTheLength) {
+TEST(Views, EmptyDatasetKeepsTheLength) {
   for (const int count : {0, 1, 10}) {
     const auto empty = create_empty_dataset(*numbers(count));
     EXPECT_EQ(empty->size(), count);
@@ -143,7 +143,7 @@ TEST(Views, AnEmptyDatasetKeepsTheLength) {
   }
 }
 
-TEST(Views, AnEmptyDatasetHasTheFieldsOfTheOther) {
+TEST(Views, EmptyDatasetKeepsTheFields) {
   struct Described : Dataset {
     explicit Described(std::vector<Field> fields) : own{3, std::move(fields)} {}
     const DatasetHeader& header() const override { return own; }

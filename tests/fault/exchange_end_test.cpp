@@ -18,7 +18,7 @@ struct Fault {
 
 class ExchangeFaults : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(ExchangeFaults, EndTheJobWithOneLine) {
+TEST_P(ExchangeFaults, EndJobInOneLine) {
   const Fault& fault = GetParam();
   const Finished job = run_program(mpirun(2, {FAULTY_EXCHANGE, fault.kind}), 30);
   EXPECT_FALSE(job.timed_out) << job.all();

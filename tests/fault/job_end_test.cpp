@@ -101,9 +101,9 @@ Ended end_job(const std::string& moment, const std::string& kind,
   return {job, end - fault_time};
 }
 
-class ExceptionMoments : public ::testing::TestWithParam<const char*> {};
+class Exceptions : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(ExceptionMoments, EndTheJobWithOneLineOfRankHostAndCause) {
+TEST_P(Exceptions, EndJobAndNameRankHostAndCause) {
   const std::string moment = GetParam();
   const Ended ended = end_job(moment, "throw");
   char host[256] = {};
@@ -121,11 +121,11 @@ TEST_P(ExceptionMoments, EndTheJobWithOneLineOfRankHostAndCause) {
   EXPECT_NE(line.find(host), std::string::npos) << line;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExceptionMoments,
+INSTANTIATE_TEST_SUITE_P(All, Exceptions,
                          ::testing::Values("start", "forward", "loader", "extension", "evaluator"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(Leftovers, OfTheJobAloneCount) {
+TEST(LeftoverProcesses, AreCountedOnlyForTheJob) {
   const std::string name = fmt::format("tasuki-{}-{}-test", getuid(), getpid());
   const std::filesystem::path file = "/dev/shm/" + name;
   const FileTime begin = FileTime::clock::now() - std::chrono::seconds(60);
@@ -137,7 +137,7 @@ TEST(Leftovers, OfTheJobAloneCount) {
 }
 
 // If there are no other ranks to end, the line is all there is.
-TEST(OneProcess, EndsWithItsLineAlone) {
+TEST(SingleProcess, PrintsOnlyItsErrorLine) {
   const Finished finished = run_program({TRAIN_MNIST, "--epoc", "3"});
   EXPECT_EQ(finished.exit_code, static_cast<int>(ErrorKind::usage)) << finished.all();
   EXPECT_EQ(finished.out, "");
@@ -145,21 +145,21 @@ TEST(OneProcess, EndsWithItsLineAlone) {
   EXPECT_NE(finished.err.find("--epoch"), std::string::npos) << finished.err;
 }
 
-TEST(ForeignExceptions, AreReportedToo) {
+TEST(ForeignExceptions, AreReported) {
   const Ended ended = end_job("forward", "foreign");
   EXPECT_LT(ended.seconds_after_fault, 3 * patience());
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
 // Rank 0 would print for all, but it has not met the error.
-TEST(SharedErrors, OfOneRankAloneAreReportedToo) {
+TEST(SharedErrors, AreReportedWhenOnlyOneRankHasThem) {
   const Ended ended = end_job("forward", "shared");
   EXPECT_LT(ended.seconds_after_fault, 3 * patience());
   EXPECT_EQ(count_of(ended.job.err, fmt::format("rank {} on ", failing)), 1) << ended.job.all();
 }
 
 // In the iteration in which it happens, with one line, whether a single rank has it or all.
-TEST(Divergence, EndsTheJobInItsIteration) {
+TEST(Divergence, EndsJobInTheSameIteration) {
   for (const int rank : {failing, -1}) {
     for (const auto& [kind, found] :
          {std::pair{"nan", "main/loss became nan"}, {"huge", "over 1e+06 times the first"}}) {
@@ -183,7 +183,7 @@ TEST(Divergence, EndsTheJobInItsIteration) {
 }
 
 // On all ranks, whether a single one has it or all; what is saved has nothing of that step.
-TEST(Divergence, IsLeftOutOnRequest) {
+TEST(Divergence, SkipsStepsOnRequest) {
   for (const int np : {1, 2, 3, 4}) {
     const int rank = np - 1;
     SCOPED_TRACE(np);
@@ -218,7 +218,7 @@ TEST(Divergence, IsLeftOutOnRequest) {
   }
 }
 
-TEST(Divergence, ThatGoesOnIsLeftOutTenTimes) {
+TEST(Divergence, SkipsAtMostTenStepsInARow) {
   const TemporaryFolder folder;
   const Finished job =
       run_program(mpirun(2, {FAULTY_TRAINING, "1", "forward", "always", folder.path()}), 30);
@@ -232,7 +232,7 @@ TEST(Divergence, ThatGoesOnIsLeftOutTenTimes) {
 }
 
 // A flipped bit is found before it is saved.
-TEST(Replicas, ThatDeviateAreNamedAndNotSaved) {
+TEST(DeviatingReplica, IsNamedAndNotSaved) {
   for (const int np : {2, 3, 4}) {
     SCOPED_TRACE(np);
     const TemporaryFolder folder;
@@ -249,9 +249,9 @@ TEST(Replicas, ThatDeviateAreNamedAndNotSaved) {
 }
 
 // With Open MPI's own settings. On a rank that is alone on its host they cost 2 seconds.
-class OtherNodes : public ::testing::TestWithParam<const char*> {};
+class ExceptionsOnOtherNodes : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(OtherNodes, EndOnAnExceptionToo) {
+TEST_P(ExceptionsOnOtherNodes, EndJob) {
   const std::string slots = GetParam();
   const int last = slots == "2,2" ? 3 : 1;
   const TemporaryFolder folder;
@@ -266,7 +266,7 @@ TEST_P(OtherNodes, EndOnAnExceptionToo) {
   EXPECT_LT(end - read_value<double>(folder / "time"), 3 * patience());
 }
 
-TEST_P(OtherNodes, LetRankZeroSpeakForAll) {
+TEST_P(ExceptionsOnOtherNodes, AreReportedByRankZero) {
   const TemporaryFolder folder;
   const Finished job = run_program({CLUSTER_RUN, "--slots", GetParam(), "--", FAULTY_TRAINING, "-1",
                                     "forward", "shared", folder.path()},
@@ -277,12 +277,13 @@ TEST_P(OtherNodes, LetRankZeroSpeakForAll) {
   EXPECT_EQ(count_of(job.err, "planted"), 1) << job.all();
 }
 
-INSTANTIATE_TEST_SUITE_P(Slots, OtherNodes, ::testing::Values("2,2", "1,1"), [](const auto& info) {
-  return std::string(info.param[0] == '2' ? "OfTwo" : "OfOne");
-});
+INSTANTIATE_TEST_SUITE_P(Slots, ExceptionsOnOtherNodes, ::testing::Values("2,2", "1,1"),
+                         [](const auto& info) {
+                           return std::string(info.param[0] == '2' ? "OfTwo" : "OfOne");
+                         });
 
 // The others would wait for it forever.
-TEST(EarlyReturns, OfAnExitCodeEndTheJob) {
+TEST(EarlyReturn, EndsJobOnNonzeroExitCode) {
   const Ended ended = end_job("forward", "return3");
   EXPECT_LT(ended.seconds_after_fault, 4 * patience());
   EXPECT_EQ(ended.job.exit_code, 3) << ended.job.all();
@@ -290,7 +291,7 @@ TEST(EarlyReturns, OfAnExitCodeEndTheJob) {
   EXPECT_EQ(count_of(ended.job.err, "the program returned 3 on this rank, and the other ranks"), 1);
 }
 
-TEST(EarlyReturns, OfZeroEndTheJobWhenTheOthersDoNotComeInTime) {
+TEST(EarlyReturn, EndsJobWhenOtherRanksDoNotFollow) {
   const Ended ended = end_job("forward", "return0", {{"TASUKI_END_SECONDS", "1"}});
   EXPECT_LT(ended.seconds_after_fault, 4 * patience());
   EXPECT_EQ(ended.job.exit_code, static_cast<int>(ErrorKind::hang)) << ended.job.all();
@@ -303,9 +304,9 @@ struct Child {
   int wait_status;
 };
 
-class Children : public ::testing::TestWithParam<Child> {};
+class ChildProcesses : public ::testing::TestWithParam<Child> {};
 
-TEST_P(Children, EndAlone) {
+TEST_P(ChildProcesses, EndWithoutAffectingTheJob) {
   const TemporaryFolder folder;
   const Finished job = run_program(
       mpirun(2, {FAULTY_TRAINING, "1", GetParam().moment, GetParam().kind, folder.path()}), 30);
@@ -319,7 +320,7 @@ TEST_P(Children, EndAlone) {
       << job.all();
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Children,
+INSTANTIATE_TEST_SUITE_P(Ways, ChildProcesses,
                          ::testing::Values(Child{"extension", "fork_exit", 0},
                                            Child{"start", "fork_throw", 70 << 8},
                                            Child{"extension", "fork_throw", 70 << 8},
@@ -331,7 +332,7 @@ INSTANTIATE_TEST_SUITE_P(Ways, Children,
                            return std::string(info.param.kind) + "_at_" + info.param.moment;
                          });
 
-TEST(Children, ThatHoldTheOutputAreNamedAndEnded) {
+TEST(ChildProcesses, AreNamedAndEndedWhenTheyHoldTheOutput) {
   const TemporaryFolder folder;
   const Finished job =
       run_program(mpirun(2, {FAULTY_TRAINING, "1", "extension", "background", folder.path()}), 30,
@@ -344,7 +345,7 @@ TEST(Children, ThatHoldTheOutputAreNamedAndEnded) {
 }
 
 // Whose launcher is a script with the name and the variables of another MPI's.
-class Launchers : public ::testing::Test {
+class MpiLauncher : public ::testing::Test {
  protected:
   Finished start(const std::string& launcher, const std::string& words,
                  const std::map<std::string, std::string>& environment) {
@@ -368,7 +369,7 @@ class Launchers : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(Launchers, OfAnotherMpiAreRefused) {
+TEST_F(MpiLauncher, IsRejectedFromAnotherMpi) {
   expect_refused(start("hydra_pmi_proxy", "", {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}),
                  "hydra_pmi_proxy) started 4 processes (PMI_SIZE)");
   expect_refused(start("slurmstepd", "bash -c '\"$@\"; exit $?' bash",
@@ -376,7 +377,7 @@ TEST_F(Launchers, OfAnotherMpiAreRefused) {
                  "slurmstepd) started 2 processes (SLURM_STEP_NUM_TASKS)");
 }
 
-TEST_F(Launchers, OfOtherProcessesDoNotMatter) {
+TEST_F(MpiLauncher, IsIgnoredForOtherProcesses) {
   // An allocation, and a shell that a step of several tasks has on a terminal.
   expect_started(start("bash_of_allocation", "", {{"SLURM_NTASKS", "8"}, {"SLURM_JOB_ID", "1"}}));
   expect_started(
@@ -396,9 +397,9 @@ struct Death {
   int exit_code;  // 0: any that is not zero
 };
 
-class Deaths : public ::testing::TestWithParam<Death> {};
+class RankDeath : public ::testing::TestWithParam<Death> {};
 
-TEST_P(Deaths, EndTheJob) {
+TEST_P(RankDeath, EndsTheJob) {
   const Ended ended = end_job("forward", GetParam().kind);
   EXPECT_LT(ended.seconds_after_fault, 4 * patience());
   if (GetParam().exit_code != 0) {
@@ -406,7 +407,7 @@ TEST_P(Deaths, EndTheJob) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ways, Deaths,
+INSTANTIATE_TEST_SUITE_P(Ways, RankDeath,
                          ::testing::Values(Death{"abort", 128 + SIGABRT}, Death{"exit0", 0},
                                            Death{"exit3", 3}, Death{"kill", 128 + SIGKILL},
                                            Death{"segv", 128 + SIGSEGV}),

@@ -140,78 +140,78 @@ void expect_launcher_named(const Placement& placement, int rank, const std::stri
   EXPECT_EQ(count_of(ended.job.err, "kill -CONT "), 1) << ended.job.all();
 }
 
-class OneNode : public ::testing::TestWithParam<int> {
+class WatchdogOnOneNode : public ::testing::TestWithParam<int> {
  protected:
   Placement placement() const { return {GetParam(), ""}; }
 };
 
-TEST_P(OneNode, NamesAStoppedRank) {
+TEST_P(WatchdogOnOneNode, NamesStoppedRank) {
   expect_named(placement(), 0, "forward", "stop", silent);
   expect_named(placement(), GetParam() - 1, "loader", "stop", silent);
 }
 
-TEST_P(OneNode, NamesAStoppedRankSooner) {
+TEST_P(WatchdogOnOneNode, NamesStoppedRankSoonerOnRequest) {
   expect_named(placement(), 0, "forward", "stop", silent, silence_only);
 }
 
-TEST_P(OneNode, LeavesARankInADebuggerAlone) {
+TEST_P(WatchdogOnOneNode, IgnoresRanksHeldByADebugger) {
   expect_left_alone(placement(), GetParam() - 1);
 }
 
-TEST_P(OneNode, SaysThatMpirunIsStopped) {
+TEST_P(WatchdogOnOneNode, ReportsStoppedMpirun) {
   expect_launcher_named(placement(), 0, "mpirun");
 }
 
-TEST_P(OneNode, NamesALoaderWithoutEnd) {
+TEST_P(WatchdogOnOneNode, NamesRankWithEndlessLoader) {
   expect_named(placement(), 1, "loader", "loop",
                "is loading a batch (epoch 1, iteration 3) while ");
 }
 
-TEST_P(OneNode, NamesAnEvaluationWithoutEnd) {
+TEST_P(WatchdogOnOneNode, NamesRankWithEndlessEvaluation) {
   expect_named(placement(), 0, "evaluator", "loop", "is evaluating (epoch 1, iteration ");
 }
 
-TEST_P(OneNode, NamesARankThatLeavesOutACollective) {
+TEST_P(WatchdogOnOneNode, NamesRankThatSkipsACollective) {
   // With two ranks it cannot be told which one is right.
   const std::string in_another = "is waiting in sum_gradients number ";
   expect_named(placement(), 1, "extension", "skip", GetParam() == 2 ? "" : in_another);
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, OneNode, ::testing::Values(2, 4),
+INSTANTIATE_TEST_SUITE_P(Ranks, WatchdogOnOneNode, ::testing::Values(2, 4),
                          [](const auto& info) { return fmt::format("np{}", info.param); });
 
-TEST(TwoNodes, NameAStoppedRankWhereverItIs) {
+TEST(WatchdogOnTwoNodes, NamesStoppedRankOnEitherNode) {
   for (const int rank : {0, 2, 3}) expect_named({4, "2,2"}, rank, "forward", "stop", silent);
 }
 
-TEST(TwoNodes, NameANodeOfWhichNothingIsHeard) {
+TEST(WatchdogOnTwoNodes, NamesSilentNode) {
   for (const int rank : {0, 1}) expect_named({2, "1,1"}, rank, "forward", "stop", silent);
 }
 
-TEST(TwoNodes, NameAStoppedRankSooner) {
+TEST(WatchdogOnTwoNodes, NamesStoppedRankSoonerOnRequest) {
   for (const int rank : {1, 2})
     expect_named({4, "2,2"}, rank, "forward", "stop", silent, silence_only);
 }
 
-TEST(TwoNodes, LeaveARankInADebuggerAlone) {
+TEST(WatchdogOnTwoNodes, IgnoresRanksHeldByADebugger) {
   expect_left_alone({4, "2,2"}, 2);
 }
 
-TEST(TwoNodes, SayThatALauncherIsStopped) {
+TEST(WatchdogOnTwoNodes, ReportsStoppedLauncher) {
   expect_launcher_named({4, "2,2"}, 0, "mpirun");
   expect_launcher_named({4, "2,2"}, 3, "orted");
 }
 
-TEST(TwoNodes, NameALoaderWithoutEnd) {
+TEST(WatchdogOnTwoNodes, NamesRankWithEndlessLoader) {
   expect_named({4, "2,2"}, 3, "loader", "loop", "is loading a batch (epoch 1, iteration 3) while ");
 }
 
-TEST(TwoNodes, NameARankThatLeavesOutACollective) {
+TEST(WatchdogOnTwoNodes, NamesRankThatSkipsACollective) {
   expect_named({4, "2,2"}, 3, "extension", "skip", "is waiting in sum_gradients number ");
 }
 
 // A firewall on the network that comes first is no obstacle to what hosts tell each other.
-TEST(TwoNodes, HearOfEachOtherOverAnyNetwork) {
+TEST(WatchdogOnTwoNodes, ExchangesHeartbeatsOverAnyNetwork) {
   const TemporaryFolder folder;
   std::vector<std::string> program = {CLUSTER_RUN, "--networks", "2",   "--block-udp",
                                       "1",         "--slots",    "1,1", "--"};
@@ -226,7 +226,7 @@ TEST(TwoNodes, HearOfEachOtherOverAnyNetwork) {
   EXPECT_EQ(count_of(ended.job.err, "receives no heartbeats"), 0) << ended.job.all();
 }
 
-TEST(TwoNodes, SayThatTheyHearNothing) {
+TEST(WatchdogOnTwoNodes, ReportsMissingHeartbeats) {
   const TemporaryFolder folder;
   std::vector<std::string> program = {CLUSTER_RUN, "--block-udp", "1", "--slots", "1,1", "--"};
   for (const auto& word : faulty_training(1, "loader", "slow", folder.path(), "60"))
@@ -240,12 +240,12 @@ TEST(TwoNodes, SayThatTheyHearNothing) {
 }
 
 // Foreign datagrams change neither the culprit nor the time.
-TEST(Flood, OfDatagramsLeavesTheBlameWhereItIs) {
+TEST(WatchdogUnderDatagramFlood, StillBlamesTheCulprit) {
   expect_named({4, "2,2"}, 3, "forward", "stop", silent, {stall_seconds, "15", "flood"});
   expect_named({4, "2,2"}, 3, "forward", "stop", silent, {"60", stall_seconds, "flood"});
 }
 
-TEST(Flood, OfDatagramsIsCounted) {
+TEST(WatchdogUnderDatagramFlood, CountsForeignDatagrams) {
   const TemporaryFolder folder;
   auto program = faulty_training(3, "forward", "stop", folder.path());
   program.insert(program.end(), {"15", "flood"});
@@ -268,7 +268,7 @@ void expect_nothing_left(const Ended& ended, const std::string& host, double lim
   EXPECT_TRUE(ended.job.out.ends_with(" s; left:\n")) << ended.job.all();
 }
 
-TEST(CutHost, EndsAllProcessesOnAllNodes) {
+TEST(HostLoss, EndsAllProcessesOnAllNodes) {
   for (const std::string slots : {"1,1", "2,2"}) {
     SCOPED_TRACE(slots);
     const TemporaryFolder folder;
@@ -283,7 +283,7 @@ TEST(CutHost, EndsAllProcessesOnAllNodes) {
   }
 }
 
-TEST(CutHost, EndsAllProcessesWithinHalfAMinuteByDefault) {
+TEST(HostLoss, EndsAllProcessesWithin30SecondsByDefault) {
   const TemporaryFolder folder;
   const Ended ended =
       end_job({CLUSTER_RUN, "--slots", "1,1", "--tune", std::string(HOSTFILES) + "/mca-params.conf",
@@ -301,7 +301,7 @@ void expect_ended_within(double seconds, const Finished& job) {
 }
 
 // While rank 0 writes and the others wait for it.
-TEST(CutHost, EndsAllProcessesWithinHalfAMinuteWhileASnapshotIsWritten) {
+TEST(HostLoss, EndsAllProcessesWhileASnapshotIsWritten) {
   const TemporaryFolder folder;
   write_digits(folder / "data", 480, 100);
   const Finished job = run_program({CLUSTER_RUN,
@@ -332,7 +332,7 @@ TEST(CutHost, EndsAllProcessesWithinHalfAMinuteWhileASnapshotIsWritten) {
 }
 
 // Before any rank can see another.
-TEST(Start, OfARankThatDoesNotComeEndsToo) {
+TEST(JobStart, EndsJobWhenARankNeverStarts) {
   const TemporaryFolder folder;
   std::vector<std::string> program = {
       "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || sleep 60; exec \"$@\"", "sh"};
@@ -346,7 +346,7 @@ TEST(Start, OfARankThatDoesNotComeEndsToo) {
 
 // The daemon of the host that is cut sends on what a rank prints and waits for the acknowledgement;
 // keepalives do not run meanwhile. Where its own device is switched off it cannot send at all.
-TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
+TEST(JobStart, EndsOnAllNodesWhenAHostFails) {
   const std::string at_switch = "ip -n switch link set node2 down",
                     at_host = "ip -n node2 link set eth0 down";
   for (const auto& [slots, cut] : {std::pair<std::string, std::string>("1,1", at_switch),
@@ -376,7 +376,7 @@ TEST(Start, OfAHostThatIsCutEndsOnAllNodes) {
 }
 
 // Without start_orted the daemon stays for Linux's two minutes.
-TEST(Start, OfADaemonThatMpirunDoesNotAnswerEnds) {
+TEST(JobStart, EndsDaemonThatMpirunDoesNotAnswer) {
   const TemporaryFolder folder;
   const std::string hostfiles = HOSTFILES;
   const Finished job = run_program(
@@ -393,7 +393,7 @@ TEST(Start, OfADaemonThatMpirunDoesNotAnswerEnds) {
       << job.all();
 }
 
-TEST(Patience, WithRanksThatAreSlow) {
+TEST(Watchdog, ToleratesSlowRanks) {
   const TemporaryFolder folder;
   const Finished job = run_program(mpirun(2, faulty_training(1, "loader", "slow", folder.path())));
   EXPECT_EQ(job.exit_code, 0) << job.all();
@@ -401,7 +401,7 @@ TEST(Patience, WithRanksThatAreSlow) {
   EXPECT_EQ(count_of(job.err, "nothing has moved"), 0) << job.all();
 }
 
-TEST(Patience, WithAJobThatIsStoppedAndContinued) {
+TEST(Watchdog, ToleratesStoppedAndContinuedJobs) {
   const TemporaryFolder folder;
   auto job = std::async(std::launch::async, [&] {
     return run_program(mpirun(2, faulty_training(1, "loader", "slow", folder.path())));

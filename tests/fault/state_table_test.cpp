@@ -44,26 +44,26 @@ void expect_table(const Words& program, int ranks, const std::function<std::stri
   }
 }
 
-TEST(StateTable, IsPrintedByOneProcess) {
+TEST(StateTable, ShowsASingleProcess) {
   const TemporaryFolder folder;
   expect_table({FAULTY_TRAINING, "0", "forward", "ask", folder.path()}, 1,
                [](int) { return host_name(); });
 }
 
-TEST(StateTable, HasAllRanks) {
+TEST(StateTable, ShowsAllRanks) {
   constexpr int ranks = 3;
   const TemporaryFolder folder;
   expect_table(mpirun(ranks, {FAULTY_TRAINING, "0", "forward", "ask", folder.path()}), ranks,
                [](int) { return host_name(); });
 }
 
-TEST(StateTable, HasAllNodes) {
+TEST(StateTable, ShowsAllNodes) {
   const TemporaryFolder folder;
   expect_table({CLUSTER_RUN, "--", FAULTY_TRAINING, "0", "forward", "ask", folder.path()}, 4,
                [](int rank) { return rank < 2 ? "node1" : "node2"; });
 }
 
-TEST(StateTable, IsPrintedBeforeTheTraining) {
+TEST(StateTable, IsPrintedBeforeTraining) {
   const TemporaryFolder folder;
   const Finished job =
       run_program(mpirun(2, {FAULTY_TRAINING, "0", "start", "ask", folder.path()}), 40);

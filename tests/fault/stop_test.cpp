@@ -22,9 +22,9 @@ using Words = std::vector<std::string>;
 
 constexpr int saved = 79;
 
-class Stops : public ::testing::Test {
+class StopSignal : public ::testing::Test {
  protected:
-  Stops() { write_digits(data, 480, 100); }
+  StopSignal() { write_digits(data, 480, 100); }
 
   // Ten steps an epoch.
   Words train(const std::string& out, const Words& flags) const {
@@ -73,13 +73,13 @@ class Stops : public ::testing::Test {
 
 const Words endless = {"--epoch", "100000", "--log-every", "1"};
 
-TEST_F(Stops, OfAllRanksByTheLaunchersSignalAreSaved) {
+TEST_F(StopSignal, SavesWhenTheLauncherForwardsIt) {
   const auto launched = [](const Words& words) { return mpirun(2, words); };
   const Finished job = stop(launched(train("first", endless)), SIGUSR1, folder / "first/log");
   expect_saved(job, launched);
 }
 
-TEST_F(Stops, OfOneProcessAreSaved) {
+TEST_F(StopSignal, SavesASingleProcess) {
   const auto alone = [](const Words& words) { return words; };
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) {
     const Finished job = stop(train("first", endless), signal, folder / "first/log");
@@ -89,7 +89,7 @@ TEST_F(Stops, OfOneProcessAreSaved) {
 }
 
 // As after SIGUSR1; an earlier end is one as usual.
-TEST_F(Stops, OfAJobAtItsTimeLimitAreSaved) {
+TEST_F(StopSignal, SavesAtTheJobsTimeLimit) {
   Words limited = endless;
   limited.insert(limited.end(), {"--time-limit", "1.5s"});
   for (const int np : {1, 2}) {
@@ -107,7 +107,7 @@ TEST_F(Stops, OfAJobAtItsTimeLimitAreSaved) {
 }
 
 // mpirun's SIGTERM leaves no time to save.
-TEST_F(Stops, OfAllRanksByControlCSayWhatThereIs) {
+TEST_F(StopSignal, NamesExistingSnapshotAfterControlC) {
   Finished job = stop(mpirun(2, train("first", endless)), SIGINT, folder / "first/log");
   EXPECT_NE(job.exit_code, 0);
   EXPECT_LT(job.seconds, 15 * patience());
@@ -122,14 +122,14 @@ TEST_F(Stops, OfAllRanksByControlCSayWhatThereIs) {
   EXPECT_EQ(count_of(job.err, line), 1) << job.all();
 }
 
-TEST_F(Stops, BeforeTheTrainingEndTheProcessAtOnce) {
+TEST_F(StopSignal, EndsProcessAtOnceBeforeTraining) {
   const Finished job =
       stop({FAULTY_TRAINING, "0", "start", "loop", folder.path()}, SIGINT, folder / "time");
   EXPECT_EQ(job.exit_code, 128 + SIGINT) << job.all();
   EXPECT_EQ(job.err, "interrupted before the training began; nothing was saved\n");
 }
 
-TEST_F(Stops, BeforeTheTrainingEndAllRanks) {
+TEST_F(StopSignal, EndsAllRanksBeforeTraining) {
   for (const int signal : {SIGUSR1, SIGINT}) {
     const Finished job = stop(mpirun(2, {FAULTY_TRAINING, "-1", "start", "loop", folder.path()}),
                               signal, folder / "time");
@@ -142,7 +142,7 @@ TEST_F(Stops, BeforeTheTrainingEndAllRanks) {
 }
 
 // A program that trains nothing says nothing.
-TEST_F(Stops, OfOtherProgramsLeaveNoLine) {
+TEST_F(StopSignal, PrintsNothingInOtherPrograms) {
   const Finished job =
       stop({FAULTY_TRAINING, "0", "unannounced", "loop", folder.path()}, SIGINT, folder / "time");
   EXPECT_EQ(job.exit_code, 128 + SIGINT) << job.all();
@@ -150,7 +150,7 @@ TEST_F(Stops, OfOtherProgramsLeaveNoLine) {
 }
 
 // Those that come while it saves and after it.
-TEST_F(Stops, ThatAreAskedForAgainAndAgainAreSaved) {
+TEST_F(StopSignal, SavesDespiteRepeatedSignals) {
   const Finished job = stop(train("first", endless), SIGUSR1, folder / "first/log",
                             /*repeat=*/true);
   EXPECT_EQ(job.exit_code, saved) << job.all();
@@ -158,7 +158,7 @@ TEST_F(Stops, ThatAreAskedForAgainAndAgainAreSaved) {
 }
 
 // In a step that never ends.
-TEST_F(Stops, ThatAreAskedForTwiceEndTheProcessAtOnce) {
+TEST_F(StopSignal, EndsProcessAtOnceWhenSentTwice) {
   const Finished job = stop({FAULTY_TRAINING, "0", "forward", "loop", folder.path()}, SIGINT,
                             folder / "time", /*repeat=*/true);
   EXPECT_EQ(job.exit_code, 128 + SIGINT) << job.all();

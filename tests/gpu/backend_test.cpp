@@ -140,7 +140,7 @@ TEST_P(Gpu, LossOperations) {
 }
 
 // An error on CPUs; a kernel cannot report one, so the loss says it.
-TEST_P(Gpu, LabelsThatAreNoClassMakeTheLossNaN) {
+TEST_P(Gpu, LossIsNaNForInvalidLabels) {
   Side side(Device::cuda(0), GetParam().dtype, GetParam().dtype, seed());
   LossOperations& losses = side.backend().losses();
   const Tensor x = side.activations({4, 1});
@@ -191,7 +191,7 @@ TEST_P(Gpu, DeterministicConvolutionsRepeatTheirBits) {
   EXPECT_EQ(relative_distance(first, second), 0);
 }
 
-TEST_P(Gpu, StampsMeasureWhatLiesBetweenThem) {
+TEST_P(Gpu, StampsMeasureTheTimeBetweenThem) {
   const Device device = Device::cuda(0);
   Backend& gpu = backend(device);
   const Tensor clock = Tensor::zeros({step_clock_values}, DType::float64, device);
@@ -211,7 +211,7 @@ TEST_P(Gpu, StampsMeasureWhatLiesBetweenThem) {
 }
 
 // Nothing is done while it is recorded, and each replay does it with what is there then.
-TEST_P(Gpu, RecordingsAreDoneWhenTheyAreReplayed) {
+TEST_P(Gpu, RecordingsRunOnlyWhenReplayed) {
   const Device device = Device::cuda(0);
   Backend& gpu = backend(device);
   const Tensor sum = Tensor::zeros({1000}, DType::float32, device);
@@ -234,7 +234,7 @@ TEST_P(Gpu, RecordingsAreDoneWhenTheyAreReplayed) {
   EXPECT_EQ(relative_distance(sum, Tensor::full({1000}, 22)), 0);
 }
 
-TEST_P(Gpu, MemoryInUseIsThatOfTensors) {
+TEST_P(Gpu, MemoryInUseMatchesTensors) {
   const Device device = Device::cuda(0);
   Backend& gpu = backend(device);
   constexpr std::size_t bytes = std::size_t{24} << 20;
@@ -254,7 +254,7 @@ TEST_P(Gpu, MemoryInUseIsThatOfTensors) {
 }
 
 // A query of unfinished work is no error of what comes after it.
-TEST_P(Gpu, AskingWhetherTheDeviceIsIdleLeavesNoError) {
+TEST_P(Gpu, IdleQueryLeavesNoError) {
   const Device device = Device::cuda(0);
   const Tensor work = Tensor::zeros({1 << 20}, DType::float32, device);
   for (int i = 0; i < 8; ++i) backend(device).scale(work, 1);
@@ -268,7 +268,7 @@ class GpuFloat32 : public Gpu {};
 
 // Of inputs that TF32 has to round, in sums of so many terms that relative norms do not depend on
 // chance: to nearest, it is 3e-4 away, and cut off 8e-4.
-TEST_P(GpuFloat32, IsRoundedToTf32WhereThatIsAsked) {
+TEST_P(GpuFloat32, IsRoundedToTf32OnRequest) {
   const auto products = [](Side& side) -> std::array<Results, 2> {
     Backend& backend = side.backend();
     const Tensor x = side.parameters({128, 512}), w = side.parameters({256, 512});

@@ -16,19 +16,19 @@ class ExtremeValues : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(ExtremeValues, OfMaps) {
+TEST_P(ExtremeValues, MapsMatchTheirDefinitions) {
   check_extreme_maps(Device::cuda(0));
 }
-TEST_P(ExtremeValues, OfPairs) {
+TEST_P(ExtremeValues, PairGradientsMatchTheirDefinitions) {
   check_extreme_pairs(Device::cuda(0));
 }
-TEST_P(ExtremeValues, OfScores) {
+TEST_P(ExtremeValues, ScoresMatchTheirDefinitions) {
   check_extreme_scores(Device::cuda(0));
 }
-TEST_P(ExtremeValues, OfLosses) {
+TEST_P(ExtremeValues, LossesMatchTheirDefinitions) {
   check_extreme_losses(Device::cuda(0));
 }
-TEST_P(ExtremeValues, OfBatches) {
+TEST_P(ExtremeValues, BatchStatisticsMatchTheirDefinition) {
   check_extreme_batches(Device::cuda(0));
 }
 

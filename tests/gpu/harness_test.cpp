@@ -23,7 +23,7 @@ Tensor clone_with(const Tensor& x, std::int64_t i, double factor) {
   return copy;
 }
 
-TEST(GpuHarness, EqualSidesAgreeInEveryProblem) {
+TEST(GpuHarness, AcceptsEqualSidesInEveryProblem) {
   for (const Problem& problem : all_problems()) {
     SCOPED_TRACE(problem.name);
     Side tested = cpu_side(5), reference = cpu_side(5);
@@ -33,7 +33,7 @@ TEST(GpuHarness, EqualSidesAgreeInEveryProblem) {
 }
 
 // In one problem of each subject.
-TEST(GpuHarness, PerturbedResultsAreFound) {
+TEST(GpuHarness, DetectsPerturbedResults) {
   std::set<std::string> subjects;
   for (const Problem& problem : all_problems()) {
     if (!subjects.insert(problem.name.substr(0, problem.name.find('/'))).second) continue;
@@ -60,20 +60,20 @@ TEST(GpuHarness, PerturbedResultsAreFound) {
   }
 }
 
-TEST(GpuHarness, OtherInputsDisagree) {
+TEST(GpuHarness, DetectsDifferentInputs) {
   const Problem problem = all_problems().front();
   Side tested = cpu_side(5), reference = cpu_side(6);
   EXPECT_FALSE(agree(problem.compute(tested), problem.compute(reference), 1e-2));
 }
 
-TEST(GpuHarness, ReferenceHasRoundedInputs) {
+TEST(GpuHarness, RoundsTheReferencesInputs) {
   Side side = cpu_side(5, DType::bfloat16), exact = cpu_side(5);
   const Tensor rounded = side.activations({100}), full = exact.activations({100});
   EXPECT_EQ(relative_distance(rounded, full.to(DType::bfloat16)), 0);
   EXPECT_GT(relative_distance(rounded, full), 1e-4);
 }
 
-TEST(GpuHarness, DistanceIsOfNorms) {
+TEST(GpuHarness, MeasuresDistanceByNorms) {
   const Tensor zero = Tensor::zeros({4}), two = Tensor::full({4}, 2);
   EXPECT_EQ(relative_distance(two, two), 0);
   EXPECT_DOUBLE_EQ(relative_distance(Tensor::full({4}, 2.5), two), 0.25);
@@ -96,7 +96,7 @@ std::vector<int> algorithms(const ConvolutionRules& rules) {
   return allowed;
 }
 
-TEST(ConvolutionChoice, TakesTheFastestThatTheRulesAllow) {
+TEST(ConvolutionChoice, TakesTheFastestAllowedAlgorithm) {
   EXPECT_EQ(algorithms({false, true, 10000}), (std::vector<int>{6, 4, 3, 0}));
   EXPECT_EQ(algorithms({false, false, 10000}), (std::vector<int>{6, 3, 0}));
   EXPECT_EQ(algorithms({true, false, 10000}), (std::vector<int>{6, 0}));
@@ -104,7 +104,7 @@ TEST(ConvolutionChoice, TakesTheFastestThatTheRulesAllow) {
   EXPECT_EQ(algorithms({true, false, 0}), (std::vector<int>{0}));
 }
 
-TEST(ConvolutionChoice, ATimingThatLoadsCodeDoesNotDecide) {
+TEST(ConvolutionChoice, IgnoresTimingsThatLoadCode) {
   const std::vector<ConvolutionOffer> first = {
       {.algorithm = 0, .works = true, .milliseconds = 0.5f},
       {.algorithm = 1, .works = true, .math = 1, .milliseconds = 3.0f},  // its code was loaded

@@ -15,7 +15,7 @@ Side cpu_side() {
 }
 
 // Each problem with inputs in two of the orders: tests/nn/orders_test.cpp has all of them.
-TEST(CpuOrders, AreTakenByEveryProblem) {
+TEST(CpuMemoryOrders, AreAcceptedByEveryProblem) {
   std::size_t next = 0;
   for (const Problem& problem : all_problems()) {
     Side reference = cpu_side();

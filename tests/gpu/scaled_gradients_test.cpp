@@ -108,7 +108,7 @@ class ScaledGradients : public ::testing::TestWithParam<Case> {
   }
 };
 
-TEST_P(ScaledGradients, AreThoseOfTheCpuTimesTheScale) {
+TEST_P(ScaledGradients, MatchTheCpusTimesTheScale) {
   const Device gpu = Device::cuda(0);
   Side side(Device::cpu(), DType::float32, DType::float16, fresh_seed());
   const Tensor x = side.activations(GetParam().shape);  // numbers that float16 has

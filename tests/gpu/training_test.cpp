@@ -27,7 +27,7 @@ class GpuTraining : public TrainMnist {
   }
 };
 
-TEST_F(GpuTraining, MomentumLossesAreTheCpus) {
+TEST_F(GpuTraining, MatchesCpuLossesWithMomentum) {
   const std::vector<std::string> flags = {"--optimizer", "momentum_sgd"};
   std::vector<std::string> on_gpu = flags;
   on_gpu.push_back("--gpu");
@@ -37,21 +37,21 @@ TEST_F(GpuTraining, MomentumLossesAreTheCpus) {
 }
 
 // Adam divides by small numbers: single losses drift apart, their mean does not.
-TEST_F(GpuTraining, AdamLossesAreTheCpusInTheMean) {
+TEST_F(GpuTraining, MatchesMeanCpuLossesWithAdam) {
   const auto expected = losses("cpu", {}), found = losses("gpu", {"--gpu"});
   ASSERT_EQ(expected.size(), 100);
   ASSERT_EQ(found.size(), 100);
   EXPECT_NEAR(mean(found), mean(expected), 5e-3 * mean(expected));
 }
 
-TEST_F(GpuTraining, RepeatedRecordingsAreSteps) {
+TEST_F(GpuTraining, ReplaysOfARecordingAreSteps) {
   const auto plain = losses("off", {"--gpu", "--graph", "off"});
   const auto recorded = losses("on", {"--gpu", "--graph", "on"});
   ASSERT_EQ(plain.size(), 100);
   expect_near(recorded, plain, 1e-6);
 }
 
-TEST_F(GpuTraining, OtherPrecisionsLearnTheSame) {
+TEST_F(GpuTraining, LearnsAlikeInOtherPrecisions) {
   const auto expected = losses("fp32", {"--gpu"});
   for (const std::string dtype : {"tf32", "bf16", "fp16"}) {
     SCOPED_TRACE(dtype);

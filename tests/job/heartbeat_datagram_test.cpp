@@ -14,7 +14,7 @@ namespace {
 constexpr SipKey key = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
 
 // The example of the algorithm's paper (appendix A), and vectors of its reference implementation.
-TEST(SipHash, HasThePublishedValues) {
+TEST(SipHash, MatchesPublishedVectors) {
   std::vector<std::byte> message(15);
   for (std::size_t i = 0; i < message.size(); ++i) message[i] = static_cast<std::byte>(i);
   EXPECT_EQ(siphash(message, key), 0xa129ca6149be45e5);
@@ -41,7 +41,7 @@ std::vector<std::byte> datagram_of(const Heartbeat& heartbeat, const SipKey& wit
   return {bytes.begin(), bytes.end()};
 }
 
-TEST(HeartbeatDatagram, KeepsEveryValue) {
+TEST(HeartbeatDatagram, RoundTripsEveryValue) {
   for (const std::size_t ranks : {std::size_t{0}, std::size_t{1}, Heartbeat::most_ranks}) {
     const Heartbeat sent = example(ranks);
     const auto found = read_heartbeat(datagram_of(sent), key);
@@ -68,12 +68,12 @@ TEST(HeartbeatDatagram, KeepsEveryValue) {
   }
 }
 
-TEST(HeartbeatDatagram, OfAnotherKeyIsRefused) {
+TEST(HeartbeatDatagram, RejectsAnotherKey) {
   EXPECT_FALSE(read_heartbeat(datagram_of(example(2), {key[0] + 1, key[1]}), key));
   EXPECT_FALSE(read_heartbeat(datagram_of(example(2), {key[0], key[1] ^ 1U << 31}), key));
 }
 
-TEST(HeartbeatDatagram, WithAnyBitChangedIsRefused) {
+TEST(HeartbeatDatagram, RejectsAnyFlippedBit) {
   auto datagram = datagram_of(example(2));
   for (std::size_t bit = 0; bit < datagram.size() * 8; ++bit) {
     const auto changed = std::byte{1} << static_cast<int>(bit % 8);
@@ -84,7 +84,7 @@ TEST(HeartbeatDatagram, WithAnyBitChangedIsRefused) {
   EXPECT_TRUE(read_heartbeat(datagram, key));
 }
 
-TEST(HeartbeatDatagram, OfAnyOtherLengthIsRefused) {
+TEST(HeartbeatDatagram, RejectsAnyOtherLength) {
   auto datagram = datagram_of(example(Heartbeat::most_ranks));
   EXPECT_EQ(datagram.size(), largest_heartbeat);
   datagram.resize(datagram.size() + 100);
@@ -94,7 +94,7 @@ TEST(HeartbeatDatagram, OfAnyOtherLengthIsRefused) {
 }
 
 // Values that no type has, under the right hash: as a process of another version would send them.
-TEST(HeartbeatDatagram, WithValuesThatDoNotExistIsRefused) {
+TEST(HeartbeatDatagram, RejectsInvalidValues) {
   std::mt19937 random(1);
   int accepted = 0;
   for (int turn = 0; turn < 20000; ++turn) {
@@ -117,7 +117,7 @@ TEST(HeartbeatDatagram, WithValuesThatDoNotExistIsRefused) {
   EXPECT_LT(accepted, 20000);
 }
 
-TEST(HeartbeatDatagram, OfRandomBytesIsRefused) {
+TEST(HeartbeatDatagram, RejectsRandomBytes) {
   std::mt19937 random(2);
   std::vector<std::byte> datagram;
   for (int turn = 0; turn < 20000; ++turn) {

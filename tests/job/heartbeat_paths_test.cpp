@@ -42,32 +42,32 @@ std::string paths(const HostAddresses& from, const HostAddresses& to) {
 
 const HostAddress docker = at("172.17.0.1", 16);
 
-TEST(HeartbeatPath, IsInTheSubnetOfBoth) {
+TEST(HeartbeatPath, UsesTheSharedSubnet) {
   EXPECT_EQ(paths(host({at("10.1.0.1", 24), at("192.168.7.1", 24)}),
                   host({at("10.2.0.2", 24), at("192.168.7.2", 24)})),
             "192.168.7.1 192.168.7.2");
 }
 
-TEST(HeartbeatPath, IsThereForEverySubnetOfBoth) {
+TEST(HeartbeatPath, UsesEverySharedSubnet) {
   EXPECT_EQ(paths(host({at("10.1.0.1", 24), at("192.168.7.1", 24), at("10.3.0.1", 24)}),
                   host({at("192.168.7.2", 24), at("10.1.0.2", 24), at("10.4.0.1", 24)})),
             "10.1.0.1 10.1.0.2; 192.168.7.1 192.168.7.2");
 }
 
-TEST(HeartbeatPath, WithinAMachineIsTheSameInBothDirections) {
+TEST(HeartbeatPath, IsSymmetricWithinAMachine) {
   EXPECT_EQ(
       paths(host({at("127.0.0.5", 8)}), HostAddresses{at("127.0.0.1", 8), at("127.0.0.5", 8)}),
       "127.0.0.1 127.0.0.1");
 }
 
-TEST(HeartbeatPath, LeavesOutWhatBothHave) {
+TEST(HeartbeatPath, SkipsAddressesThatBothHostsHave) {
   EXPECT_EQ(paths(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.1.0.2", 24)})),
             "10.1.0.1 10.1.0.2");
   EXPECT_EQ(paths(host({docker, at("10.1.0.1", 24)}), host({docker, at("10.2.0.2", 24)})),
             "10.1.0.1 10.2.0.2");
 }
 
-TEST(HeartbeatPath, IsRatherPrivate) {
+TEST(HeartbeatPath, PrefersPrivateAddresses) {
   EXPECT_EQ(paths(host({at("8.8.8.1", 24), at("10.1.0.1", 24)}),
                   host({at("8.8.9.2", 24), at("10.2.0.2", 24)})),
             "10.1.0.1 10.2.0.2");
@@ -76,17 +76,17 @@ TEST(HeartbeatPath, IsRatherPrivate) {
             "8.8.8.1 8.8.8.2");
 }
 
-TEST(HeartbeatPath, WithinAMachineIsItsLoopback) {
+TEST(HeartbeatPath, UsesLoopbackWithinAMachine) {
   const auto machine = host({docker, at("10.1.0.1", 24)});
   EXPECT_EQ(paths(machine, machine), "127.0.0.1 127.0.0.1");
   EXPECT_EQ(paths(host({}), host({})), "127.0.0.1 127.0.0.1");
 }
 
-TEST(HeartbeatPath, IsNoneWhereAHostHasNoAddress) {
+TEST(HeartbeatPath, DoesNotExistWithoutAnAddress) {
   EXPECT_EQ(paths(host({docker}), host({docker, at("10.1.0.1", 24)})), "none");
 }
 
-TEST(OwnAddresses, HaveTheLoopbackLast) {
+TEST(OwnAddresses, ListLoopbackLast) {
   const HostAddresses own = own_addresses();
   std::uint32_t last = 0;
   for (const HostAddress& each : own)

@@ -29,7 +29,7 @@ std::vector<std::uint32_t> datagram_sockets() {
 }
 
 // run_job's watchdog has them while this runs.
-TEST(HeartbeatSockets, AreAtOneAddressOfTheFirstRankOfANode) {
+TEST(HeartbeatSockets, ListenOnOneAddressOfTheNodesFirstRank) {
   MPI_Comm node = MPI_COMM_NULL;
   int place = 0, neighbours = 0, size = 0;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);

@@ -8,7 +8,7 @@
 namespace tasuki {
 namespace {
 
-TEST(LauncherName, IsOpenMpis) {
+TEST(LauncherName, RecognisesOpenMpi) {
   for (const char* const name : {"mpirun", "mpiexec", "orterun", "prterun", "orted", "prted",
                                  "mpirun.openmpi", "mpiexec.openmpi"})
     EXPECT_TRUE(is_launcher_name(name)) << name;
@@ -19,7 +19,7 @@ TEST(LauncherName, IsOpenMpis) {
   EXPECT_FALSE(is_daemon_name("mpirun"));
 }
 
-TEST(Launcher, OfOneJobIsNotAVirtualMachine) {
+TEST(Launcher, IsDistinguishedFromAVirtualMachine) {
   for (const char* const job : {"1274609665", "prterun-node1-15223@1", "mpirun-node1-15223@1"})
     EXPECT_TRUE(is_launcher_of_one_job(job)) << job;
   for (const char* const job : {"prte-node1-15245@1", "prte-mpirun-7@12", "prted-node1-7@1",
@@ -27,7 +27,7 @@ TEST(Launcher, OfOneJobIsNotAVirtualMachine) {
     EXPECT_FALSE(is_launcher_of_one_job(job)) << job;
 }
 
-TEST(LauncherProcess, IsNoneWithoutMpirun) {
+TEST(LauncherProcess, IsNotFoundWithoutMpirun) {
   ASSERT_EQ(unsetenv("OMPI_COMM_WORLD_SIZE"), 0);
   EXPECT_EQ(launcher_process(), 0);
   // Nor where the variable is there and mpirun is not among the ancestors.

@@ -29,7 +29,7 @@ std::string peers(const std::string& text) {
   return all;
 }
 
-TEST(UnansweredConnections, HaveRetransmissions) {
+TEST(UnansweredConnections, AreFoundByRetransmissions) {
   EXPECT_EQ(peers(heading + to_node1("06")), "10.231.7.1 41717\n");
   EXPECT_EQ(peers(heading + to_node1("02")), "");
   EXPECT_EQ(peers(to_node1("00") + to_node1("07", "5") + to_node1("02") + to_node1("08", "6")),
@@ -41,7 +41,7 @@ TEST(UnansweredConnections, HaveRetransmissions) {
 }
 
 // Where this host's own network is switched off.
-TEST(UnansweredConnections, HaveProbes) {
+TEST(UnansweredConnections, AreFoundByKeepaliveProbes) {
   const auto line = [](const std::string& probes) {
     return "   5: 0207E70A:E30E 0107E70A:A75B 01 0000008D:00000000 04:0000087D 00000000     0      "
            "  " +
@@ -52,7 +52,7 @@ TEST(UnansweredConnections, HaveProbes) {
   EXPECT_EQ(peers(line("x")), "");
 }
 
-TEST(UnansweredConnections, MayBeOfIpv6) {
+TEST(UnansweredConnections, IncludeIpv6) {
   const std::string rest = " 01 00000164:00000000 01:0000032C 00000006     0        0 9 3 0000\n";
   // fe80::1:2 to fe80::1; 10.231.7.2 to 10.231.7.1 in a socket of IPv6.
   EXPECT_EQ(peers("   0: 000080FE000000000000000002000100:C8F2 "
@@ -74,7 +74,7 @@ TEST(UnansweredConnections, MayBeOfIpv6) {
             "");
 }
 
-TEST(UnansweredConnections, LeadToOtherHosts) {
+TEST(UnansweredConnections, ExcludeThisHost) {
   const std::string rest = " 01 00000164:00000000 01:0000032C 00000006     0        0 9 3 0000\n";
   EXPECT_EQ(peers("   0: 0100007F:C8F2 0100007F:8E4B" + rest), "");
   EXPECT_EQ(peers("   0: 0107E70A:C8F2 0200007F:8E4B" + rest), "");
@@ -82,13 +82,13 @@ TEST(UnansweredConnections, LeadToOtherHosts) {
   EXPECT_EQ(peers("   0: 0107E70A:C8F2 0107E70A:8E4B" + rest), "");
 }
 
-TEST(UnansweredConnections, WereConnected) {
+TEST(UnansweredConnections, ExcludeUnconnectedSockets) {
   std::string connecting = to_node1("06");
   connecting.replace(connecting.find(" 01 "), 4, " 02 ");
   EXPECT_EQ(peers(connecting), "");
 }
 
-TEST(UnansweredConnections, AreNotReadFromAnythingElse) {
+TEST(UnansweredConnections, IgnoreOtherText) {
   const std::string line = to_node1("06");
   for (std::size_t size = 0; size < line.find("41717"); ++size)
     EXPECT_EQ(peers(line.substr(0, size)), "") << size;
@@ -111,7 +111,7 @@ std::vector<double> times(const std::vector<std::string>& looks, double seconds 
   return all;
 }
 
-TEST(UnansweredTime, GrowsUntilAnAnswerComes) {
+TEST(UnansweredTime, GrowsUntilAnAnswerArrives) {
   EXPECT_EQ(times({to_node1("03")}), std::vector<double>{0});
   EXPECT_EQ(times({to_node1("03"), to_node1("03"), to_node1("04")}), std::vector<double>{2});
   EXPECT_EQ(times({to_node1("03"), to_node1("06")}, 1.5), std::vector<double>{1.5});
@@ -121,14 +121,14 @@ TEST(UnansweredTime, GrowsUntilAnAnswerComes) {
   EXPECT_EQ(times({to_node1("04"), ""}), std::vector<double>{});
 }
 
-TEST(UnansweredTime, IsThatOfOneSocket) {
+TEST(UnansweredTime, IsTrackedPerSocket) {
   EXPECT_EQ(times({to_node1("03", "5"), to_node1("03", "6")}), std::vector<double>{0});
   EXPECT_EQ(times({to_node1("03", "5"), to_node1("04", "6") + to_node1("04", "5")}),
             (std::vector<double>{0, 1}));
 }
 
 // The present connections of this machine can be read without an error.
-TEST(ConnectionWatch, FindsNoHostLostByAHealthyProcess) {
+TEST(ConnectionWatch, FindsNoLostHostInAHealthyProcess) {
   ConnectionWatch watch({getpid(), 0});
   for (int look = 0; look < 3; ++look) EXPECT_EQ(watch.find_lost(1, 1), std::nullopt);
 }

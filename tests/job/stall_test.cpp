@@ -54,16 +54,16 @@ std::string said(const Ranks& ranks) {
   return describe_stall(find(ranks).value(), ranks, silent_limit);
 }
 
-TEST(Stall, IsNoneWhileAnybodyMoves) {
+TEST(FindStall, FindsNoneWhileAnyRankMakesProgress) {
   EXPECT_FALSE(find({in(Waiting::allreduce), at(Phase::loading, 9.9)}));
   EXPECT_TRUE(find({in(Waiting::allreduce), at(Phase::loading)}));
 }
 
-TEST(Stall, SecondsAreThoseOfTheRankThatMovedLast) {
+TEST(FindStall, CountsSecondsSinceTheLastProgress) {
   EXPECT_EQ(find({at(Phase::loading, 30), at(Phase::loading, 11)})->seconds, 11);
 }
 
-TEST(Stall, IsNoneWhereNobodyIsHeldUp) {
+TEST(FindStall, FindsNoneWhenNobodyIsHeldUp) {
   EXPECT_FALSE(find({at(Phase::own_work)}));
   EXPECT_FALSE(find({at(Phase::own_work), at(Phase::extension)}));
   // run_job has a separate limit for ranks that have returned.
@@ -72,22 +72,22 @@ TEST(Stall, IsNoneWhereNobodyIsHeldUp) {
   EXPECT_TRUE(find({at(Phase::loading)}));
 }
 
-TEST(Stall, IsTheFaultOfThoseWhoWaitForNobody) {
+TEST(FindStall, BlamesRanksThatWaitForNobody) {
   EXPECT_EQ(culprits_of({in(Waiting::allreduce), at(Phase::loading), in(Waiting::allreduce)}),
             Culprits{1});
   EXPECT_EQ(culprits_of({in(Waiting::gpu), at(Phase::own_work), at(Phase::evaluating)}),
             (Culprits{1, 2}));
 }
 
-TEST(Stall, IsTheFaultOfASilentRankWhateverItWasSeenDoing) {
+TEST(FindStall, BlamesSilentRankWhateverItDidLast) {
   EXPECT_EQ(culprits_of({in(Waiting::allreduce), silent(in(Waiting::allreduce))}), Culprits{1});
 }
 
-TEST(Stall, IsTheFaultOfThoseWhoHaveReturned) {
+TEST(FindStall, BlamesRanksThatHaveReturned) {
   EXPECT_EQ(culprits_of({in(Waiting::program_end, 0, 0), in(Waiting::allreduce)}), Culprits{0});
 }
 
-TEST(Stall, IsTheFaultOfThoseBehindOrElsewhere) {
+TEST(FindStall, BlamesRanksBehindOrInAnotherCollective) {
   EXPECT_EQ(
       culprits_of({in(Waiting::barrier, 5), in(Waiting::barrier, 4), in(Waiting::barrier, 4)}),
       (Culprits{1, 2}));
@@ -95,7 +95,7 @@ TEST(Stall, IsTheFaultOfThoseBehindOrElsewhere) {
             Culprits{1});
 }
 
-TEST(Stall, IsTheFaultOfThoseWhoOweAMessage) {
+TEST(FindStall, BlamesRanksThatOweAMessage) {
   const Ranks two = {in(Waiting::recv, 1), in(Waiting::barrier, 3)};
   EXPECT_EQ(culprits_of(two), Culprits{1});
   EXPECT_EQ(said(two),
@@ -112,7 +112,7 @@ TEST(Stall, IsTheFaultOfThoseWhoOweAMessage) {
             "rank 3 on here is waiting in barrier number 5 while rank 2 waits in recv from rank 3");
 }
 
-TEST(Stall, IsNobodysFaultWhereRanksWaitForEachOther) {
+TEST(FindStall, BlamesNobodyInADeadlock) {
   const Ranks two = {in(Waiting::recv, 1), in(Waiting::send, 0)};
   EXPECT_EQ(culprits_of(two), Culprits{});
   EXPECT_EQ(said(two), "the ranks wait for each other");
@@ -123,7 +123,7 @@ TEST(Stall, IsNobodysFaultWhereRanksWaitForEachOther) {
   EXPECT_EQ(said(all), "no rank is missing while 2 ranks wait in allreduce number 5");
 }
 
-TEST(Stall, MayBeWorkWhereNothingSaysOtherwise) {
+TEST(FindStall, MarksStallsThatMayBeWork) {
   EXPECT_TRUE(find({at(Phase::own_work), in(Waiting::barrier)})->may_be_work);
   EXPECT_TRUE(find({at(Phase::extension), in(Waiting::bcast), in(Waiting::bcast)})->may_be_work);
   EXPECT_TRUE(find({at(Phase::loading)})->may_be_work);
@@ -133,7 +133,7 @@ TEST(Stall, MayBeWorkWhereNothingSaysOtherwise) {
   EXPECT_FALSE(find({in(Waiting::recv), in(Waiting::barrier)})->may_be_work);
 }
 
-TEST(Stall, IsUncertainWhileAnUnknownRankMayBeAtWork) {
+TEST(FindStall, IsUncertainAboutUnknownRanks) {
   const Ranks ranks = {in(Waiting::allreduce), in(Waiting::allreduce), unknown()};
   EXPECT_FALSE(find(ranks)->is_certain);
   EXPECT_EQ(said(ranks),
@@ -141,7 +141,7 @@ TEST(Stall, IsUncertainWhileAnUnknownRankMayBeAtWork) {
   EXPECT_EQ(culprits_of({in(Waiting::allreduce), at(Phase::loading), unknown()}), Culprits{1});
 }
 
-TEST(Silence, IsFoundWhateverTheOthersDo) {
+TEST(FindSilence, FindsSilentRankWhateverOthersDo) {
   EXPECT_FALSE(find_silence(Ranks{at(Phase::loading, 0), in(Waiting::allreduce)}, limit));
   const auto found =
       find_silence(Ranks{at(Phase::loading, 0), silent(in(Waiting::allreduce)), unknown()}, limit);
@@ -152,18 +152,18 @@ TEST(Silence, IsFoundWhateverTheOthersDo) {
 }
 
 // It may have no watchdog thread.
-TEST(Silence, IsNoneOfARankThatMoves) {
+TEST(FindSilence, IgnoresRanksThatMakeProgress) {
   EXPECT_FALSE(find_silence(Ranks{silent(at(Phase::loading, 1)), in(Waiting::allreduce)}, limit));
 }
 
-TEST(Silence, IsNoneOfARankThatADebuggerHoldsOrThatHasEnded) {
+TEST(FindSilence, IgnoresDebuggedAndEndedRanks) {
   RankView traced = silent(in(Waiting::allreduce));
   traced.is_traced = true;
   EXPECT_FALSE(find_silence(Ranks{traced, in(Waiting::allreduce)}, limit));
   EXPECT_FALSE(find_silence(Ranks{silent(in(Waiting::mpi_finalize)), in(Waiting::gpu)}, limit));
 }
 
-TEST(Update, BeginsSecondsAnewWhereARankMovesOrBeats) {
+TEST(UpdateSeconds, RestartOnProgressOrHeartbeat) {
   RankView view = silent(at(Phase::loading));
   RankActivity seen{.activity = view.activity};
   update(view, seen);
@@ -184,7 +184,7 @@ TEST(Update, BeginsSecondsAnewWhereARankMovesOrBeats) {
   EXPECT_EQ(first.silent, 0);
 }
 
-TEST(Update, BeginsSecondsAnewWhereADebuggerLetsGo) {
+TEST(UpdateSeconds, RestartWhenADebuggerDetaches) {
   RankView view = silent(at(Phase::loading));
   RankActivity seen{.activity = view.activity, .is_traced = true};
   update(view, seen);
@@ -195,7 +195,7 @@ TEST(Update, BeginsSecondsAnewWhereADebuggerLetsGo) {
   EXPECT_EQ(view.silent, 0);
 }
 
-TEST(Stall, WithADebuggerIsMarked) {
+TEST(FindStall, MarksStallsWithADebugger) {
   RankView traced = silent(at(Phase::loading));
   EXPECT_FALSE(find({traced, in(Waiting::allreduce)})->is_debugged);
   traced.is_traced = true;
@@ -206,14 +206,14 @@ TEST(Stall, WithADebuggerIsMarked) {
       "waits in allreduce number 5");
 }
 
-TEST(StallText, NamesAHostOfWhichNothingIsHeard) {
+TEST(StallText, NamesSilentHost) {
   EXPECT_EQ(
       said({in(Waiting::barrier), silent(at(Phase::loading)), silent(at(Phase::computing))}),
       "ranks 1, 2 on here give no sign of life (they were stopped, or their machine is lost); "
       "rank 1 was last seen loading a batch while rank 0 waits in barrier number 5");
 }
 
-TEST(StallText, NamesTheCulpritWhereItIsAndThoseWhoWait) {
+TEST(StallText, NamesTheCulpritItsPlaceAndWaitingRanks) {
   RankView loading = at(Phase::loading);
   loading.activity.epoch = 2;
   loading.activity.iteration = 57;
@@ -225,14 +225,14 @@ TEST(StallText, NamesTheCulpritWhereItIsAndThoseWhoWait) {
             "last seen loading a batch (epoch 2, iteration 57) while 2 ranks wait for the GPU");
 }
 
-TEST(StallText, OfManyCulpritsNamesTheFirst) {
+TEST(StallText, NamesTheFirstOfManyCulprits) {
   const Ranks ranks(6, at(Phase::evaluating));
   EXPECT_EQ(said(ranks),
             "rank 0 on here is evaluating; rank 1 on here is evaluating; rank 2 on here is "
             "evaluating; rank 3 on here is evaluating; 2 more ranks too");
 }
 
-TEST(StallText, TableHasTheCulpritsFirstAndAnEnd) {
+TEST(StallText, TableListsCulpritsFirstAndIsLimited) {
   Ranks ranks(20, in(Waiting::allreduce));
   ranks[19] = silent(at(Phase::loading));
   const std::string table = stall_table(*find(ranks), ranks, silent_limit);
@@ -244,7 +244,7 @@ TEST(StallText, TableHasTheCulpritsFirstAndAnEnd) {
   EXPECT_TRUE(table.ends_with(" ...  and 4 more\n")) << table;
 }
 
-TEST(StateText, TableHasAllRanksInOrder) {
+TEST(StateText, TableListsAllRanksInOrder) {
   Ranks ranks(20, in(Waiting::allreduce));
   ranks[1] = silent(at(Phase::loading));
   ranks[1].host = "a.long.name";

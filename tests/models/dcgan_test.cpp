@@ -68,7 +68,7 @@ Gradients gradients_alone(bool of_generator) {
   return of_generator ? gradients_of(gan.model.gen) : gradients_of(gan.model.dis);
 }
 
-TEST(Dcgan, OneForwardPassGivesEachModelTheGradientsOfItsOwnLoss) {
+TEST(Dcgan, GivesEachModelOnlyItsOwnLossGradients) {
   Gan gan;
   const auto gen = create_optimizer("sgd"), dis = create_optimizer("sgd");
   gen->setup(gan.model.gen);
@@ -94,7 +94,7 @@ TEST(Dcgan, OneForwardPassGivesEachModelTheGradientsOfItsOwnLoss) {
 }
 
 // Real and generated images once each, as in Chainer: so its running averages say.
-TEST(Dcgan, TheDiscriminatorSeesEachImageOnce) {
+TEST(Dcgan, DiscriminatorSeesEachImageOnce) {
   Gan gan, twin;
   gan.losses();
   {
@@ -112,7 +112,7 @@ TEST(Dcgan, TheDiscriminatorSeesEachImageOnce) {
   }
 }
 
-TEST(Dcgan, HasTheNamesOfChainersExample) {
+TEST(Dcgan, UsesChainersParameterNames) {
   const Dcgan gan({.channels = 16});
   std::vector<std::string> paths;
   for (const Module::NamedParameter& named : gan.parameters())
@@ -126,7 +126,7 @@ TEST(Dcgan, HasTheNamesOfChainersExample) {
                 "dis/c2_1/W 16x8x4x4", "dis/c3_0/W 16x16x3x3", "dis/l4/W 1x256"}));
 }
 
-TEST(Dcgan, AdaptsToTheImages) {
+TEST(Dcgan, AdaptsToImageSize) {
   for (const std::int64_t side : {8, 28, 32, 40, 64}) {
     const DcganSettings settings{.image = {3, side, side}, .hidden = 4, .channels = 16};
     Dcgan gan(settings);

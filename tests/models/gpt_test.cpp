@@ -18,7 +18,7 @@ Variable ids_of(const std::vector<std::int32_t>& ids, std::int64_t items) {
       Tensor::from(std::span<const std::int32_t>(ids), {items, std::ssize(ids) / items}));
 }
 
-TEST(Gpt, HasGpt2sParameters) {
+TEST(Gpt, HasParametersOfGpt2) {
   Gpt model(small);
   // Embeddings of symbols and positions; in a block two norms and 12 w^2 + 9 w of linear layers;
   // the last norm; scores.
@@ -27,7 +27,7 @@ TEST(Gpt, HasGpt2sParameters) {
   EXPECT_THROW(Gpt({.heads = 3, .width = 8}), Error);
 }
 
-TEST(Gpt, ScoresDependOnEarlierSymbolsOnly) {
+TEST(Gpt, ScoresDependOnlyOnEarlierSymbols) {
   Gpt model(small);
   model.initialize(3);
   const Tensor a = model(ids_of({1, 2, 3, 4, 5}, 1)).value();
@@ -39,7 +39,7 @@ TEST(Gpt, ScoresDependOnEarlierSymbolsOnly) {
 }
 
 // The scores of a text's last symbol, all at once and read in parts.
-TEST(Gpt, ScoresAreTheSameForATextThatIsReadInParts) {
+TEST(Gpt, ScoresDoNotDependOnReadingInParts) {
   Gpt model(small);
   model.initialize(3);
   const std::vector<std::int32_t> symbols = {1, 2, 3, 10, 0, 5};
@@ -59,7 +59,7 @@ TEST(Gpt, ScoresAreTheSameForATextThatIsReadInParts) {
 }
 
 // Along the gradient, shorter than the context: positions behind the text have no gradient.
-TEST(Gpt, GradientsAreDifferences) {
+TEST(Gpt, GradientsMatchFiniteDifferences) {
   Gpt model(small);
   model.initialize(3);
   const Variable x = ids_of({1, 2, 3, 4, 5, 6, 7, 8}, 2);

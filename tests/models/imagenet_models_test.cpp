@@ -84,7 +84,7 @@ class ImageNetModels : public ::testing::TestWithParam<const char*> {
   }
 };
 
-TEST_P(ImageNetModels, HaveChainersKeysShapesAndScores) {
+TEST_P(ImageNetModels, MatchChainersKeysShapesAndScores) {
   const nlohmann::json& expected = chainer_models()[GetParam()];
   const std::int64_t side = expected["side"], insize = expected["insize"];
   const auto model = chainers(GetParam(), side);
@@ -139,7 +139,7 @@ TEST_P(SizedImageNetModels, GradientsReachEveryParameter) {
   }
 }
 
-TEST_P(SizedImageNetModels, TooSmallImagesAreAnError) {
+TEST_P(SizedImageNetModels, RejectTooSmallImages) {
   const std::int64_t side = find_model(GetParam()).smallest - 1;
   expect_error(ErrorKind::config,
                {GetParam(), fmt::format("at least {} x {} pixels", side + 1, side + 1)}, [&] {
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(All, ImageNetModels,
 INSTANTIATE_TEST_SUITE_P(All, SizedImageNetModels, ::testing::Values("alex", "nin", "googlenetbn"),
                          name_of);
 
-TEST(ImageNetResNets, FitTheirImages) {
+TEST(ImageNetResNets, AcceptTheirImageSizes) {
   EXPECT_EQ(create_model("resnet18", {1000, {3, 224, 224}})->parameter_count(), 11'689'576);
   EXPECT_EQ(create_model("resnet18", {5, {3, 96, 96}})->parameters().front().parameter->shape(),
             (Shape{64, 3, 7, 7}));

@@ -62,7 +62,7 @@ class Models : public ::testing::Test {
   }
 };
 
-TEST_F(Models, ParameterCountsAreTheKnownOnes) {
+TEST_F(Models, HaveKnownParameterCounts) {
   const std::vector<std::pair<std::string, std::int64_t>> known = {
       {"lenet", 129'068},       {"cnn10", 1'923'914},  {"vgg_small", 5'941'066},
       {"vgg16_bn", 14'724'042}, {"resnet20", 272'474}, {"wrn_28_10", 36'479'194}};
@@ -73,7 +73,7 @@ TEST_F(Models, ParameterCountsAreTheKnownOnes) {
   EXPECT_EQ(create_model("resnet50")->parameter_count(), 23'520'842);
 }
 
-TEST_F(Models, CountsFollowClassesAndChannels) {
+TEST_F(Models, ParameterCountsFollowClassesAndChannels) {
   for (const std::string& name : names) {
     const auto few = create_model(name, {10, image_for(name)});
     const auto many = create_model(name, {100, image_for(name)});
@@ -88,7 +88,7 @@ TEST_F(Models, CountsFollowClassesAndChannels) {
   }
 }
 
-TEST_F(Models, KeysAreChainers) {
+TEST_F(Models, UseChainersKeys) {
   EXPECT_EQ(paths_of(*lenet()),
             (std::vector<std::string>{"conv1/W", "conv1/b", "conv2/W", "conv2/b", "fc1/W", "fc1/b",
                                       "fc2/W", "fc2/b"}));
@@ -108,7 +108,7 @@ TEST_F(Models, KeysAreChainers) {
   }
 }
 
-TEST_F(Models, WeightsAreDrawnAsTheirPapersSay) {
+TEST_F(Models, InitializeWeightsAsInTheirPapers) {
   const auto deviation_of = [](const Tensor& tensor) {
     return norm_of(tensor) / std::sqrt(static_cast<double>(tensor.count()));
   };
@@ -168,7 +168,7 @@ TEST_F(Models, WideResNetLearns) {
 }
 
 // Images of other sizes, an odd one among them: what is left of it is averaged.
-TEST_F(Models, ScoresForImagesOfOtherSizes) {
+TEST_F(Models, AcceptImagesOfOtherSizes) {
   const NoGrad no_grad;
   const TrainingMode evaluation(false);
   for (const char* name : {"cnn10", "vgg_small", "vgg16_bn", "resnet20", "resnet50"}) {
@@ -180,14 +180,14 @@ TEST_F(Models, ScoresForImagesOfOtherSizes) {
   EXPECT_EQ((*large)(Variable(normal_images({1, 3, 96, 96}))).shape(), (Shape{1, 5}));
 }
 
-TEST_F(Models, AnEmptyBatchGivesNoScores) {
+TEST_F(Models, GiveNoScoresForAnEmptyBatch) {
   for (const char* name : {"cnn10", "vgg_small", "vgg16_bn", "resnet20"}) {
     const auto model = create_model(name);
     EXPECT_EQ((*model)(Variable(Tensor::empty({0, 3, 32, 32}))).shape(), (Shape{0, 10})) << name;
   }
 }
 
-TEST(ModelCatalog, WhatCannotBeMadeIsAnError) {
+TEST(ModelCatalog, RejectsInvalidModels) {
   expect_error(ErrorKind::usage, {"unknown model 'cnn11'; expected one of lenet, cnn10"},
                [] { create_model("cnn11"); });
   expect_error(ErrorKind::config, {"1x28x28, found 3x32x32"}, [] { create_model("lenet"); });
@@ -196,7 +196,7 @@ TEST(ModelCatalog, WhatCannotBeMadeIsAnError) {
   expect_error(ErrorKind::internal, {"6 n + 2"}, [] { small_resnet(21); });
 }
 
-TEST(ModelCatalog, TakesAUsersOwnModel) {
+TEST(ModelCatalog, AcceptsUserModels) {
   register_model({"own", "a test's", [](const ModelTask& task) { return lenet(task.classes); }});
   EXPECT_EQ(create_model("own", {4, {1, 28, 28}})->parameters().back().parameter->shape(),
             (Shape{4}));

@@ -46,7 +46,7 @@ std::pair<std::vector<float>, std::vector<float>> at(const std::vector<float>& p
   return {values_of(y.value()), values_of(x.grad())};
 }
 
-TEST(ArrayFunctions, ExpAndLogReachTheLimitsOfFloat) {
+TEST(ArrayFunctions, ExpAndLogCoverTheRangeOfFloat) {
   const auto [e, de] = at({-infinity, -200, -87, 0, 88.7f, 89, infinity}, F::exp);
   EXPECT_EQ(e[0], 0);
   EXPECT_EQ(e[1], 0);
@@ -88,7 +88,7 @@ TEST(ArrayFunctions, ActivationsAreLinearFarFromZero) {
   EXPECT_EQ(dy, (std::vector<float>{0, 1}));
 }
 
-TEST(ArrayFunctions, MapsTakeArraysWithoutElementsAndScalars) {
+TEST(ArrayFunctions, MapsAcceptEmptyArraysAndScalars) {
   EXPECT_EQ(F::exp(Variable(Tensor::empty({3, 0, 2}))).shape(), Shape({3, 0, 2}));
   EXPECT_EQ(F::abs(Variable(Tensor::full({}, -2.5))).value().item(), 2.5);
 }
@@ -156,7 +156,7 @@ TEST(ArrayFunctions, ScalarsStayScalars) {
   }
 }
 
-TEST(ArrayFunctions, BadSettingsAreNamed) {
+TEST(ArrayFunctions, NameInvalidSettings) {
   EXPECT_THROW(F::clip(Variable(Tensor::zeros({2})), 1, 0), Error);
   EXPECT_THROW(F::softplus(Variable(Tensor::zeros({2})), 0), Error);
 }
@@ -177,7 +177,7 @@ void expect_sums(const Tensor& x, int axis, const Tensor& sums) {
     }
 }
 
-TEST(ArrayFunctions, SumsOfManyElementsAreExactAndTheSameForAnyNumberOfThreads) {
+TEST(ArrayFunctions, LongSumsAreExactForAnyNumberOfThreads) {
   const int threads = cpu_threads();
   for (const Shape& shape :
        {Shape{100003}, Shape{3, 20000}, Shape{20000, 3}, Shape{2, 700, 33}, Shape{300, 5000}}) {
@@ -193,7 +193,7 @@ TEST(ArrayFunctions, SumsOfManyElementsAreExactAndTheSameForAnyNumberOfThreads) 
   set_cpu_threads(threads);
 }
 
-TEST(ArrayFunctions, LargestElementsAreFoundInLongAxes) {
+TEST(ArrayFunctions, MaxHandlesLongAxes) {
   const Tensor x = testing::random_tensor({3, 20011, 2}, 5);
   x.data<float>()[(1 * 20011 + 17000) * 2 + 1] = 7;
   const Tensor y = F::max(Variable(x), {1}).value();
@@ -205,7 +205,7 @@ TEST(ArrayFunctions, LargestElementsAreFoundInLongAxes) {
   EXPECT_TRUE(std::isnan(F::max(Variable(x), {1, 0}).value().data<float>()[0]));
 }
 
-TEST(ArrayFunctions, BroadcastLoopsCrossBlocks) {
+TEST(ArrayFunctions, BroadcastingCrossesBlockBoundaries) {
   const Tensor x = testing::random_tensor({3, 2100, 5}, 1), row = testing::random_tensor({5}, 2);
   const Tensor column = testing::random_tensor({2100, 1}, 4);
   const Tensor y = (Variable(x) * Variable(row) + Variable(column)).value();
@@ -215,7 +215,7 @@ TEST(ArrayFunctions, BroadcastLoopsCrossBlocks) {
         << i;
 }
 
-TEST(ArrayFunctions, AxesOfNoElementsGiveNoElementsOrZeros) {
+TEST(ArrayFunctions, ReductionsOverEmptyAxesGiveZeros) {
   const Variable none(Tensor::empty({3, 0, 2}));
   EXPECT_EQ(values_of(F::sum(none, {1}).value()), std::vector<float>(6, 0));
   EXPECT_EQ(F::sum(none, {0}).shape(), Shape({0, 2}));
@@ -231,14 +231,14 @@ TEST(ArrayFunctions, AxesOfNoElementsGiveNoElementsOrZeros) {
   EXPECT_EQ(values_of(product.value()), std::vector<float>(24, 0));
 }
 
-TEST(ArrayFunctions, PartsThatAreNotUsedGetNoGradient) {
+TEST(ArrayFunctions, UnusedPartsGetNoGradient) {
   const Variable x = vector_of({1, 2, 3, 4});
   F::sum(F::split(x, 4)[2]).backward();
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 0, 1, 0}));
 }
 
 // As with two optimizers whose losses share a part of their graph.
-TEST(ArrayFunctions, PartsOfAKeptGraphGetTheGradientsOfEachPass) {
+TEST(ArrayFunctions, RetainedGraphGivesPartsEachPassesGradients) {
   const auto keep = [](const Variable& loss) {
     run_backward(loss, {.seed = Tensor::full({}, 1), .keeps_graph = true});
   };
@@ -273,7 +273,7 @@ class Failing final : public Function {
   const bool& fails_;
 };
 
-TEST(ArrayFunctions, PassesThatFailWithinAFunctionLeaveNothingInAKeptGraph) {
+TEST(ArrayFunctions, FailingFunctionLeavesNothingInARetainedGraph) {
   const Variable x = vector_of({1, 2, 3, 4});
   bool fails = true;
   const Variable doubled = 2 * x;
@@ -289,7 +289,7 @@ TEST(ArrayFunctions, PassesThatFailWithinAFunctionLeaveNothingInAKeptGraph) {
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{202, 202, 22, 22}));
 }
 
-TEST(ArrayFunctions, PassesThatFailLeaveNothingInAKeptGraph) {
+TEST(ArrayFunctions, FailedPassLeavesNothingInARetainedGraph) {
   const Variable x = vector_of({1, 2, 3, 4});
   const std::vector<Variable> parts = F::split(2 * x, 2);
   const Variable loss = F::sum(10 * parts[1]) + F::sum(100 * parts[0]);
@@ -316,13 +316,13 @@ TEST(ArrayFunctions, PassesThatFailLeaveNothingInAKeptGraph) {
   EXPECT_GE(functions, 8);
 }
 
-TEST(ArrayFunctions, AnArrayMeetsItself) {
+TEST(ArrayFunctions, AcceptTheSameArrayTwice) {
   const Variable x = vector_of({1, -2, 3});
   F::sum(x * x - x / 2).backward();
   EXPECT_EQ(values_of(x.grad()), (std::vector<float>{1.5f, -4.5f, 5.5f}));
 }
 
-TEST(ArrayFunctions, TiesGoToTheFirstOfTwoArraysAndToAllElementsOfOne) {
+TEST(ArrayFunctions, TiesGoToTheFirstArrayOrAllElements) {
   const Variable a = vector_of({1, 2}), b = vector_of({1, 3}), c = vector_of({4, 4, 1});
   F::sum(F::maximum(a, b)).backward();
   EXPECT_EQ(values_of(a.grad()), (std::vector<float>{1, 0}));
@@ -331,7 +331,7 @@ TEST(ArrayFunctions, TiesGoToTheFirstOfTwoArraysAndToAllElementsOfOne) {
   EXPECT_EQ(values_of(c.grad()), (std::vector<float>{1, 1, 0}));
 }
 
-TEST(ArrayFunctions, ComparisonsMakeConditions) {
+TEST(ArrayFunctions, ComparisonsGiveConditions) {
   const Variable x = vector_of({-1, 0, 2});
   const Variable zero = vector_of({0});
   EXPECT_EQ(values_of(F::equal(x, zero)), (std::vector<float>{0, 1, 0}));
@@ -343,7 +343,7 @@ TEST(ArrayFunctions, ComparisonsMakeConditions) {
   EXPECT_EQ(values_of(F::where(mask, x, zero).value()), (std::vector<float>{0, 0, 2}));
 }
 
-TEST(ArrayFunctions, ExpressionsReadAsTheyAreWritten) {
+TEST(ArrayFunctions, SupportOperatorExpressions) {
   const Variable x(testing::random_tensor({3, 50}, 6), true);
   const Variable gamma = vector_of({2}), beta = vector_of({-1});
   const Variable centred = x - F::mean(x, {1}, /*keepdims=*/true);
@@ -387,7 +387,7 @@ TEST(ArrayFunctions, SoftmaxOfMinusInfinityIsZero) {
   }
 }
 
-TEST(ArrayFunctions, ErrorsNameFunctionsAndShapes) {
+TEST(ArrayFunctions, ErrorsNameFunctionAndShapes) {
   const Variable x(Tensor::zeros({2, 3})), y(Tensor::zeros({4, 3}));
   const auto expect = [](const std::string& error, const char* part) {
     EXPECT_NE(error.find(part), std::string::npos) << error;

@@ -97,7 +97,7 @@ TEST(ArrayReference, Reductions) {
   check_file("reductions", run_reduction);
 }
 
-TEST(ArrayReference, Rearranged) {
+TEST(ArrayReference, Rearrangements) {
   check_file("rearranged", run_rearranged);
 }
 

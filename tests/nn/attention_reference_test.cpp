@@ -23,20 +23,20 @@ F::AttentionSettings settings_of(const ReferenceCase& test) {
   return settings;
 }
 
-TEST(AttentionReference, OfThreeArrays) {
+TEST(AttentionReference, SeparateArrays) {
   check_file("attention", [](const Inputs& in, const ReferenceCase& test) {
     return F::attention(in.at("q"), in.at("k"), in.at("v"), settings_of(test));
   });
 }
 
-TEST(AttentionReference, OfOneArray) {
+TEST(AttentionReference, PackedArray) {
   check_file("self_attention", [](const Inputs& in, const ReferenceCase& test) {
     return F::self_attention(in.at("qkv"), settings_of(test));
   });
 }
 
 // More keys than a block has: the softmax is put together from several.
-TEST(Attention, OverManyBlocksIsThatOfOneArray) {
+TEST(Attention, GivesTheSameResultInBlocks) {
   const std::int64_t n = 700;
   const Tensor qkv = testing::random_tensor({1, n, 12}, 9);
   const Tensor y = F::self_attention(Variable(qkv), {.heads = 1}).value();
@@ -56,7 +56,7 @@ TEST(Attention, OverManyBlocksIsThatOfOneArray) {
 }
 
 // Scores are exact, so weights are as accurate as those of scores near 0.
-TEST(Attention, IsAsAccurateWithScoresOfAbout1000) {
+TEST(Attention, StaysAccurateForLargeScores) {
   const std::int64_t n = 64;
   const Tensor q = Tensor::full({1, 1, 1}, 32), k = Tensor::empty({1, n, 1});
   for (std::int64_t j = 0; j < n; ++j) k.data<float>()[j] = 31 + static_cast<float>(j % 8) / 64;
@@ -71,7 +71,7 @@ TEST(Attention, IsAsAccurateWithScoresOfAbout1000) {
   }
 }
 
-TEST(Attention, RefusesWhatDoesNotFit) {
+TEST(Attention, RejectsMismatchedShapes) {
   const Variable x(testing::random_tensor({2, 3, 12}, 1)), y(testing::random_tensor({2, 4, 12}, 1));
   EXPECT_THROW(F::self_attention(x, {.heads = 3}), Error);
   EXPECT_THROW(F::attention(x, y, x, {.heads = 2}), Error);
@@ -80,7 +80,7 @@ TEST(Attention, RefusesWhatDoesNotFit) {
                Error);
 }
 
-TEST(Attention, DoesNotDependOnThreads) {
+TEST(Attention, GivesTheSameResultForAnyNumberOfThreads) {
   const Tensor x = testing::random_tensor({3, 200, 48}, 2);
   const auto run = [&](int threads) {
     set_cpu_threads(threads);

@@ -33,7 +33,7 @@ std::vector<float> values(const Tensor& tensor) {
   return {plain.span<float>().begin(), plain.span<float>().end()};
 }
 
-TEST(Autograd, LeafGetsItsGradient) {
+TEST(Autograd, LeavesGetGradients) {
   const Variable x(Tensor::full({3}, 2), true);
   EXPECT_FALSE(x.grad().defined());
   sum(x + x).backward();
@@ -48,7 +48,7 @@ TEST(Autograd, SeedScalesTheGradient) {
 
 // x -> a, b -> a + b + a: gradients of a value that is used several times add up before its own
 // function runs, and it runs once.
-TEST(Autograd, Diamond) {
+TEST(Autograd, AddsGradientsInADiamond) {
   const Variable x(Tensor::full({2}, 3), true);
   const Variable a = F::relu(x);
   sum(a + F::leaky_relu(a, 0.5f) + a).backward();
@@ -56,7 +56,7 @@ TEST(Autograd, Diamond) {
 }
 
 // Of a plain input, in two passes, and of interleaved images, in one.
-TEST(Autograd, ReluAndAveragePoolingAreOneFunction) {
+TEST(Autograd, FusesReluAndAveragePooling) {
   set_conv_algorithm(ConvAlgorithm::interleaved);
   const Tensor pixels = random_tensor({18, 3, 7, 7}, 1), weights = random_tensor({5, 3, 2, 2}, 2);
   for (const bool interleaved : {false, true}) {
@@ -74,7 +74,7 @@ TEST(Autograd, ReluAndAveragePoolingAreOneFunction) {
 }
 
 // A gradient that two branches share must not be changed by what is added to one of them.
-TEST(Autograd, SharedGradientIsNotOverwritten) {
+TEST(Autograd, DoesNotOverwriteSharedGradients) {
   const Variable x(Tensor::full({2}, 1), true), z(Tensor::full({2}, 1), true);
   const Variable y = F::relu(x);
   sum((y + z) + (y + y)).backward();
@@ -82,7 +82,7 @@ TEST(Autograd, SharedGradientIsNotOverwritten) {
   EXPECT_EQ(values(z.grad()), (std::vector<float>{1, 1}));
 }
 
-TEST(Autograd, LeafGradientsAddUpUntilCleared) {
+TEST(Autograd, AccumulatesLeafGradientsUntilCleared) {
   const Variable x(Tensor::full({1}, 1), true);
   sum(F::relu(x)).backward();
   sum(F::relu(x)).backward();
@@ -91,7 +91,7 @@ TEST(Autograd, LeafGradientsAddUpUntilCleared) {
   EXPECT_FALSE(x.grad().defined());
 }
 
-TEST(Autograd, ParameterIsOverwrittenAfterClearAndAddedToOtherwise) {
+TEST(Autograd, OverwritesParameterGradientsOnlyAfterClear) {
   Parameter w("W", random_tensor({2, 3}, 1));
   const Variable x(random_tensor({4, 3}, 2));
   w.grad_storage().fill(1e9);
@@ -108,7 +108,7 @@ TEST(Autograd, ParameterIsOverwrittenAfterClearAndAddedToOtherwise) {
   EXPECT_LT(relative_error(w.grad(), once), 1e-6);
 }
 
-TEST(Autograd, ReadyFiresInBackwardOrderAfterTheLastUse) {
+TEST(Autograd, CallsReadyInBackwardOrderAfterTheLastUse) {
   Parameter w1("w1", random_tensor({3, 3}, 1)), b1("b1", random_tensor({3}, 2));
   Parameter w2("w2", random_tensor({3, 3}, 3)), unused("unused", Tensor::zeros({1}));
   const Variable x(random_tensor({2, 3}, 4));
@@ -128,7 +128,7 @@ TEST(Autograd, ReadyFiresInBackwardOrderAfterTheLastUse) {
 }
 
 // So that the exchange of weights can start while their input's gradient is computed.
-TEST(Autograd, ReadyFiresWhenAFunctionHasWrittenItsWeights) {
+TEST(Autograd, CallsReadyOnceWeightGradientsAreWritten) {
   std::vector<std::string> events;
   class TwoParts final : public Function {
    public:
@@ -158,7 +158,7 @@ TEST(Autograd, ReadyFiresWhenAFunctionHasWrittenItsWeights) {
   EXPECT_EQ(twice.grad().item(), 2);
 }
 
-TEST(Autograd, SharedParameterSumsBothUses) {
+TEST(Autograd, SumsBothUsesOfASharedParameter) {
   Parameter w("W", random_tensor({3, 3}, 1));
   const Tensor x = random_tensor({2, 3}, 2), y = random_tensor({2, 3}, 3);
   sum(F::linear(Variable(x), w) + F::linear(Variable(y), w)).backward();
@@ -170,7 +170,7 @@ TEST(Autograd, SharedParameterSumsBothUses) {
 }
 
 // Weights that are no parameter get a tensor of their own.
-TEST(Autograd, WeightsMayBeAnyVariable) {
+TEST(Autograd, AcceptsAnyVariableAsWeights) {
   Parameter w("W", random_tensor({3, 4}, 1));
   const Variable x(random_tensor({2, 4}, 2));
   const Variable leaf(w.value().clone(), true);
@@ -197,12 +197,12 @@ TEST(Autograd, NoGradRecordsNothing) {
   EXPECT_TRUE(F::linear(x, w).requires_grad());
 }
 
-TEST(Autograd, InputsWithoutGradientRecordNothing) {
+TEST(Autograd, RecordsNothingForInputsWithoutGradient) {
   const Variable x(random_tensor({2, 3}, 2));
   EXPECT_FALSE(F::relu(x).requires_grad());
 }
 
-TEST(Autograd, SecondBackwardIsAnError) {
+TEST(Autograd, RejectsSecondBackward) {
   const Variable x(Tensor::full({1}, 1), true);
   const Variable h = F::relu(x);
   const Variable loss = sum(h);
@@ -211,7 +211,7 @@ TEST(Autograd, SecondBackwardIsAnError) {
   EXPECT_THROW(sum(h).backward(), Error) << "through a part of the graph that is gone";
 }
 
-TEST(Autograd, BackwardNeedsAScalar) {
+TEST(Autograd, RejectsBackwardFromNonScalars) {
   const Variable x(Tensor::full({2}, 1), true);
   EXPECT_THROW(F::relu(x).backward(), Error);
   EXPECT_THROW(x.backward(), Error);
@@ -219,7 +219,7 @@ TEST(Autograd, BackwardNeedsAScalar) {
 }
 
 // A hook that throws ends the pass; the next forward and backward pass are as if it never was.
-TEST(Autograd, ThrowingHookLeavesNothingBehind) {
+TEST(Autograd, LeavesNoStateAfterAThrowingHook) {
   Parameter w("W", random_tensor({3, 3}, 1));
   const Variable x(random_tensor({2, 3}, 2));
   EXPECT_THROW(sum(F::linear(F::relu(F::linear(x, w)), w))
@@ -233,7 +233,7 @@ TEST(Autograd, ThrowingHookLeavesNothingBehind) {
   EXPECT_LT(relative_error(after, fresh.grad()), 1e-6);
 }
 
-TEST(Autograd, DeepGraphsAreReleasedWithoutRecursion) {
+TEST(Autograd, ReleasesDeepGraphsWithoutRecursion) {
   const Variable x(Tensor::full({1}, 1), true);
   Variable y = x;
   for (int i = 0; i < 100'000; ++i) y = F::reshape(y, {1});
@@ -244,7 +244,7 @@ TEST(Autograd, DeepGraphsAreReleasedWithoutRecursion) {
   EXPECT_EQ(values(x.grad()), (std::vector<float>{1}));
 }
 
-TEST(Autograd, NothingStaysInUse) {
+TEST(Autograd, ReleasesAllMemory) {
   Parameter w("W", random_tensor({64, 64}, 1));
   const Variable x(random_tensor({32, 64}, 2));
   const auto step = [&] {
@@ -260,7 +260,7 @@ TEST(Autograd, NothingStaysInUse) {
 }
 
 // The output of linear is not needed once relu has run: the graph must not hold it.
-TEST(Autograd, GraphHoldsSavedTensorsOnly) {
+TEST(Autograd, GraphKeepsOnlySavedTensors) {
   Parameter w("W", random_tensor({64, 64}, 1));
   const Variable x(random_tensor({256, 64}, 2));
   { const Variable warm = F::relu(F::linear(x, w)); }
@@ -296,7 +296,7 @@ TEST(Autograd, MoveToKeepsValuesAndGradient) {
   EXPECT_THROW(w.move_to(arena.slice(0, 8), arena.slice(9, 17)), Error);
 }
 
-TEST(Autograd, EmptyBatch) {
+TEST(Autograd, AcceptsEmptyBatches) {
   Parameter w("W", random_tensor({3, 4}, 1)), b("b", random_tensor({3}, 1));
   const Variable x(Tensor::empty({0, 4}), true);
   const Variable loss =
@@ -308,7 +308,7 @@ TEST(Autograd, EmptyBatch) {
   EXPECT_EQ(values(b.grad()), std::vector<float>(3, 0));
 }
 
-TEST(Autograd, MeanSquaredErrorOfNothingAndOfUnlikeShapes) {
+TEST(Autograd, MeanSquaredErrorHandlesEmptyAndMismatchedInputs) {
   const Variable y(Tensor::empty({0, 3}), true);
   const Variable loss = F::mean_squared_error(y, Tensor::empty({0, 3}));
   EXPECT_EQ(loss.value().item(), 0);
@@ -318,7 +318,7 @@ TEST(Autograd, MeanSquaredErrorOfNothingAndOfUnlikeShapes) {
   EXPECT_THROW(F::mean_squared_error(Variable(Tensor::zeros({4, 1})), Tensor::zeros({4})), Error);
 }
 
-TEST(Autograd, MeanSquaredErrorLeavesItsArgumentsAlone) {
+TEST(Autograd, MeanSquaredErrorDoesNotChangeItsArguments) {
   const Tensor y = random_tensor({3, 2}, 1), t = random_tensor({3, 2}, 2);
   const std::vector<float> before = values(y), targets = values(t);
   const Variable x(y, true);

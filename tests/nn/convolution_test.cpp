@@ -162,12 +162,12 @@ class ConvolutionFunctions : public ::testing::TestWithParam<ConvAlgorithm> {
   Draw draw_{25};
 };
 
-TEST_P(ConvolutionFunctions, AreDefined) {
+TEST_P(ConvolutionFunctions, MatchTheirDefinition) {
   for (int i = 0; i < 150 && !HasFailure(); ++i) check_both(draw_.problem());
 }
 
 // Weights that meet nothing but padding have no gradient.
-TEST_P(ConvolutionFunctions, AreDefinedForImagesSmallerThanStrides) {
+TEST_P(ConvolutionFunctions, MatchTheirDefinitionForImagesSmallerThanStrides) {
   check_both({{5, 8, 1, 1}, {8, 8, 3, 3}, {3, 3, 1, 1, 1, 1, 1}});
   check_both({{1, 8, 1, 1}, {8, 8, 7, 7}, {2, 2, 3, 3, 1, 1, 1}});
   check_both({{1, 32, 4, 1}, {32, 8, 3, 3}, {1, 3, 1, 1, 1, 1, 4}});
@@ -175,14 +175,14 @@ TEST_P(ConvolutionFunctions, AreDefinedForImagesSmallerThanStrides) {
 }
 
 // Some kernels read beyond the end of such images.
-TEST_P(ConvolutionFunctions, AreDefinedForNarrowImages) {
+TEST_P(ConvolutionFunctions, MatchTheirDefinitionForNarrowImages) {
   check_both({{1, 1, 9, 1}, {16, 1, 1, 1}, {4, 4, 0, 0, 1, 1, 1}});
   check_both({{5, 3, 1, 1}, {16, 3, 1, 1}, {4, 4, 0, 0, 1, 1, 1}});
   check_both({{2, 2, 9, 3}, {16, 2, 1, 1}, {4, 4, 0, 0, 1, 1, 1}});
   check_both({{1, 3, 7, 3}, {32, 3, 3, 3}, {4, 4, 0, 0, 1, 1, 1}});
 }
 
-TEST_P(ConvolutionFunctions, AreDefinedForGroupsOfFewChannels) {
+TEST_P(ConvolutionFunctions, MatchTheirDefinitionForSmallGroups) {
   for (const std::int64_t groups : {2, 4, 8, 16})
     for (const std::int64_t of_group : {1, 2, 4, 8}) {
       const std::int64_t channels = groups * of_group;

@@ -5,19 +5,19 @@
 namespace tasuki::testing {
 namespace {
 
-TEST(ExtremeValues, MapsFollowTheirDefinitions) {
+TEST(ExtremeValues, MapsMatchTheirDefinitions) {
   check_extreme_maps(Device::cpu());
 }
-TEST(ExtremeValues, GradientsOfPairsFollowTheirDefinitions) {
+TEST(ExtremeValues, PairGradientsMatchTheirDefinitions) {
   check_extreme_pairs(Device::cpu());
 }
-TEST(ExtremeValues, ScoresFollowTheirDefinitions) {
+TEST(ExtremeValues, ScoresMatchTheirDefinitions) {
   check_extreme_scores(Device::cpu());
 }
-TEST(ExtremeValues, LossesFollowTheirDefinitions) {
+TEST(ExtremeValues, LossesMatchTheirDefinitions) {
   check_extreme_losses(Device::cpu());
 }
-TEST(ExtremeValues, BatchesHaveTheStatisticsOfTheirDefinition) {
+TEST(ExtremeValues, BatchStatisticsMatchTheirDefinition) {
   check_extreme_batches(Device::cpu());
 }
 

@@ -58,7 +58,7 @@ TEST(Upsampling, RepeatsPixels) {
   EXPECT_EQ(std::vector<float>(y.span<float>().begin(), y.span<float>().end()), expected);
 }
 
-TEST(Deconv2d, HasParametersOfChainer) {
+TEST(Deconv2d, HasChainersParameters) {
   Deconv2d layer(std::nullopt, 6, 4, 2, 1);
   layer.initialize(1);
   const Variable y = layer(Variable(Tensor::zeros({2, 3, 5, 5})));
@@ -70,7 +70,7 @@ TEST(Deconv2d, HasParametersOfChainer) {
   EXPECT_EQ(parameters[1].path, "b");
 }
 
-TEST(Deconv2d, RefusesWhatDoesNotFit) {
+TEST(Deconv2d, RejectsMismatchedShapes) {
   const Variable x(Tensor::zeros({2, 3, 5, 5})), w(Tensor::zeros({3, 6, 4, 4}));
   testing::expect_error(ErrorKind::internal, {"images of 2x3x5x5 and weights of 4x6x4x4"}, [&] {
     F::deconv2d(x, Variable(Tensor::zeros({4, 6, 4, 4})));
@@ -82,7 +82,7 @@ TEST(Deconv2d, RefusesWhatDoesNotFit) {
 }
 
 // Moments, and the same numbers in every layout and batch.
-TEST(GaussianNoise, IsNormalAndAFunctionOfTheExample) {
+TEST(GaussianNoise, IsNormalAndDependsOnlyOnTheExample) {
   const TrainingMode training(true);
   RandomKeys keys(3);
   const std::int64_t ids[] = {11, 5};

@@ -29,7 +29,7 @@ std::vector<std::string> paths(const Module& module) {
   return found;
 }
 
-TEST(Module, PathsAreChainers) {
+TEST(Module, UsesChainersPaths) {
   const Classifier model(std::make_unique<MLP>());
   EXPECT_EQ(paths(model),
             (std::vector<std::string>{"predictor/l1/W", "predictor/l1/b", "predictor/l2/W",
@@ -42,7 +42,7 @@ TEST(Module, PathsAreChainers) {
   EXPECT_EQ(layer.buffers()[2].path, "N");
 }
 
-TEST(Module, NamesAreCheckedWhenParted) {
+TEST(Module, ChecksNamesWhenSplitIntoParts) {
   Sequential net;
   net.append("a", std::make_unique<Linear>(2, 2));
   EXPECT_THROW(net.append("a", std::make_unique<Linear>(2, 2)), Error);
@@ -56,7 +56,7 @@ std::vector<float> values_of(const Tensor& tensor) {
 }
 
 // In one pass or in two: the same bits, forward and backward, also where gradients are added up.
-TEST(Linear, ReluInTheSamePassIsRelu) {
+TEST(Linear, FusedReluMatchesRelu) {
   for (const bool bias : {true, false}) {
     Sequential fused, apart;
     fused.append("l", std::make_unique<Linear>(7, 5, bias, initializers::lecun_normal(), true));
@@ -80,7 +80,7 @@ TEST(Linear, ReluInTheSamePassIsRelu) {
 }
 
 // A parameter's first values depend on the seed and its path, not on what else the model has.
-TEST(Module, InitializationDependsOnSeedAndPathAlone) {
+TEST(Module, InitializationDependsOnlyOnSeedAndPath) {
   Sequential small, large, other;
   small.append("b", std::make_unique<Linear>(5, 4));
   large.append("a", std::make_unique<Linear>(5, 5)).append("b", std::make_unique<Linear>(5, 4));
@@ -168,12 +168,12 @@ TEST(Initializers, Orthogonal) {
   }
 }
 
-TEST(Initializers, FansNeedTwoAxes) {
+TEST(Initializers, RejectFansOfFewerThanTwoAxes) {
   EXPECT_THROW(initializers::lecun_normal()(Tensor::empty({5}), 1, 2), Error);
   EXPECT_THROW(initializers::orthogonal()(Tensor::empty({5}), 1, 2), Error);
 }
 
-TEST(Layers, ShapesOfAConvnet) {
+TEST(Layers, GiveTheShapesOfAConvnet) {
   Sequential net;
   net.append("conv", std::make_unique<Conv2d>(3, 8, 3, 2, 1))
       .append("norm", std::make_unique<BatchNorm>(8))
@@ -186,7 +186,7 @@ TEST(Layers, ShapesOfAConvnet) {
 }
 
 // Everything but the shape is that of a layer which was told its input.
-TEST(LazyLayers, FirstInputGivesTheShape) {
+TEST(LazyLayers, TakeTheirShapeFromTheFirstInput) {
   const auto make = [](bool lazy) {
     auto net = std::make_unique<Sequential>();
     const auto size = [lazy](std::int64_t n) { return lazy ? std::nullopt : std::optional(n); };
@@ -220,14 +220,14 @@ TEST(LazyLayers, FirstInputGivesTheShape) {
   }
 }
 
-TEST(LazyLayers, AnEmptyBatchHasAShapeToo) {
+TEST(LazyLayers, TakeTheirShapeFromAnEmptyBatch) {
   Linear layer(std::nullopt, 5);
   layer.initialize(1);
   EXPECT_EQ(layer(Variable(Tensor::empty({0, 2, 3}))).shape(), (Shape{0, 5}));
   EXPECT_EQ(layer.parameters()[0].parameter->shape(), (Shape{5, 6}));
 }
 
-TEST(LazyLayers, AreDrawnAgainOnceTheyHaveAShape) {
+TEST(LazyLayers, CanBeReinitializedOnceTheyHaveAShape) {
   Linear layer(std::nullopt, 5);
   const Variable x(random_tensor({2, 3}, 1));
   layer(x);
@@ -236,7 +236,7 @@ TEST(LazyLayers, AreDrawnAgainOnceTheyHaveAShape) {
   EXPECT_GT(moments(layer.parameters()[0].parameter->value()).largest, 0);
 }
 
-TEST(LazyLayers, LaterInputsMustFit) {
+TEST(LazyLayers, RejectLaterInputsOfOtherShapes) {
   Linear layer(std::nullopt, 5);
   layer(Variable(random_tensor({2, 3}, 1)));
   EXPECT_THROW(layer(Variable(random_tensor({2, 4}, 1))), Error);
@@ -248,7 +248,7 @@ TEST(LazyLayers, LaterInputsMustFit) {
   EXPECT_EQ(convolution(Variable(random_tensor({2, 6, 5, 5}, 1))).shape(), (Shape{2, 4, 3, 3}));
 }
 
-TEST(LazyLayers, ShapesThatDoNotFitAreRefused) {
+TEST(LazyLayers, RejectMismatchedShapes) {
   Parameter parameter("W", Shape{4, 0, 3});
   for (const Shape& shape : {Shape{5, 2, 3}, Shape{4, 2}, Shape{4, 0, 3}, Shape{4, 2, 3, 1}}) {
     EXPECT_FALSE(parameter.accepts(shape)) << shape.text();
@@ -259,25 +259,25 @@ TEST(LazyLayers, ShapesThatDoNotFitAreRefused) {
   EXPECT_THROW(Parameter("b", Shape{4}), Error);
 }
 
-TEST(Layers, WithoutBias) {
+TEST(Layers, WorkWithoutBias) {
   EXPECT_EQ(paths(Linear(2, 3, false)), std::vector<std::string>{"W"});
   EXPECT_EQ(paths(Conv2d(2, 3, 3, 1, 0, false)), std::vector<std::string>{"W"});
 }
 
-TEST(Layers, GroupsThatDoNotDivideTheChannels) {
+TEST(Layers, RejectChannelsNotDivisibleByGroups) {
   Conv2d::Settings settings;
   settings.options.groups = 2;
   EXPECT_THROW(Conv2d(3, 4, 3, 3, settings), Error);
 }
 
-TEST(BatchNormLayer, EmptyBatchMovesNothing) {
+TEST(BatchNormLayer, KeepsRunningStatisticsForEmptyBatches) {
   BatchNorm layer(3);
   layer.initialize(1);
   EXPECT_EQ(layer(Variable(Tensor::empty({0, 3, 2, 2}))).shape(), (Shape{0, 3, 2, 2}));
   EXPECT_EQ(moments(*layer.buffers()[0].tensor).largest, 0);
 }
 
-TEST(BatchNormLayer, EvaluationHasNoBackwardPass) {
+TEST(BatchNormLayer, RejectsBackwardInEvaluation) {
   BatchNorm layer(3);
   layer.initialize(1);
   const TrainingMode evaluation(false);
@@ -287,7 +287,7 @@ TEST(BatchNormLayer, EvaluationHasNoBackwardPass) {
   EXPECT_FALSE(layer(Variable(x)).requires_grad());
 }
 
-TEST(Classifier, CountsAndLosses) {
+TEST(Classifier, ReportsCountsAndLosses) {
   Classifier model(std::make_unique<MLP>(4, 8, 3));
   model.initialize(1);
   const Variable x(random_tensor({6, 2, 2}, 1));
@@ -306,7 +306,7 @@ TEST(Classifier, CountsAndLosses) {
   EXPECT_EQ(model(x, t.to(DType::int64)).loss.value().item(), result.loss.value().item());
 }
 
-TEST(Classifier, CountsLabelledExamplesOnly) {
+TEST(Classifier, CountsOnlyLabelledExamples) {
   Classifier model(std::make_unique<MLP>(4, 8, 3));
   model.initialize(1);
   const Tensor t = Tensor::full({6}, -1, DType::int32);
@@ -319,7 +319,7 @@ TEST(Classifier, CountsLabelledExamplesOnly) {
   EXPECT_EQ(result.examples, 6);
 }
 
-TEST(Accuracy, CountsLabelledExamplesOnly) {
+TEST(Accuracy, CountsOnlyLabelledExamples) {
   const float scores[] = {3, 1, 1, 3, 3, 1};
   const Variable x(Tensor::from(std::span<const float>(scores), {3, 2}));
   const auto of = [&](std::vector<std::int32_t> labels) {
@@ -331,7 +331,7 @@ TEST(Accuracy, CountsLabelledExamplesOnly) {
   EXPECT_TRUE(std::isnan(of({-1, -1, -1})));
 }
 
-TEST(Classifier, LabelsOutOfRangeAreBadData) {
+TEST(Classifier, ReportsOutOfRangeLabelsAsBadData) {
   Classifier model(std::make_unique<MLP>(4, 8, 3));
   model.initialize(1);
   const Tensor t = Tensor::full({2}, 3, DType::int32);
@@ -344,7 +344,7 @@ TEST(Classifier, LabelsOutOfRangeAreBadData) {
   }
 }
 
-TEST(Classifier, BatchOfTheWrongWidthNamesTheShapes) {
+TEST(Classifier, NamesShapesForABatchOfTheWrongWidth) {
   Classifier model(std::make_unique<MLP>(4, 8, 3));
   try {
     model(Variable(random_tensor({2, 5}, 1)), Tensor::zeros({2}, DType::int32));
@@ -356,7 +356,7 @@ TEST(Classifier, BatchOfTheWrongWidthNamesTheShapes) {
 }
 
 // What is dropped of an example is the same in whatever batch it comes.
-TEST(Dropout, IndependentOfBatchComposition) {
+TEST(Dropout, DoesNotDependOnBatchComposition) {
   const Tensor x = Tensor::full({3, 50}, 1);
   const auto drop = [&](const Tensor& batch, const std::vector<std::int64_t>& ids,
                         std::int64_t epoch) {
@@ -378,14 +378,14 @@ TEST(Dropout, IndependentOfBatchComposition) {
 }
 
 // A training loop that has no updater.
-TEST(Dropout, OutsideOfAScopeEachPassDrawsAnew) {
+TEST(Dropout, RedrawsInEachPassOutsideAScope) {
   const Variable x(Tensor::full({3, 50}, 1));
   const Tensor first = F::dropout(x).value(), second = F::dropout(x).value();
   EXPECT_GT(relative_error(first, second), 0.1);
   EXPECT_GT(relative_error(first.slice(0, 1), first.slice(1, 2)), 0.1);
 }
 
-TEST(RandomScope, GivesWayToTheOneAroundIt) {
+TEST(RandomScope, YieldsToTheEnclosingScope) {
   const std::uint64_t calls = random_calls();
   RandomKeys outer_keys(1), inner_keys(2);
   inner_keys.follow(3, {});
@@ -412,7 +412,7 @@ TEST(RandomScope, GivesWayToTheOneAroundIt) {
 }
 
 // More than fit into one page of seeds.
-TEST(RandomScope, KeysAreFunctionsOfSeedEpochExampleAndPlace) {
+TEST(RandomScope, KeysDependOnSeedEpochExampleAndPosition) {
   const auto keys_of = [](std::uint64_t seed, std::int64_t epoch) {
     RandomKeys keys(seed);
     const std::vector<std::int64_t> ids = {7, 5};
@@ -435,7 +435,7 @@ TEST(RandomScope, KeysAreFunctionsOfSeedEpochExampleAndPlace) {
   EXPECT_NE(keys_of(2, 0), first);
 }
 
-TEST(Dropout, KeepsTheMeanAndIsOffInEvaluation) {
+TEST(Dropout, KeepsTheMeanAndIsDisabledInEvaluation) {
   const Variable x(Tensor::full({100, 1001}, 1));
   EXPECT_NEAR(moments(F::dropout(x, 0.3f).value()).mean, 1, 0.01);
   EXPECT_EQ(moments(F::dropout(x, 0.3f).value()).largest, static_cast<double>(1 / (1 - 0.3f)));

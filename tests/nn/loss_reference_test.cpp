@@ -43,7 +43,7 @@ TEST(LossReference, HuberLoss) {
 }
 
 // Both ways to compute the loss of plain rows are one function.
-TEST(LossReference, OptionsThatChangeNothing) {
+TEST(LossReference, EquivalentOptionsGiveTheSameLoss) {
   const Variable x(Tensor::full({3, 4}, 0.5), true);
   const std::int32_t labels[] = {0, 7, 3}, plain[] = {0, -1, 3};
   const float of_7 = static_cast<float>(
@@ -59,7 +59,7 @@ TEST(LossReference, OptionsThatChangeNothing) {
 }
 
 // As on a rank that has no example of a step, and where all labels are ignored.
-TEST(LossReference, NothingThatCountsIsALossOfZero) {
+TEST(LossReference, LossIsZeroWithoutCountedTargets) {
   using Loss = std::function<Variable(const Variable& x)>;
   const auto labels_of = [](const Shape& shape) { return Tensor::full(shape, -1, DType::int64); };
   const std::vector<std::pair<Shape, Loss>> losses = {
@@ -113,7 +113,7 @@ TEST(LossReference, NothingThatCountsIsALossOfZero) {
 }
 
 // Neighbouring positions share work, so that their number must not matter.
-TEST(LossReference, PositionsBehindTheClassesAreThoseOfRows) {
+TEST(LossReference, TrailingAxesMatchRows) {
   for (const std::int64_t inner : {2, 63, 64, 65, 200}) {
     SCOPED_TRACE(inner);
     constexpr std::int64_t items = 3, classes = 7;
@@ -148,7 +148,7 @@ TEST(LossReference, PositionsBehindTheClassesAreThoseOfRows) {
   }
 }
 
-TEST(LossReference, RefuseWhatDoesNotFit) {
+TEST(LossReference, RejectMismatchedShapes) {
   const Variable x(Tensor::zeros({2, 3, 4}));
   const Tensor t = Tensor::zeros({2, 4}, DType::int32);
   testing::expect_error(ErrorKind::internal, {"scores of 2x3x4 have no axis 3"},

@@ -43,7 +43,7 @@ F::RecurrentWeights weights_of(const Module& module, const std::string& child, i
   return weights;
 }
 
-TEST(NStepRnn, ParametersHaveChainersNamesAndShapes) {
+TEST(NStepRnn, UsesChainersParameterNamesAndShapes) {
   const NStepLSTM lstm(2, 3, 5);
   const auto found = parameters_of(lstm);
   EXPECT_EQ(found.size(), 32U);
@@ -59,7 +59,7 @@ TEST(NStepRnn, ParametersHaveChainersNamesAndShapes) {
   EXPECT_EQ(both.at("3/w5")->shape(), (Shape{5, 5}));
 }
 
-TEST(NStepRnn, BothDirectionsOfALayerAreJoinedForTheNext) {
+TEST(NStepRnn, ConcatenatesBothDirectionsForTheNextLayer) {
   NStepBiGRU layers(2, 3, 5);
   layers.initialize(4);
   const Variable x(random_tensor({4, 6, 3}, 1));
@@ -84,7 +84,7 @@ TEST(NStepRnn, BothDirectionsOfALayerAreJoinedForTheNext) {
   EXPECT_EQ(relative_error(result.y.value(), y.value()), 0);
 }
 
-TEST(NStepRnn, PaddingDoesNotChangeResults) {
+TEST(NStepRnn, IgnoresPadding) {
   NStepLSTM layers(2, 3, 5);
   layers.initialize(4);
   const Tensor x = random_tensor({4, 5, 3}, 1);
@@ -112,7 +112,7 @@ Tensor move_together(const Module& module) {
   return gradients;
 }
 
-TEST(NStepRnn, GradientsAreTheSameWhereverParametersLie) {
+TEST(NStepRnn, GradientsDoNotDependOnParameterPlacement) {
   NStepLSTM apart(2, 3, 5), together(2, 3, 5);
   apart.initialize(7);
   together.initialize(7);
@@ -134,7 +134,7 @@ TEST(NStepRnn, GradientsAreTheSameWhereverParametersLie) {
   }
 }
 
-TEST(NStepRnn, DropoutIsBetweenLayersAndOnlyInTraining) {
+TEST(NStepRnn, AppliesDropoutBetweenLayersOnlyInTraining) {
   NStepGRU one(1, 3, 5, 0.5F), two(2, 3, 5, 0.5F);
   one.initialize(3);
   two.initialize(3);
@@ -146,7 +146,7 @@ TEST(NStepRnn, DropoutIsBetweenLayersAndOnlyInTraining) {
   EXPECT_EQ(relative_error(two(x, t).y.value(), two(x, t).y.value()), 0);
 }
 
-TEST(NStepRnn, StepByStepItGivesTheElementsOfWholeSequences) {
+TEST(NStepRnn, MatchesWholeSequencesStepByStep) {
   const Tensor lengths_of_five = Tensor::full({4}, 5, DType::int64);
   const std::vector<std::int64_t> kept = {3, 1};
   const Tensor rows = Tensor::from(std::span<const std::int64_t>(kept), {2});
@@ -172,7 +172,7 @@ TEST(NStepRnn, StepByStepItGivesTheElementsOfWholeSequences) {
 }
 
 // The sequences of a batch may all be empty, and so may the batch.
-TEST(NStepRnn, NoElementsAndNoExamplesAreSequencesToo) {
+TEST(NStepRnn, AcceptsEmptySequencesAndBatches) {
   for (const std::int64_t items : {3, 0})
     for (const std::int64_t steps : {0, 4}) {
       SCOPED_TRACE(std::to_string(items) + " examples of " + std::to_string(steps) + " elements");
@@ -197,7 +197,7 @@ TEST(NStepRnn, NoElementsAndNoExamplesAreSequencesToo) {
     }
 }
 
-TEST(NStepRnn, OnlyGradientsThatAreNeededAreComputed) {
+TEST(NStepRnn, ComputesOnlyNeededGradients) {
   SequenceOperations& operations = backend(Device::cpu()).sequences();
   for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru}) {
     const std::int64_t rows = gates_of(kind) * 5;
@@ -233,7 +233,7 @@ TEST(NStepRnn, OnlyGradientsThatAreNeededAreComputed) {
   }
 }
 
-TEST(NStepRnn, BadLengthsAndStatesAreNamed) {
+TEST(NStepRnn, NamesInvalidLengthsAndStates) {
   NStepLSTM layer(1, 3, 5);
   layer.initialize(1);
   const Variable x(random_tensor({1, 4, 3}, 1));

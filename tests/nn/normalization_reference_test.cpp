@@ -25,7 +25,7 @@ TEST(NormalizationReference, Softmax) {
   });
 }
 
-TEST(NormalizationReference, LayersAndGroups) {
+TEST(NormalizationReference, LayerAndGroupNorm) {
   check_file("normalization", [](const Inputs& in, const ReferenceCase& test) {
     const float eps = test.options["eps"];
     if (test.name == "layer_norm")
@@ -34,14 +34,14 @@ TEST(NormalizationReference, LayersAndGroups) {
   });
 }
 
-TEST(Softmax, NegativeAxesCountFromTheLast) {
+TEST(Softmax, CountsNegativeAxesFromTheLast) {
   const Variable x(testing::random_tensor({2, 3, 4}, 5));
   EXPECT_EQ(testing::relative_error(F::softmax(x, -2).value(), F::softmax(x, 1).value()), 0);
   EXPECT_THROW(F::softmax(x, 3), Error);
   EXPECT_THROW(F::softmax(x, -4), Error);
 }
 
-TEST(Softmax, LargeScoresDoNotOverflow) {
+TEST(Softmax, DoesNotOverflowForLargeScores) {
   const std::array<float, 3> scores = {1e4f, 0, -1e4f};
   const Variable x(Tensor::from(std::span<const float>(scores), {1, 3}));
   EXPECT_EQ(F::softmax(x).value().span<float>()[0], 1);
@@ -58,7 +58,7 @@ TEST(LayerNorm, TakesItsSizeFromTheFirstInput) {
 }
 
 // The mean is subtracted before anything is multiplied.
-TEST(GroupNorm, MeansFarFromZeroCostNoDigits) {
+TEST(GroupNorm, KeepsPrecisionForLargeMeans) {
   Tensor x = testing::random_tensor({2, 4, 3, 5}, 2);
   for (float& value : x.span<float>()) value += 5000;
   const Tensor gamma = testing::random_tensor({4}, 3), beta = testing::random_tensor({4}, 4);
@@ -80,12 +80,12 @@ TEST(GroupNorm, MeansFarFromZeroCostNoDigits) {
   }
 }
 
-TEST(GroupNorm, RefusesChannelsThatGroupsDoNotDivide) {
+TEST(GroupNorm, RejectsChannelsNotDivisibleByGroups) {
   GroupNorm layer(4, 6);
   EXPECT_THROW(layer(Variable(testing::random_tensor({2, 6, 3}, 1))), Error);
 }
 
-TEST(LayerNorm, GradientsOfParametersDoNotDependOnThreads) {
+TEST(LayerNorm, GivesTheSameGradientsForAnyNumberOfThreads) {
   const Tensor x = testing::random_tensor({533, 96}, 3),
                upstream = testing::random_tensor({533, 96}, 4);
   const auto gradient = [&](int threads) {

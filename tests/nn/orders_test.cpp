@@ -235,10 +235,10 @@ void expect_equal(const std::vector<Tensor>& found, const std::vector<Tensor>& e
   }
 }
 
-class Orders : public ::testing::Test {
+class MemoryOrders : public ::testing::Test {
  protected:
-  Orders() { set_cpu_threads(1); }
-  ~Orders() override { set_conv_algorithm(ConvAlgorithm::fastest); }
+  MemoryOrders() { set_cpu_threads(1); }
+  ~MemoryOrders() override { set_conv_algorithm(ConvAlgorithm::fastest); }
 
   // With all of them in the same order, and with each in the next one.
   static void check(const Shape& x) {
@@ -266,12 +266,12 @@ class Orders : public ::testing::Test {
   }
 };
 
-TEST_F(Orders, OfWholeBlocksGiveTheSameResults) {
+TEST_F(MemoryOrders, GiveTheSameResultsForWholeBlocks) {
   check({16, 16, 4, 6});
 }
 
 // The padding of blocks must be neither read nor left undefined.
-TEST_F(Orders, OfPaddedBlocksGiveTheSameResults) {
+TEST_F(MemoryOrders, GiveTheSameResultsForPaddedBlocks) {
   check({3, 6, 4, 6});
 }
 

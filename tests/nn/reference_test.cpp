@@ -132,7 +132,7 @@ TEST(Reference, Dropout) {
   }
 }
 
-TEST(Reference, DropoutDifferences) {
+TEST(Reference, DropoutGradients) {
   ReferenceCase test{
       "dropout", {}, {{"x", random_tensor({4, 33}, 1)}}, {}, random_tensor({4, 33}, 2), {}};
   const Subject run = [](const Inputs& in, const ReferenceCase&) {
@@ -148,7 +148,7 @@ TEST(Reference, DropoutDifferences) {
   check_case(run, test);
 }
 
-TEST(Reference, ClassifierOfMLP) {
+TEST(Reference, MlpClassifier) {
   for (const ReferenceCase& test : read_reference_cases("mlp")) {
     Classifier model(std::make_unique<MLP>(6, 8, 4));
     for (const auto& [path, parameter] : model.parameters())

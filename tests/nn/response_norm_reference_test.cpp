@@ -59,7 +59,7 @@ Expected by_definition(const Tensor& x, const Tensor& dy, const ResponseNormOpti
 }
 
 // A sum that is carried from channel to channel would keep the rounding of the large one.
-TEST(ResponseNorm, SmallValuesBehindALargeOneKeepTheirDigits) {
+TEST(ResponseNorm, KeepsPrecisionOfSmallValuesAfterALargeOne) {
   using Tag = dnnl::memory::format_tag;
   for (const Shape& shape : {Shape{1, 16, 1, 1}, Shape{2, 16, 3, 5}, Shape{2, 24, 7, 3},
                              Shape{1, 32, 9, 9}, Shape{2, 20, 3, 3}, Shape{1, 96, 2, 2}})

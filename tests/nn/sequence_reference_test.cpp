@@ -54,7 +54,7 @@ TEST(SequenceReference, Gru) {
 }
 
 // A pass through a graph that was kept takes the gradients of the results that it met alone.
-TEST(Recurrent, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
+TEST(Recurrent, RetainedGraphUsesEachPassesGradients) {
   for (const Recurrence kind : {Recurrence::lstm, Recurrence::gru}) {
     const auto x = [] { return Variable(testing::random_tensor({2, 3, 4}, 1), true); };
     F::RecurrentWeights weights;
@@ -93,7 +93,7 @@ TEST(Recurrent, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
   }
 }
 
-TEST(EmbedId, IdsOfBothTypesAndAnyShapeGiveTheSameRows) {
+TEST(EmbedId, AcceptsIdsOfBothTypesAndAnyShape) {
   EmbedID layer(5, 3);
   layer.initialize(1);
   const std::array<std::int64_t, 6> ids = {4, 0, 2, 2, 1, 4};
@@ -105,7 +105,7 @@ TEST(EmbedId, IdsOfBothTypesAndAnyShapeGiveTheSameRows) {
     EXPECT_EQ(y.value().data<float>()[i], z.value().data<float>()[i]);
 }
 
-TEST(EmbedId, AnIdOutsideOfTheTableIsNamed) {
+TEST(EmbedId, NamesOutOfRangeId) {
   EmbedID layer(5, 3), ignoring(5, 3, initializers::zero(), -1);
   layer.initialize(1);
   for (const std::int64_t id : {std::int64_t{-1}, std::int64_t{5}}) {

@@ -12,7 +12,7 @@ using testing::values_of;
 using testing::vector_of;
 using testing::Vectors;
 
-TEST(ParameterArena, LaysParametersOutInReverseOnCacheLines) {
+TEST(ParameterArena, LaysOutParametersInReverseOnCacheLines) {
   Vectors model({17, 1, 16}), child({3});
   model.add("child", child);
   float next = 1;
@@ -37,7 +37,7 @@ TEST(ParameterArena, LaysParametersOutInReverseOnCacheLines) {
   EXPECT_TRUE(arena.matches(model));
 }
 
-TEST(ParameterArena, GradientsAreWrittenInPlace) {
+TEST(ParameterArena, WritesGradientsInPlace) {
   Vectors model({2, 3});
   const ParameterArena arena(model, nullptr);
   loss_with_gradients({{&model[0], vector_of({1, 2})}, {&model[1], vector_of({3, 4, 5})}})
@@ -64,7 +64,7 @@ TEST(ParameterArena, SegmentsCoverEntriesAndNotices) {
   EXPECT_EQ(view.segments[2].count, ParameterArena::notices);
 }
 
-TEST(ParameterArena, TiedParametersHaveOnePlace) {
+TEST(ParameterArena, StoresTiedParametersOnce) {
   Vectors model({4}), shared({2});
   model.add("encoder", shared);
   model.add("decoder", shared);

@@ -58,7 +58,7 @@ class DoubleBuffering : public testing::WithCommunicator {
   }
 };
 
-TEST_P(DoubleBuffering, IsOneStepBehindUntilItIsFlushed) {
+TEST_P(DoubleBuffering, IsOneStepBehindUntilFlushed) {
   if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   for (const bool knows_examples : {true, false}) {
     Run stale(*communicator_, ExchangeMode::double_buffered, "adam");
@@ -85,7 +85,7 @@ TEST_P(DoubleBuffering, IsOneStepBehindUntilItIsFlushed) {
   }
 }
 
-TEST_P(DoubleBuffering, ARequestToStopIsSeenByAllRanksInTheNextStep) {
+TEST_P(DoubleBuffering, PassesStopRequestsToAllRanks) {
   if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
   const StoppableScope stoppable;
@@ -97,7 +97,7 @@ TEST_P(DoubleBuffering, ARequestToStopIsSeenByAllRanksInTheNextStep) {
   EXPECT_TRUE(run.optimizer->asked_to_stop());
 }
 
-TEST_P(DoubleBuffering, GoesOnAmongOtherRanks) {
+TEST_P(DoubleBuffering, ContinuesOnOtherRanks) {
   if (size() < 3) GTEST_SKIP() << "fewer than three ranks cannot be divided";
   const auto part = communicator_->split(rank() % 2, rank());
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
@@ -122,7 +122,7 @@ TEST_P(DoubleBuffering, GoesOnAmongOtherRanks) {
     EXPECT_NEAR(run.model[0].value().data<float>()[i] - before.data<float>()[i], change, 1e-5);
 }
 
-TEST_P(DoubleBuffering, AModelThatChangesOnAllRanksLosesNothing) {
+TEST_P(DoubleBuffering, LosesNothingWhenTheModelChangesOnAllRanks) {
   Run stale(*communicator_, ExchangeMode::double_buffered, "momentum_sgd");
   Run whole(*communicator_, ExchangeMode::whole, "momentum_sgd");
   Vectors more_of_stale({7}), more_of_whole({7});
@@ -139,7 +139,7 @@ TEST_P(DoubleBuffering, AModelThatChangesOnAllRanksLosesNothing) {
   EXPECT_EQ(stale.optimizer->t(), whole.optimizer->t());
 }
 
-TEST_P(DoubleBuffering, AModelThatChangedOnOneRankIsNamed) {
+TEST_P(DoubleBuffering, NamesRankWhoseModelChanged) {
   if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
   Vectors more({7});
@@ -154,7 +154,7 @@ TEST_P(DoubleBuffering, AModelThatChangedOnOneRankIsNamed) {
   EXPECT_EQ(error->kind(), ErrorKind::disagreement);
 }
 
-TEST_P(DoubleBuffering, LossScalingIsRefused) {
+TEST_P(DoubleBuffering, RejectsLossScaling) {
   if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
   testing::expect_error(ErrorKind::usage, {"loss scaling"},
@@ -183,10 +183,10 @@ class KnowsItsMemory : public Communicator {
 };
 const Registration<KnowsItsMemory> registration{"knows_its_memory", "for a test", "any MPI"};
 
-class DoubleBufferingOnce : public DoubleBuffering {};
+class DoubleBufferingMemory : public DoubleBuffering {};
 
 // What one communicator has allocated is slow for another.
-TEST_P(DoubleBufferingOnce, GradientsAreInMemoryOfTheCommunicatorThatSumsThem) {
+TEST_P(DoubleBufferingMemory, BelongsToTheCommunicatorThatSums) {
   if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
   for (int i = 0; i < 3; ++i) step(run, i);
@@ -199,7 +199,7 @@ TEST_P(DoubleBufferingOnce, GradientsAreInMemoryOfTheCommunicatorThatSumsThem) {
   EXPECT_NE(run.weights(), before);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBufferingOnce, ::testing::Values("knows_its_memory"));
+INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBufferingMemory, ::testing::Values("knows_its_memory"));
 INSTANTIATE_TEST_SUITE_P(Kinds, DoubleBuffering,
                          ::testing::Values("naive", "flat", "single_node", "hierarchical",
                                            "two_dimensional", "double"),

@@ -10,7 +10,7 @@ constexpr ExchangeContext on_cpu{}, on_gpu{.is_on_gpu = true};
 constexpr ExchangeContext rounded{.wire_dtype = DType::float16};
 constexpr ExchangeContext scaled{.wire_dtype = DType::float16, .scales_losses = true};
 
-TEST(ExchangeSettings, ThatFitAreNotRefused) {
+TEST(ExchangeSettings, AcceptCompatibleSettings) {
   for (const ExchangeContext& context : {on_cpu, on_gpu, rounded, scaled})
     for (const auto mode : {std::optional<ExchangeMode>(), std::optional(ExchangeMode::overlapped),
                             std::optional(ExchangeMode::whole)})
@@ -22,7 +22,7 @@ TEST(ExchangeSettings, ThatFitAreNotRefused) {
   EXPECT_EQ(conflict_in({.mode = ExchangeMode::thread, .error_feedback = true}, rounded), "");
 }
 
-TEST(ExchangeSettings, ThatExcludeEachOtherAreRefusedInOneLine) {
+TEST(ExchangeSettings, RejectConflictingSettingsInOneLine) {
   struct Case {
     ExchangeSettings settings;
     ExchangeContext context;

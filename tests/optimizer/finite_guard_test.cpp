@@ -103,7 +103,7 @@ TEST_P(SkippedSteps, LeaveNoTrace) {
 }
 
 // Whatever the gradient is and wherever it stands.
-TEST_P(SkippedSteps, AreThoseOfALossAndOfGradients) {
+TEST_P(SkippedSteps, AreDetectedInLossesAndGradients) {
   struct Case {
     float loss;          // on the bad rank
     float gradient;      // there, of one element
@@ -138,7 +138,7 @@ TEST_P(SkippedSteps, AreThoseOfALossAndOfGradients) {
 }
 
 // What is not finite in other values that ranks add up says nothing about a step.
-TEST_P(SkippedSteps, AreNotThoseOfOtherValues) {
+TEST_P(SkippedSteps, IgnoreOtherNonFiniteValues) {
   Vectors model({17, 23});
   const auto optimizer = made(model, {});
   for (int step = 0; step < 3; ++step) {
@@ -155,7 +155,7 @@ TEST_P(SkippedSteps, AreNotThoseOfOtherValues) {
 }
 
 // Without forward(), in an own loop and without a StepScope.
-TEST_P(SkippedSteps, AreThoseOfLoopsWithoutForward) {
+TEST_P(SkippedSteps, AreDetectedWithoutForward) {
   Vectors model({17, 23});
   const auto optimizer = made(model, {});
   for (int step = 0; step < 4; ++step) {
@@ -170,7 +170,7 @@ TEST_P(SkippedSteps, AreThoseOfLoopsWithoutForward) {
 }
 
 // Of several batches in a step, any may be the bad one.
-TEST_P(SkippedSteps, HaveAnyNumberOfBatches) {
+TEST_P(SkippedSteps, CoverAllBatchesOfAStep) {
   for (const int bad_batch : {0, 1, 2}) {
     Perceptron model({.inputs = 10, .hidden = 70, .classes = 3});
     const auto optimizer = made(model, {});
@@ -193,7 +193,7 @@ TEST_P(SkippedSteps, HaveAnyNumberOfBatches) {
 }
 
 // Ranks with other parts of the model exchange no gradients with the one that has the bad loss.
-TEST_P(SkippedSteps, AreThoseOfAllPartsOfAModel) {
+TEST_P(SkippedSteps, CoverAllPartsOfAModel) {
   if (size() % 2 != 0) return;
   const auto replicas = communicator_->split(rank() % 2, rank());
   const auto parts = communicator_->split(rank() / 2, rank());
@@ -216,7 +216,7 @@ TEST_P(SkippedSteps, AreThoseOfAllPartsOfAModel) {
   }
 }
 
-TEST_P(SkippedSteps, AreRefusedWhereSomethingIsLeftForTheNextStep) {
+TEST_P(SkippedSteps, AreRejectedWithStateForTheNextStep) {
   if (size() == 1) return;
   for (const ExchangeSettings& exchange : {ExchangeSettings{.mode = ExchangeMode::double_buffered},
                                            ExchangeSettings{.power_sgd_rank = 1}}) {

@@ -24,7 +24,7 @@ using testing::values_of;
 using testing::vector_of;
 using testing::Vectors;
 
-TEST(FrozenPaths, TheLastPatternThatMatchesCounts) {
+TEST(FrozenPaths, UseTheLastMatchingPattern) {
   FrozenPaths paths;
   EXPECT_FALSE(paths.has("a/W"));
   paths.freeze("**");
@@ -68,7 +68,7 @@ class Freezing : public testing::WithOptimizer {
   Vectors model_{{2, 17, 3}};
 };
 
-TEST_P(Freezing, LeavesParametersWhereTheyAre) {
+TEST_P(Freezing, KeepsParametersInPlace) {
   model_[1].value().fill(10 * mine());
   optimizer_->freeze("b");
   optimizer_->setup(model_);
@@ -82,7 +82,7 @@ TEST_P(Freezing, LeavesParametersWhereTheyAre) {
   EXPECT_FALSE(model_[1].grad().defined());
 }
 
-TEST_P(Freezing, ByASnapshotDropsStates) {
+TEST_P(Freezing, DropsStatesWhenLoadedFromASnapshot) {
   optimizer_->setup(model_);
   update();
   optimizer_->freeze("b");
@@ -93,7 +93,7 @@ TEST_P(Freezing, ByASnapshotDropsStates) {
   EXPECT_TRUE(optimizer_->has_states(model_[0]));
 }
 
-TEST_P(Freezing, PutsThemBehindWhatIsExchanged) {
+TEST_P(Freezing, MovesParametersBehindTheExchangedRange) {
   optimizer_->freeze("b");
   optimizer_->setup(model_);
   const ParameterArena& arena = optimizer_->arena();
@@ -109,7 +109,7 @@ TEST_P(Freezing, PutsThemBehindWhatIsExchanged) {
             static_cast<std::size_t>(arena.update_count()) * sizeof(float));
 }
 
-TEST_P(Freezing, StatesAreKeptUntilItGoesOn) {
+TEST_P(Freezing, KeepsStatesUntilUnfrozen) {
   optimizer_->setup(model_);
   update();
   optimizer_->freeze("b");
@@ -126,7 +126,7 @@ TEST_P(Freezing, StatesAreKeptUntilItGoesOn) {
   EXPECT_TRUE(optimizer_->arena().frozen().empty());
 }
 
-TEST_P(Freezing, WhatWasFrozenFromTheStartStartsWithZeroStates) {
+TEST_P(Freezing, StartsWithZeroStatesAfterInitialFreezing) {
   optimizer_->freeze("b");
   optimizer_->setup(model_);
   update();
@@ -137,7 +137,7 @@ TEST_P(Freezing, WhatWasFrozenFromTheStartStartsWithZeroStates) {
   EXPECT_FLOAT_EQ(value(1), -1);
 }
 
-TEST_P(Freezing, OnOneRankAloneIsSaidOnAll) {
+TEST_P(Freezing, RejectsFreezingOnOnlyOneRank) {
   optimizer_->setup(model_);
   update();
   if (is_last()) optimizer_->freeze("b");
@@ -152,7 +152,7 @@ TEST_P(Freezing, OnOneRankAloneIsSaidOnAll) {
   }
 }
 
-TEST_P(Freezing, GroupsOnOneRankAloneAreSaidOnAll) {
+TEST_P(Freezing, RejectsGroupsOnOnlyOneRank) {
   if (is_last()) optimizer_->add_group({.pattern = "b", .rate_factor = 2});
   const std::string error = coded_error_of([&] { optimizer_->setup(model_); });
   if (communicator_->size() == 1) {
@@ -184,7 +184,7 @@ class TwoLayers : public Module {
 };
 
 // The same as a model in which the first layer's weights are constants.
-TEST(FrozenLayers, AreConstants) {
+TEST(FrozenLayers, ActAsConstants) {
   const auto train = [](bool freezes, const Tensor& x) {
     TwoLayers model;
     const Variable constant(model.w1.value().clone());
@@ -205,7 +205,7 @@ TEST(FrozenLayers, AreConstants) {
   EXPECT_EQ(train(true, x), train(false, x));
 }
 
-TEST(FrozenLayers, KeepTheirRunningStatisticsGoing) {
+TEST(FrozenLayers, UpdateRunningStatistics) {
   struct Net : Module {
     BatchNorm bn{3};
     Vectors head{{3}};
@@ -228,7 +228,7 @@ TEST(FrozenLayers, KeepTheirRunningStatisticsGoing) {
   EXPECT_NE(values_of(*model.buffers()[0].tensor), before);
 }
 
-TEST(FrozenLayers, ErrorsOfFreezing) {
+TEST(FrozenLayers, RejectInvalidPatterns) {
   Vectors model({2, 3});
   const auto misspelt = create_optimizer("sgd");
   misspelt->freeze("later/**");
@@ -244,7 +244,7 @@ TEST(FrozenLayers, ErrorsOfFreezing) {
               HasSubstr("all parameters of the optimizer's model are frozen"));
 }
 
-TEST(FrozenLayers, TakeNoPartInMeanGradients) {
+TEST(FrozenLayers, AreExcludedFromMeanGradients) {
   const auto communicator = create_communicator("naive");
   Vectors model({2, 3});
   const auto sgd = create_optimizer("sgd");
@@ -256,7 +256,7 @@ TEST(FrozenLayers, TakeNoPartInMeanGradients) {
   EXPECT_THAT(values_of(model[1].grad()), ElementsAre(1, 2, 3));
 }
 
-TEST(FrozenLayers, AreRoundedLikeOthers) {
+TEST(FrozenLayers, AreRoundedLikeOtherLayers) {
   Vectors model({2, 3});
   model[0].value().fill(1.001);
   const auto sgd = create_optimizer("sgd");

@@ -34,17 +34,17 @@ std::vector<Entry> entries(const std::vector<std::int64_t>& counts) {
 
 using Ranges = std::vector<Range>;
 
-TEST(ExchangeRanges, SmallParametersShareARange) {
+TEST(ExchangeRanges, CombineSmallParameters) {
   EXPECT_EQ(exchange_ranges(entries({16, 16, 16, 16}), 80, 128), (Ranges{{0, 32}, {32, 80}}));
 }
-TEST(ExchangeRanges, LargeParametersAreDivided) {
+TEST(ExchangeRanges, SplitLargeParameters) {
   EXPECT_EQ(exchange_ranges(entries({10, 100, 10}), 160, 160),
             (Ranges{{0, 16}, {16, 48}, {48, 80}, {80, 112}, {112, 160}}));
 }
-TEST(ExchangeRanges, OneIsEnoughForFewGradients) {
+TEST(ExchangeRanges, UseOneRangeForFewGradients) {
   EXPECT_EQ(exchange_ranges(entries({10, 100}), 144, 1 << 20), (Ranges{{0, 144}}));
 }
-TEST(ExchangeRanges, HaveACacheLineAtLeast) {
+TEST(ExchangeRanges, SpanAtLeastACacheLine) {
   EXPECT_EQ(exchange_ranges(entries({40}), 64, 1), (Ranges{{0, 16}, {16, 32}, {32, 64}}));
 }
 
@@ -58,7 +58,7 @@ std::vector<ExchangeMode> modes_tried(ExchangeTrials& trials) {
   return tried;
 }
 
-TEST(ExchangeTrials, TakeTurnsAndDoNotCountTheFirstStepOfAMode) {
+TEST(ExchangeTrials, AlternateModesAndSkipTheirFirstSteps) {
   ExchangeTrials trials({ExchangeMode::thread, ExchangeMode::slices});
   const std::vector<ExchangeMode> tried = modes_tried(trials);
   ASSERT_EQ(tried.size(), 12U);
@@ -66,7 +66,7 @@ TEST(ExchangeTrials, TakeTurnsAndDoNotCountTheFirstStepOfAMode) {
     EXPECT_EQ(tried[i], i % 2 == 0 ? ExchangeMode::thread : ExchangeMode::slices);
   EXPECT_EQ(trials.seconds(), (std::vector<double>{2, 1, 2, 1, 2, 1, 2, 1, 2, 1}));
 }
-TEST(ExchangeTrials, ChooseByTheMedianOfTheSlowestRank) {
+TEST(ExchangeTrials, ChooseByTheSlowestRanksMedian) {
   ExchangeTrials trials({ExchangeMode::thread, ExchangeMode::slices});
   modes_tried(trials);
   EXPECT_EQ(trials.mode(), ExchangeMode::thread);  // not decided yet
@@ -79,7 +79,7 @@ TEST(ExchangeTrials, ChooseByTheMedianOfTheSlowestRank) {
   trials.decide({2, 3, 2, 9, 2, 3, 2, 3, 2, 3});
   EXPECT_EQ(trials.mode(), ExchangeMode::thread);
 }
-TEST(ExchangeTrials, OneModeNeedsNone) {
+TEST(ExchangeTrials, AreSkippedForASingleMode) {
   const ExchangeTrials trials({ExchangeMode::slices});
   EXPECT_TRUE(trials.is_over());
   EXPECT_EQ(trials.mode(), ExchangeMode::slices);
@@ -169,7 +169,7 @@ class Exchange : public ::testing::TestWithParam<Case> {
   std::unique_ptr<Communicator> communicator_;
 };
 
-TEST_P(Exchange, AllModesHaveTheSameBits) {
+TEST_P(Exchange, AllModesAreBitIdentical) {
   Training whole(*communicator_, ExchangeMode::whole, true);
   const std::vector<float> after_few = whole.weights_after(few_steps);
   const auto after_few_of = [&](ExchangeMode mode, bool knows_examples) {
@@ -244,7 +244,7 @@ class Overlap : public ::testing::TestWithParam<ExchangeMode> {
   }();
 };
 
-TEST_P(Overlap, BeginsInTheBackwardPassOfTheSecondStep) {
+TEST_P(Overlap, StartsInTheSecondStepsBackwardPass) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   for (int i = 0; i < 3; ++i) {
     bool was_busy = false;
@@ -253,7 +253,7 @@ TEST_P(Overlap, BeginsInTheBackwardPassOfTheSecondStep) {
   }
 }
 
-TEST_P(Overlap, RangesTravelInTheOrderOfTheLowestRankWithExamples) {
+TEST_P(Overlap, OrdersRangesByTheFirstRankWithExamples) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   step([] {}, rank_ > 0);  // rank 0 has seen nothing
   step([] {});
@@ -268,7 +268,7 @@ TEST_P(Overlap, RangesTravelInTheOrderOfTheLowestRankWithExamples) {
 }
 
 // All ranks give up a step between two layers. The next ones are those of a run without it.
-TEST_P(Overlap, AStepThatFailsInTheBackwardPassLeavesNothingBehind) {
+TEST_P(Overlap, LeavesNoStateAfterAFailedBackwardPass) {
   const auto weights = [this] { return testing::values_of(optimizer_->arena().values()); };
   for (int i = 0; i < 2; ++i) step([] {});
   const std::vector<float> before = weights();
@@ -307,7 +307,7 @@ TEST_P(Overlap, DummyExchangesNothing) {
   EXPECT_EQ(optimizer->t(), 3 + rank_);
 }
 
-TEST_P(Overlap, DependsOnThePlacementOfRanksByDefault) {
+TEST_P(Overlap, DependsOnRankPlacementByDefault) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   optimizer_->set_exchange({});
   const GradientExchange& exchange = *optimizer_->gradient_exchange();
@@ -316,7 +316,7 @@ TEST_P(Overlap, DependsOnThePlacementOfRanksByDefault) {
   EXPECT_EQ(exchange.ranges().size(), 1U);
 }
 
-TEST_P(Overlap, AModelThatChangedOnOneRankIsNamed) {
+TEST_P(Overlap, NamesRankWhoseModelChanged) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   for (int i = 0; i < 3; ++i) step([] {});
   added_.initialize(0);

@@ -70,7 +70,7 @@ class Tree : public Module {
   std::map<std::string, Parameter*> parameters_;
 };
 
-TEST(GroupsAgainstTorch, SameWeightsAfterEachUpdate) {
+TEST(GroupsAgainstTorch, MatchWeightsAfterEachUpdate) {
   const auto torch = nlohmann::json::parse(std::ifstream(TORCH_GROUPS));
   ASSERT_GE(torch["cases"].size(), 6U);
   for (const auto& expected : torch["cases"]) {
@@ -136,7 +136,7 @@ class Groups : public ::testing::Test {
   }();
 };
 
-TEST_F(Groups, FollowTheOptimizersRateUnlessTheyHaveTheirOwn) {
+TEST_F(Groups, UseTheOptimizersRateUnlessTheyHaveTheirOwn) {
   optimizer_->add_group({.pattern = "a", .rate_factor = 2});
   EXPECT_EQ(after_update(), (std::vector<float>{0.5F, 0.75F}));
   optimizer_->set("lr", 0.125);
@@ -145,7 +145,7 @@ TEST_F(Groups, FollowTheOptimizersRateUnlessTheyHaveTheirOwn) {
   EXPECT_EQ(after_update(), (std::vector<float>{0.25F, 0.875F}));
 }
 
-TEST_F(Groups, GiveEachSettingThatTheLastOneHas) {
+TEST_F(Groups, TakeEachSettingFromTheLastMatchingGroup) {
   optimizer_->add_hook(weight_decay(1));
   optimizer_->add_group({.pattern = "a", .rate_factor = 2});
   optimizer_->add_group({.pattern = "**", .weight_decay = 0});
@@ -156,19 +156,19 @@ TEST_F(Groups, GiveEachSettingThatTheLastOneHas) {
   EXPECT_EQ(after_update(), (std::vector<float>{0.75F, 0.75F}));
 }
 
-TEST_F(Groups, ThatNeverMatchedAreErrorsOfTheUpdate) {
+TEST_F(Groups, FailTheUpdateIfNothingMatched) {
   optimizer_->add_group({.pattern = "c", .rate_factor = 2});
   EXPECT_THAT(coded_error_of([&] { after_update(); }),
               HasSubstr("group c matches no parameter of the model, which has, for example, "));
 }
 
-TEST_F(Groups, ReplaceTheDecayOfLarsToo) {
+TEST_F(Groups, ReplaceTheDecayOfLars) {
   optimizer_->add_hook(gradient_lars(2, 0.5));  // above the weights' norms: decay alone
   optimizer_->add_group({.pattern = "b", .weight_decay = 0});
   EXPECT_EQ(after_update(), (std::vector<float>{1 - 0.25F * 1.5F, 0.75F}));
 }
 
-TEST_F(Groups, ComeWithLayersThatAreAddedLater) {
+TEST_F(Groups, ApplyToLayersAddedLater) {
   optimizer_->add_group({.pattern = "**/a", .rate_factor = 2});
   Vectors grown{{1}};
   grown[0].value().fill(1);
@@ -178,7 +178,7 @@ TEST_F(Groups, ComeWithLayersThatAreAddedLater) {
   EXPECT_EQ(values_of(grown[0].value())[0], 0.5F);
 }
 
-TEST_F(Groups, AreCheckedWhenTheyAreAdded) {
+TEST_F(Groups, AreValidatedWhenAdded) {
   const auto error = [&](const Optimizer::Group& group) {
     return coded_error_of([&] { optimizer_->add_group(group); });
   };
@@ -194,7 +194,7 @@ TEST_F(Groups, AreCheckedWhenTheyAreAdded) {
               HasSubstr("AdaDelta has no learning rate to multiply"));
 }
 
-TEST_F(Groups, DecayNeedsSomethingThatDecays) {
+TEST_F(Groups, RejectDecayWithoutADecayingRuleOrHook) {
   optimizer_->add_group({.pattern = "a", .weight_decay = 0.5});
   EXPECT_THAT(coded_error_of([&] { after_update(); }), HasSubstr("add_hook(weight_decay(0))"));
   optimizer_->add_hook(weight_decay(0));

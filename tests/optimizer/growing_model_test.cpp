@@ -46,7 +46,7 @@ class GrowingModel : public testing::WithOptimizer {
   Vectors model_{{2}}, more_{{20}};
 };
 
-TEST_P(GrowingModel, NewLayerIsBroadcastAndNoUpdateIsLost) {
+TEST_P(GrowingModel, BroadcastsNewLayerAndKeepsEveryUpdate) {
   more_[0].value().fill(10 * mine());
   model_.add("more", more_);
   EXPECT_EQ(optimizer_->t(), 1);
@@ -60,7 +60,7 @@ TEST_P(GrowingModel, NewLayerIsBroadcastAndNoUpdateIsLost) {
   for (const float value : values_of(more_[0].value())) EXPECT_FLOAT_EQ(value, 10 - mean_);
 }
 
-TEST_P(GrowingModel, StatesArePickedByPath) {
+TEST_P(GrowingModel, MatchesStatesByPath) {
   model_.add("more", more_);
   update({{&more_[0], vector_of(std::vector<float>(20, mine()))}});
   const ParameterArena& arena = optimizer_->arena();
@@ -71,7 +71,7 @@ TEST_P(GrowingModel, StatesArePickedByPath) {
   }
 }
 
-TEST_P(GrowingModel, GrowingOnOneRankAloneIsSaidOnAll) {
+TEST_P(GrowingModel, RejectsGrowthOnOnlyOneRank) {
   const int last = communicator_->size() - 1;
   if (communicator_->rank() == last) model_.add("more", more_);
   const std::vector<std::string> errors =
@@ -87,7 +87,7 @@ TEST_P(GrowingModel, GrowingOnOneRankAloneIsSaidOnAll) {
   }
 }
 
-TEST_P(GrowingModel, RebuildingALayerOnOneRankAloneIsSaidOnAll) {
+TEST_P(GrowingModel, RejectsRebuiltLayerOnOnlyOneRank) {
   // The same path and shape, but not where the optimizer put it.
   const int last = communicator_->size() - 1;
   if (communicator_->rank() == last) model_[0].move_to(Tensor::zeros({2}), Tensor::zeros({2}));

@@ -62,7 +62,7 @@ class Hooks : public ::testing::Test {
   }
 };
 
-TEST_F(Hooks, None) {
+TEST_F(Hooks, LeaveGradientsAloneWithoutHooks) {
   expect_gradient({3, 0, 4}, {0, 12});
 }
 
@@ -82,12 +82,12 @@ TEST_F(Hooks, ClippingScalesToTheThreshold) {
   expect_gradient({0.3, 0, 0.4}, {0, 1.2});
 }
 
-TEST_F(Hooks, ClippingLeavesShortGradients) {
+TEST_F(Hooks, ClippingKeepsShortGradients) {
   sgd_->add_hook(gradient_clipping(13.5));
   expect_gradient({3, 0, 4}, {0, 12});
 }
 
-TEST_F(Hooks, ClippingSeesTheDecayBeforeIt) {
+TEST_F(Hooks, ClippingIncludesEarlierDecay) {
   sgd_->add_hook(weight_decay(0.5));
   sgd_->add_hook(gradient_clipping(1));
   const double length = norm({3.5, -1, 5, 0.0015, 12.002});
@@ -114,7 +114,7 @@ TEST_F(Hooks, LarsAfterDecay) {
   expect_gradient({3.5 * rate_0, -1 * rate_0, 5 * rate_0}, {0.0015 * rate_1, 12.002 * rate_1});
 }
 
-TEST_F(Hooks, OwnHooksMayChangeTheArena) {
+TEST_F(Hooks, OwnHooksCanChangeTheArena) {
   struct SetToOne final : ArrayHook {
     std::string name() const override { return "SetToOne"; }
     void apply(const GradientArrays& arrays) override {
@@ -146,34 +146,34 @@ struct Halve final : NormHook {
 };
 
 // The length of the gradient is 13.
-TEST_F(Hooks, ArrayHooksSeeAScaleThatIsLeftToTheUpdate) {
+TEST_F(Hooks, ArrayHooksSeeDeferredScale) {
   sgd_->add_hook(gradient_clipping(6.5));
   sgd_->add_hook(std::make_shared<AddOne>());
   expect_gradient({2.5, 1, 3}, {1, 7});
 }
 
-TEST_F(Hooks, ArrayHooksSeeAScaleAfterWhatWasWritten) {
+TEST_F(Hooks, ArrayHooksSeeScaleAfterEarlierWrites) {
   sgd_->add_hook(weight_decay(0));
   sgd_->add_hook(gradient_clipping(6.5));
   sgd_->add_hook(std::make_shared<AddOne>());
   expect_gradient({2.5, 1, 3}, {1, 7});
 }
 
-TEST_F(Hooks, ArrayHooksSeeAScaleBetweenThem) {
+TEST_F(Hooks, ArrayHooksSeeScaleBetweenThem) {
   sgd_->add_hook(std::make_shared<AddOne>());
   sgd_->add_hook(gradient_clipping(norm({4, 1, 5, 1, 13}) / 2));
   sgd_->add_hook(std::make_shared<AddOne>());
   expect_gradient({3, 1.5, 3.5}, {1.5, 7.5});
 }
 
-TEST_F(Hooks, ArrayHooksSeeTheScaleOfANormHook) {
+TEST_F(Hooks, ArrayHooksSeeScaleOfANormHook) {
   sgd_->add_hook(weight_decay(0));
   sgd_->add_hook(std::make_shared<Halve>());
   sgd_->add_hook(std::make_shared<AddOne>());
   expect_gradient({2.5, 1, 3}, {1, 7});
 }
 
-TEST_F(Hooks, OwnFactorHooksTellParametersApart) {
+TEST_F(Hooks, OwnFactorHooksDistinguishParameters) {
   // Half of b's gradient, and a decay that grows with the updates.
   struct OfB final : FactorHook {
     std::string name() const override { return "OfB"; }
@@ -199,20 +199,20 @@ struct OwnClipping final : NormHook {
   }
 };
 
-TEST_F(Hooks, OwnNormHooksSeeTheNormOfAll) {
+TEST_F(Hooks, OwnNormHooksSeeTheGlobalNorm) {
   sgd_->add_hook(std::make_shared<OwnClipping>());
   sgd_->add_hook(weight_decay(0.5));
   expect_gradient({0.8, -1, 1.4}, {0.0015, 1.202});
 }
 
-TEST_F(Hooks, OwnNormHooksSeeTheDecayBeforeThem) {
+TEST_F(Hooks, OwnNormHooksSeeEarlierDecay) {
   sgd_->add_hook(weight_decay(0.5));
   sgd_->add_hook(std::make_shared<OwnClipping>());
   const double r = 1.3 / norm({3.5, -1, 5, 0.0015, 12.002});
   expect_gradient({3.5 * r, -1 * r, 5 * r}, {0.0015 * r, 12.002 * r});
 }
 
-TEST_F(Hooks, OwnNormHooksMayScaleEachParameter) {
+TEST_F(Hooks, OwnNormHooksCanScaleEachParameter) {
   struct OwnLars final : NormHook {
     std::string name() const override { return "OwnLars"; }
     void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms> norms, double,

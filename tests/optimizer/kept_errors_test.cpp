@@ -27,7 +27,7 @@ struct Way {
 class CompressedTraining : public ::testing::TestWithParam<Way> {};
 
 // Ranks have other examples, and now and then none.
-TEST_P(CompressedTraining, LearnsWithTheSameWeightsOnAllRanks) {
+TEST_P(CompressedTraining, KeepsTheSameWeightsOnAllRanks) {
   const auto comm = create_communicator("flat", {.wire_dtype = GetParam().wire});
   Network model;
   const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *comm);
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
     [](const ::testing::TestParamInfo<Way>& info) { return std::string(info.param.name); });
 
 // Whether the program says how many examples all ranks have.
-class KeptErrors : public ::testing::TestWithParam<std::tuple<Way, bool>> {
+class ErrorFeedback : public ::testing::TestWithParam<std::tuple<Way, bool>> {
  protected:
   struct Run {
     Run(Communicator& comm, const ExchangeSettings& settings)
@@ -128,7 +128,7 @@ class KeptErrors : public ::testing::TestWithParam<std::tuple<Way, bool>> {
 
 // The gradients that were used and those that are still kept, each divided by the number of its
 // examples, add up to all mean gradients, however many examples steps have.
-TEST_P(KeptErrors, CountAsOftenInShortStepsAsInLongOnes) {
+TEST_P(ErrorFeedback, WeightsExamplesEquallyInStepsOfAnySize) {
   const Run run = new_run();
   const std::vector<float> first = run.weights();
   std::vector<double> means(first.size(), 0);
@@ -155,7 +155,7 @@ TEST_P(KeptErrors, CountAsOftenInShortStepsAsInLongOnes) {
   }
 }
 
-TEST_P(KeptErrors, GoOnWithTheirNumberOfExamples) {
+TEST_P(ErrorFeedback, ResumesWithItsExampleCount) {
   const Run run = new_run(), other = new_run();
   step(run, 0, 60);
   const std::vector<Tensor> from = run.carried_over(), to = other.carried_over();
@@ -168,7 +168,7 @@ TEST_P(KeptErrors, GoOnWithTheirNumberOfExamples) {
 }
 
 // That rank does not know whether the others say how many examples there are.
-TEST_P(KeptErrors, AModelThatChangedOnOneRankIsNamed) {
+TEST_P(ErrorFeedback, NamesRankWhoseModelChanged) {
   for (const std::uint64_t steps : {0UL, 3UL}) {
     Run run = new_run();
     Linear more{3, 2};
@@ -182,7 +182,7 @@ TEST_P(KeptErrors, AModelThatChangedOnOneRankIsNamed) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Ways, KeptErrors,
+    Ways, ErrorFeedback,
     ::testing::Combine(::testing::Values(Way{"bf16_overlapped",
                                              DType::bfloat16,
                                              {.mode = ExchangeMode::overlapped,
@@ -195,7 +195,7 @@ INSTANTIATE_TEST_SUITE_P(
              (std::get<bool>(info.param) ? "_of_known_number" : "");
     });
 
-TEST(CompressionSettings, ThatDoNotFitAreRefused) {
+TEST(CompressionSettings, RejectInvalidCombinations) {
   const auto comm = create_communicator("auto");
   if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   const auto error_of = [&](const ExchangeSettings& settings) {
@@ -213,7 +213,7 @@ TEST(CompressionSettings, ThatDoNotFitAreRefused) {
             std::string::npos);
 }
 
-TEST(CompressionSettings, ThatLeaveSomethingForTheNextStepExcludeLossScaling) {
+TEST(CompressionSettings, ErrorFeedbackExcludesLossScaling) {
   const auto comm = create_communicator("naive", {.wire_dtype = DType::bfloat16});
   if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   const std::pair<ExchangeSettings, std::string> cases[] = {

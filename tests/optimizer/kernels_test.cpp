@@ -54,7 +54,7 @@ class WithThreads {
 
 class UpdateKernels : public testing::TestWithParam<std::size_t> {};
 
-TEST_P(UpdateKernels, AnyLengthEqualsElementByElement) {
+TEST_P(UpdateKernels, MatchElementwiseUpdatesForAnyLength) {
   const std::size_t count = GetParam();
   Backend& cpu = backend(Device::cpu());
   for (const UpdateKernel rule : all_kernels) {
@@ -71,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(Lengths, UpdateKernels,
                          testing::Values(0, 1, 15, 16, 17, 4095, 4097, 1000003),
                          testing::PrintToStringParamName());
 
-TEST(UpdateKernels, ThreadsDoNotChangeBits) {
+TEST(UpdateKernels, AreBitIdenticalForAnyNumberOfThreads) {
   constexpr std::size_t count = 1000003;
   Backend& cpu = backend(Device::cpu());
   for (const UpdateKernel rule : all_kernels) {
@@ -87,7 +87,7 @@ TEST(UpdateKernels, ThreadsDoNotChangeBits) {
 }
 
 // Both passes of LAMB, the second one in parts.
-TEST(Lamb, BitsDependOnNeitherThreadsNorParts) {
+TEST(Lamb, IsBitIdenticalForAnyThreadsAndParts) {
   const std::vector<std::int64_t> segments = {0, 1, 16, 70001, 70032, 4096, 74128, 20};
   constexpr std::int64_t end = 74160;
   std::vector<std::int32_t> parameter_of;
@@ -125,7 +125,7 @@ TEST(Lamb, BitsDependOnNeitherThreadsNorParts) {
   EXPECT_TRUE(run(2, 16 * 301) == expected);
 }
 
-TEST(SquaredNorm, AnyLengthAndNumberOfThreads) {
+TEST(SquaredNorm, IsExactForAnyLengthAndNumberOfThreads) {
   for (const std::int64_t count : {0, 1, 15, 16, 17, 4095, 4097, 1000003}) {
     const Tensor x = Tensor::empty({count});
     RandomStream random(2);

@@ -112,7 +112,7 @@ class LazyShapes : public testing::WithCommunicator {
 };
 
 // Ranks begin with weights of their own, as rank 0's must count for lazy layers, too.
-TEST_P(LazyShapes, TrainAsLayersThatWereTold) {
+TEST_P(LazyShapes, TrainLikeExplicitShapes) {
   const auto seed = static_cast<std::uint64_t>(rank()) + 1;
   Net lazy(true, seed), told(false, seed);
   const auto one = optimizer_for(lazy), other = optimizer_for(told);
@@ -131,7 +131,7 @@ TEST_P(LazyShapes, TrainAsLayersThatWereTold) {
   EXPECT_EQ(revisions_of(*one), 2u);
 }
 
-TEST_P(LazyShapes, ARankWithoutExamplesTakesTheShapeOfTheOthers) {
+TEST_P(LazyShapes, ReachRanksWithoutExamples) {
   if (size() == 1) GTEST_SKIP() << "one rank has all examples";
   for (const int without : {0, size() - 1}) {
     const auto seed = static_cast<std::uint64_t>(rank()) + 1;
@@ -148,7 +148,7 @@ TEST_P(LazyShapes, ARankWithoutExamplesTakesTheShapeOfTheOthers) {
   }
 }
 
-TEST_P(LazyShapes, ALayerThatIsAddedLaterIsBroadcastInItsFirstStep) {
+TEST_P(LazyShapes, AreBroadcastForLayersAddedLater) {
   Net net(false, 1);
   const auto optimizer = optimizer_for(net);
   update(*optimizer, [&](const Variable& x) { return run(net, x); });
@@ -171,7 +171,7 @@ TEST_P(LazyShapes, ALayerThatIsAddedLaterIsBroadcastInItsFirstStep) {
 }
 
 // A validation on one rank, say.
-TEST_P(LazyShapes, AShapeFoundOutsideOfUpdatesIsTakenByAll) {
+TEST_P(LazyShapes, AreSharedWhenFoundOutsideUpdates) {
   Net lazy(true, 1), told(false, 1);
   const auto one = optimizer_for(lazy), other = optimizer_for(told);
   if (rank() == size() - 1) run(lazy, Variable(Tensor::zeros({2, inputs})));
@@ -183,7 +183,7 @@ TEST_P(LazyShapes, AShapeFoundOutsideOfUpdatesIsTakenByAll) {
 }
 
 // A file that rank 0 reads before setup() gives shapes and weights to all.
-TEST_P(LazyShapes, AFileThatRankZeroAloneHasLoadedIsForAll) {
+TEST_P(LazyShapes, AreTakenFromRankZerosFile) {
   const testing::TemporaryFolder folder(communicator_.get());
   Net told(false, 1), lazy(true, static_cast<std::uint64_t>(rank()) + 2);
   if (rank() == 0) {
@@ -210,7 +210,7 @@ TEST_P(LazyShapes, AFileThatRankZeroAloneHasLoadedIsForAll) {
 }
 
 // Rank 0's weights are everybody's: it alone needs some.
-TEST_P(LazyShapes, RankZeroAloneNeedsValues) {
+TEST_P(LazyShapes, NeedValuesOnlyOnRankZero) {
   for (const bool rank_zero_has : {true, false}) {
     Linear layer(inputs, classes);
     if ((rank() == 0) == rank_zero_has) layer.initialize(1);
@@ -226,7 +226,7 @@ TEST_P(LazyShapes, RankZeroAloneNeedsValues) {
   }
 }
 
-TEST_P(LazyShapes, ALayerThatIsNeverUsedDoesNotHinder) {
+TEST_P(LazyShapes, AllowUnusedLayers) {
   Net lazy(true, 1);
   const auto optimizer = optimizer_for(lazy);
   const std::vector<float> before = all_values(lazy);
@@ -237,7 +237,7 @@ TEST_P(LazyShapes, ALayerThatIsNeverUsedDoesNotHinder) {
   expect_equal_on_all_ranks(lazy);
 }
 
-TEST_P(LazyShapes, DifferentShapesAreSaidOnAllRanks) {
+TEST_P(LazyShapes, RejectDifferentShapesOnAllRanks) {
   Sequential net;
   net.append("l", std::make_unique<Linear>(std::nullopt, classes));
   net.initialize(1);
@@ -250,7 +250,7 @@ TEST_P(LazyShapes, DifferentShapesAreSaidOnAllRanks) {
   EXPECT_EQ(message.find(expected) == std::string::npos, size() == 1) << message;
 }
 
-TEST_P(LazyShapes, ALazyLayerOnOneRankAloneIsSaidOnAllRanks) {
+TEST_P(LazyShapes, RejectLazyLayerOnOnlyOneRank) {
   Net net(false, 1);
   const auto optimizer = optimizer_for(net);
   Linear more(std::nullopt, classes);

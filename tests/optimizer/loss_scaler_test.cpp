@@ -23,7 +23,7 @@ Tensor gradients(float last) {
   return Tensor::from(std::span<const float>(values), {3});
 }
 
-TEST(LossScaler, SeedsAreScaledAndGradientsUnscaled) {
+TEST(LossScaler, ScalesSeedsAndUnscalesGradients) {
   const LossScaler scaler(Device::cpu(), settings(1024, 3));
   EXPECT_EQ(scaler.seed(5).item(), 5 * 1024);
   const Tensor g = gradients(512);
@@ -33,7 +33,7 @@ TEST(LossScaler, SeedsAreScaledAndGradientsUnscaled) {
   EXPECT_EQ(*scaler.skip(), 0);
 }
 
-TEST(LossScaler, BacksOffAfterANumberThatIsNotFiniteAndGrowsAfterGoodSteps) {
+TEST(LossScaler, BacksOffOnOverflowAndGrowsAfterGoodSteps) {
   const LossScaler scaler(Device::cpu(), settings(1024, 3));
   for (const float bad :
        {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
@@ -56,7 +56,7 @@ TEST(LossScaler, BacksOffAfterANumberThatIsNotFiniteAndGrowsAfterGoodSteps) {
   EXPECT_EQ(scaler.good_steps(), 2);
 }
 
-TEST(LossScaler, RefusesRulesThatMakeNoSense) {
+TEST(LossScaler, RejectsInvalidSettings) {
   EXPECT_THROW(LossScaler(Device::cpu(), settings(0, 3)), Error);
   EXPECT_THROW(LossScaler(Device::cpu(), settings(1, 0)), Error);
 }
@@ -78,7 +78,7 @@ struct OwnArrayHook final : ArrayHook {
 };
 
 // A power of two scales and unscales without a trace, and a step that overflows changes nothing.
-TEST(LossScaler, TheOptimizerIsAsWithoutIt) {
+TEST(LossScaler, DoesNotChangeUpdates) {
   const auto train = [](bool scaled, float overflow_in_step_2) {
     Linear model(2, 2);
     model.initialize(1);

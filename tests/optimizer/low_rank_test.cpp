@@ -43,7 +43,7 @@ TEST(Orthonormalize, KeepsTheSpan) {
   for (std::size_t i = 0; i < length; ++i) EXPECT_NEAR(vectors[i], first[i] / norm, 1e-6);
 }
 
-TEST(Orthonormalize, VectorsThatDependOnOthersBecomeZeroOrAreDrawn) {
+TEST(Orthonormalize, ZeroesOrRedrawsDependentVectors) {
   constexpr std::int64_t length = 40, k = 4;
   std::vector<float> vectors = random_values(length * k, 5);
   for (std::size_t i = 0; i < length; ++i) {

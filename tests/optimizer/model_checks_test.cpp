@@ -48,7 +48,7 @@ std::string error_of_setup(Module& model) {
   return coded_error_of([&] { create_optimizer("sgd")->setup(model); });
 }
 
-TEST(ModelChecks, ParametersWithoutValuesAreRefused) {
+TEST(ModelChecks, RejectParametersWithoutValues) {
   Net net(true);
   expect_contains(error_of_setup(net), "70: parameter a/W (5x6) has no values yet: call");
   net.a.initialize(1);
@@ -60,12 +60,12 @@ TEST(ModelChecks, ParametersWithoutValuesAreRefused) {
   EXPECT_EQ(error_of_setup(net), "");
 }
 
-TEST(ModelChecks, WhatIsDrawnAsZeroHasValues) {
+TEST(ModelChecks, AcceptParametersInitializedToZero) {
   testing::Vectors zeros({4});
   EXPECT_EQ(error_of_setup(zeros), "");
 }
 
-TEST(ModelChecks, AModelWithoutParametersIsRefused) {
+TEST(ModelChecks, RejectModelsWithoutParameters) {
   Module model;
   model.initialize(1);
   expect_contains(error_of_setup(model), "70: the optimizer's model has no parameters: register");
@@ -84,7 +84,7 @@ struct Forgetful : Module {
   explicit Forgetful(bool lazy = false) : inner(lazy) { add("inner", inner); }
 };
 
-TEST(ModelChecks, AMemberThatIsNotRegisteredIsRefused) {
+TEST(ModelChecks, RejectUnregisteredMembers) {
   for (const bool lazy : {false, true}) {
     const std::string expected = fmt::format(
         "70: a parameter W (3x{}) of a layer Linear is in a member of the model that is "
@@ -118,7 +118,7 @@ TEST(ModelChecks, AMemberThatIsNotRegisteredIsRefused) {
 }
 
 // Networks that stand beside each other are not each other's members.
-TEST(ModelChecks, NeighboursAndLayersHeldByPointerAreNotMembers) {
+TEST(ModelChecks, AllowNeighboursAndLayersHeldByPointer) {
   struct {
     Linear first{inputs, units};
     Linear second{units, classes};
@@ -135,7 +135,7 @@ TEST(ModelChecks, NeighboursAndLayersHeldByPointerAreNotMembers) {
   EXPECT_EQ(coded_error_of([&] { create_optimizer("sgd")->setup(teacher); }), "");
 }
 
-TEST(ModelChecks, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
+TEST(ModelChecks, FindUnregisteredLayersInTheFirstUpdate) {
   for (const bool lazy : {false, true}) {
     Net net(false, lazy);
     net.initialize(1);
@@ -153,7 +153,7 @@ TEST(ModelChecks, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
   }
 }
 
-TEST(ModelChecks, ALayerThatIsAddedLaterNeedsValuesToo) {
+TEST(ModelChecks, RejectLaterLayersWithoutValues) {
   for (const bool lazy : {false, true}) {
     Net net(false, lazy);
     net.initialize(1);
@@ -168,7 +168,7 @@ TEST(ModelChecks, ALayerThatIsAddedLaterNeedsValuesToo) {
 
 // Layers that have values and that nothing updates may be what somebody wants: a warning. Those of
 // another optimizer's model are nothing special (two networks that train against each other).
-TEST(ModelChecks, LayersThatStayAsTheyAreAreSaidOnce) {
+TEST(ModelChecks, WarnOnceAboutLayersThatAreNotUpdated) {
   for (const bool has_optimizer : {false, true}) {
     Net net(false);
     net.initialize(1);

@@ -38,7 +38,7 @@ double gradient(int k, std::int64_t i, int rank) {
   return static_cast<double>(8 * k + i % 5 + rank);
 }
 
-TEST_P(ModuleExchange, GradientsBecomeMeans) {
+TEST_P(ModuleExchange, AveragesGradients) {
   for (const double divisor : {0.0, 8.0}) {
     Net net(0);
     const auto parameters = net.parameters();
@@ -73,7 +73,7 @@ TEST_P(ModuleExchange, GradientsBecomeMeans) {
   }
 }
 
-TEST_P(ModuleExchange, AllTakeParametersAndBuffersOfRankZero) {
+TEST_P(ModuleExchange, BroadcastsRankZerosParametersAndBuffers) {
   Net net(static_cast<std::uint64_t>(rank()));
   for (const auto& [path, tensor] : net.buffers()) tensor->fill(rank() + 1);
   bcast_data(*communicator_, net);
@@ -90,7 +90,7 @@ TEST_P(ModuleExchange, AllTakeParametersAndBuffersOfRankZero) {
         << path;
 }
 
-TEST_P(ModuleExchange, DifferentModelsAreAnErrorOnAllRanks) {
+TEST_P(ModuleExchange, RejectsDifferentModelsOnAllRanks) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const Linear own(inputs, rank() == 0 ? units : units + 1);
   for (const auto& exchange :

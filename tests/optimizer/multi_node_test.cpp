@@ -61,7 +61,7 @@ class MultiNode : public ::testing::Test {
   const float mean_rank_ = static_cast<float>(size_ - 1) / 2;
 };
 
-TEST_F(MultiNode, SetupTakesRankZerosWeightsAndSpendsNoBatch) {
+TEST_F(MultiNode, SetupBroadcastsRankZerosWeightsWithoutABatch) {
   Vectors model({5, 40});
   Tensor& buffer = model.add_buffer("statistics", Tensor::full({3}, 10 + rank_));
   model[0].value().fill(1 + rank_);
@@ -76,7 +76,7 @@ TEST_F(MultiNode, SetupTakesRankZerosWeightsAndSpendsNoBatch) {
 
 // Each rank has a part of one model, with gradients of its own. An overflow in one part skips the
 // step in all, so that they go on with one scale.
-TEST_F(MultiNode, PartsOfAModelSkipAStepTogether) {
+TEST_F(MultiNode, ModelPartsSkipStepsTogether) {
   Vectors part({5 + rank_});
   const auto optimizer = create_optimizer("sgd");
   optimizer->setup(part);
@@ -99,7 +99,7 @@ TEST_F(MultiNode, PartsOfAModelSkipAStepTogether) {
   EXPECT_NE(values_of(part[0].value()), before);
 }
 
-TEST_F(MultiNode, WrappingAfterSetupTakesRankZerosWeightsToo) {
+TEST_F(MultiNode, WrappingAfterSetupBroadcastsRankZerosWeights) {
   Vectors model({5});
   model[0].value().fill(1 + rank_);
   auto single = create_optimizer("sgd");
@@ -125,7 +125,7 @@ TEST_F(MultiNode, UpdatesAverageGradients) {
   }
 }
 
-TEST_F(MultiNode, ParameterUnusedEverywhereStays) {
+TEST_F(MultiNode, ParametersUnusedEverywhereStay) {
   Vectors model({2, 3});
   model[1].value().fill(5);
   const auto optimizer = multi_node("adam");
@@ -135,7 +135,7 @@ TEST_F(MultiNode, ParameterUnusedEverywhereStays) {
   EXPECT_NE(values_of(model[0].value()), std::vector<float>(2, 0));
 }
 
-TEST_F(MultiNode, ParameterUnusedOnOddRanksCountsAsZeroThere) {
+TEST_F(MultiNode, ParametersUnusedOnOddRanksCountAsZero) {
   Vectors model({2, 3});
   const auto optimizer = multi_node();
   optimizer->setup(model);
@@ -152,7 +152,7 @@ TEST_F(MultiNode, ParameterUnusedOnOddRanksCountsAsZeroThere) {
   }
 }
 
-TEST_F(MultiNode, RanksWithoutExamplesOnlyTakePart) {
+TEST_F(MultiNode, RanksWithoutExamplesParticipate) {
   Vectors model({3});
   const auto optimizer = multi_node();
   optimizer->setup(model);
@@ -173,7 +173,7 @@ TEST_F(MultiNode, RanksWithoutExamplesOnlyTakePart) {
   expect_equal_on_all_ranks(model[0].value());
 }
 
-TEST_F(MultiNode, StepWithoutAnyExamplesChangesNothing) {
+TEST_F(MultiNode, StepsWithoutExamplesChangeNothing) {
   Vectors model({3});
   model[0].value().fill(2);
   const auto optimizer = multi_node("adam");
@@ -200,27 +200,27 @@ TEST_F(MultiNode, HooksSeeTheAverage) {
   expect_equal_on_all_ranks(model[0].value());
 }
 
-TEST_F(MultiNode, DifferentShapesAreNamed) {
+TEST_F(MultiNode, NamesDifferentShapes) {
   Vectors model({5, is_odd_one() ? 7 : 6});
   expect_setup_disagrees(*multi_node(), model,
                          {odd_one(), "has \"parameter b 7\" where rank 0 has \"parameter b 6\""});
 }
 
-TEST_F(MultiNode, MissingParametersAreNamed) {
+TEST_F(MultiNode, NamesMissingParameters) {
   Vectors model({5}), more({6});
   if (!is_odd_one()) model.add("more", more);
   expect_setup_disagrees(*multi_node(), model,
                          {odd_one(), "where rank 0 has \"parameter more/a 6\""});
 }
 
-TEST_F(MultiNode, DifferentRulesAreNamed) {
+TEST_F(MultiNode, NamesDifferentRules) {
   Vectors model({5});
   expect_setup_disagrees(
       *multi_node(is_odd_one() ? "adam" : "adamw"), model,
       {odd_one(), "has \"optimizer Adam\" where rank 0 has \"optimizer AdamW\""});
 }
 
-TEST_F(MultiNode, DifferentSettingsAreNamed) {
+TEST_F(MultiNode, NamesDifferentSettings) {
   Vectors model({5});
   const auto optimizer = multi_node("adam");
   if (is_odd_one()) optimizer->set("beta1", 0.5);
@@ -230,7 +230,7 @@ TEST_F(MultiNode, DifferentSettingsAreNamed) {
        "has \"hyper-parameter beta1 = 0.5\" where rank 0 has \"hyper-parameter beta1 = 0.9\""});
 }
 
-TEST_F(MultiNode, DifferentHooksAreNamed) {
+TEST_F(MultiNode, NamesDifferentHooks) {
   Vectors model({5});
   const auto optimizer = multi_node();
   optimizer->add_hook(weight_decay(rank_ == 0 ? 0.25 : 0.5));

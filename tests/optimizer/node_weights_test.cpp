@@ -74,7 +74,7 @@ class NodeWeights : public testing::WithCommunicator {
   }
 };
 
-TEST_P(NodeWeights, TrainAsPrivateOnes) {
+TEST_P(NodeWeights, TrainLikePrivateWeights) {
   for (const char* rule : {"adam", "nesterov", "own_momentum", "own_lars"}) {
     SCOPED_TRACE(rule);
     const auto apart = made({.rule = rule, .shared = false}), shared = made({.rule = rule});
@@ -89,7 +89,7 @@ TEST_P(NodeWeights, TrainAsPrivateOnes) {
   }
 }
 
-TEST_P(NodeWeights, TrainAsPrivateOnesInOverlappedRanges) {
+TEST_P(NodeWeights, TrainLikePrivateWeightsInOverlappedRanges) {
   const ExchangeSettings exchange{.mode = ExchangeMode::overlapped, .range_bytes = 8192};
   const auto apart = made({.shared = false, .exchange = exchange});
   const auto shared = made({.exchange = exchange});
@@ -104,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, NodeWeights,
 // What does not depend on how gradients are summed.
 class SharedWeights : public NodeWeights {};
 
-TEST_P(SharedWeights, NeedACommunicatorThatSharesMemory) {
+TEST_P(SharedWeights, NeedACommunicatorWithSharedMemory) {
   const auto flat = create_communicator("flat");
   Perceptron model(sizes);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *flat);
@@ -123,7 +123,7 @@ TEST_P(SharedWeights, TrainWithShardedStates) {
   expect_same(*apart, *shared);
 }
 
-TEST_P(SharedWeights, OfGroupsOnANodeAreApart) {
+TEST_P(SharedWeights, AreSeparateForGroupsOnANode) {
   const auto apart = made({.shared = false}), grouped = made({.group = rank() % 2});
   // With two ranks on each node every group on a node has one rank.
   const Topology& topology = communicator_->topology();
@@ -134,7 +134,7 @@ TEST_P(SharedWeights, OfGroupsOnANodeAreApart) {
 }
 
 // Code that writes weights and knows nothing of other ranks.
-TEST_P(SharedWeights, TakeChangesThatAllRanksMake) {
+TEST_P(SharedWeights, AcceptChangesMadeByAllRanks) {
   const auto apart = made({.shared = false}), shared = made({});
   for (Run* run : {apart.get(), shared.get()}) {
     train(*run, 2);
@@ -152,7 +152,7 @@ TEST_P(SharedWeights, TakeChangesThatAllRanksMake) {
   expect_same(*apart, *shared);
 }
 
-TEST_P(SharedWeights, AreOneStorage) {
+TEST_P(SharedWeights, UseOneStoragePerNode) {
   if (!is_possible()) GTEST_SKIP() << "no ranks have weights in common here";
   const auto run = made({});
   train(*run, 1);
@@ -178,7 +178,7 @@ TEST_P(SharedWeights, AreOneStorage) {
   }
 }
 
-TEST_P(SharedWeights, FollowFrozenParametersAndNewOnes) {
+TEST_P(SharedWeights, FollowFrozenAndNewParameters) {
   const auto apart = made({.shared = false}), shared = made({});
   Linear added_to_apart(7, 1000), added_to_shared(7, 1000);
   const auto change = [&](Run& run, Linear& added) {
@@ -222,7 +222,7 @@ class WholeArena final : public ArrayHook {
   }
 };
 
-TEST_P(SharedWeights, BecomePrivateWhereAHookNeedsTheWholeArena) {
+TEST_P(SharedWeights, BecomePrivateForHooksOfTheWholeArena) {
   const auto apart = made({.shared = false}), shared = made({});
   for (Run* run : {apart.get(), shared.get()}) {
     train(*run, 3);
@@ -237,7 +237,7 @@ TEST_P(SharedWeights, BecomePrivateWhereAHookNeedsTheWholeArena) {
   expect_same(*apart, *shared);
 }
 
-TEST_P(SharedWeights, DivideTheStatesAmongTheRanksOfANode) {
+TEST_P(SharedWeights, ShardStatesAmongANodesRanks) {
   const auto apart = made({.shared = false}), shared = made({});
   const Tensor bytes =
       Tensor::full({}, static_cast<double>(shared->optimizer->state_bytes()), DType::float64);
@@ -247,7 +247,7 @@ TEST_P(SharedWeights, DivideTheStatesAmongTheRanksOfANode) {
 }
 
 // Each rank takes its part of what a snapshot has, also the only rank of its node.
-TEST_P(SharedWeights, TakeStatesFromOutside) {
+TEST_P(SharedWeights, LoadStatesFromSnapshots) {
   const auto trained = made({}), loaded = made({});
   train(*trained, 3);
   const auto& parameters = trained->optimizer->arena().entries();

@@ -65,7 +65,7 @@ struct Case {
 
 class NpInvariance : public ::testing::TestWithParam<Case> {};
 
-TEST_P(NpInvariance, SharedBatchesGiveTheWeightsOfOneRank) {
+TEST_P(NpInvariance, WeightsMatchASingleRank) {
   if (!testing::is_possible_here(GetParam().communicator))
     GTEST_SKIP() << GetParam().communicator << " does not allow this placement of ranks";
   const auto communicator = create_communicator(GetParam().communicator);

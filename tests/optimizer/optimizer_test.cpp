@@ -62,7 +62,7 @@ TEST(Optimizer, ChecksHyperparameters) {
   EXPECT_EQ(adam->get("eps"), 1e-8);
 }
 
-TEST(Optimizer, LearningRateIsThatOfTheLastUpdate) {
+TEST(Optimizer, ReportsTheLastUpdatesLearningRate) {
   Vectors model({1});
   const auto adam = create_optimizer("adam");
   adam->set("eta", 0.5);  // no part of it in Chainer
@@ -83,7 +83,7 @@ TEST(Optimizer, LearningRateIsThatOfTheLastUpdate) {
   EXPECT_NE(coded_error_of([&] { adam->set_t(-1); }), "");
 }
 
-TEST(Optimizer, TakesTheMeanOverTheGlobalBatch) {
+TEST(Optimizer, AveragesOverTheGlobalBatch) {
   Vectors model({2});
   const auto sgd = create_optimizer("sgd");
   sgd->set("lr", 1);
@@ -110,7 +110,7 @@ TEST(Optimizer, ReturnsTheLoss) {
 
 // A rank whose data were scattered and whose optimizer was given no communicator: its mean would be
 // too small by the number of ranks.
-TEST(Optimizer, RefusesABatchOfOtherRanksThatItDoesNotKnow) {
+TEST(Optimizer, RejectsScatteredBatchesWithoutACommunicator) {
   Vectors model({2});
   const auto sgd = create_optimizer("sgd");
   sgd->set("lr", 1);
@@ -129,7 +129,7 @@ TEST(Optimizer, RefusesABatchOfOtherRanksThatItDoesNotKnow) {
 }
 
 // Two halves of a batch are the batch.
-TEST(Optimizer, GradientsOfSeveralPassesAddUpInAStep) {
+TEST(Optimizer, AccumulatesGradientsOfSeveralPasses) {
   Vectors model({2});
   const auto sgd = create_optimizer("sgd");
   sgd->set("lr", 1);
@@ -150,7 +150,7 @@ TEST(Optimizer, GradientsOfSeveralPassesAddUpInAStep) {
 }
 
 // The next one begins anew, and t has not moved.
-TEST(Optimizer, AStepThatFailsLeavesNothingBehind) {
+TEST(Optimizer, LeavesNoStateAfterAFailedStep) {
   Vectors model({2});
   const auto momentum = create_optimizer("momentum_sgd");
   momentum->set("lr", 1);
@@ -165,7 +165,7 @@ TEST(Optimizer, AStepThatFailsLeavesNothingBehind) {
 }
 
 // Elements [0, 16) by one thread and the others by another one, say.
-TEST(Optimizer, AnUpdateMayBeSpread) {
+TEST(Optimizer, CanSplitAnUpdateAmongThreads) {
   Vectors model({20}), same({20});
   std::vector<float> slope(20);
   for (std::size_t i = 0; i < slope.size(); ++i) slope[i] = static_cast<float>(i) - 4.5F;
@@ -193,7 +193,7 @@ TEST(Optimizer, AnUpdateMayBeSpread) {
   EXPECT_NE(values_of(model[0].value())[19], 0);
 }
 
-TEST(Optimizer, UnusedParametersCountAsZero) {
+TEST(Optimizer, TreatsUnusedParametersAsZero) {
   Vectors model({3, 3});
   const auto momentum = create_optimizer("momentum_sgd");
   momentum->set("lr", 1);
@@ -212,7 +212,7 @@ TEST(Optimizer, UnusedParametersCountAsZero) {
   EXPECT_EQ(values_of(model[1].value()), (std::vector<float>{-1, -2, -4}));
 }
 
-TEST(Optimizer, StepWithoutExamplesChangesNothing) {
+TEST(Optimizer, ChangesNothingInAStepWithoutExamples) {
   Vectors model({4});
   model[0].value().fill(2);
   const auto adam = create_optimizer("adam");
@@ -223,7 +223,7 @@ TEST(Optimizer, StepWithoutExamplesChangesNothing) {
   EXPECT_EQ(values_of(model[0].value()), std::vector<float>(4, 2));
 }
 
-TEST(Optimizer, FollowsAModelThatGrows) {
+TEST(Optimizer, FollowsGrowingModel) {
   Vectors model({2}), more({3});
   const auto momentum = create_optimizer("momentum_sgd");
   momentum->set("lr", 1);
@@ -240,14 +240,14 @@ TEST(Optimizer, FollowsAModelThatGrows) {
   EXPECT_EQ(values_of(more[0].value()), (std::vector<float>{6, 5, 4}));
 }
 
-TEST(Optimizer, KeepsNoMemoryOfTheParametersBeforeItsSetup) {
+TEST(Optimizer, ReleasesParameterMemoryFromBeforeSetup) {
   Vectors model({1 << 20});
   const auto optimizer = create_optimizer("sgd");
   optimizer->setup(model);
   EXPECT_LT(host_pool_statistics().cached, std::size_t{1} << 20);
 }
 
-TEST(Optimizer, RefusesWhatCannotBe) {
+TEST(Optimizer, RejectsInvalidUse) {
   Vectors model({2}), more({3});
   const auto sgd = create_optimizer("sgd");
   const auto loss = [&] { return loss_with_gradients({{&model[0], vector_of({1, 1})}}); };

@@ -70,7 +70,7 @@ class WithThreads {
   int before_;
 };
 
-TEST(OwnRules, EqualABuiltInOneToTheBit) {
+TEST(OwnRules, AreBitIdenticalToBuiltInRules) {
   Training expected(create_optimizer("momentum_sgd"));
   const auto weights = expected.after(5);
   for (const int threads : {1, 2, 3}) {
@@ -84,7 +84,7 @@ TEST(OwnRules, EqualABuiltInOneToTheBit) {
   }
 }
 
-TEST(OwnRules, SeeHooksAndGroupsAsBuiltInOnesDo) {
+TEST(OwnRules, SeeHooksAndGroupsLikeBuiltInRules) {
   const auto train = [](const std::string& key) {
     Training made(create_optimizer(key));
     made.optimizer->set("momentum", 0.5);
@@ -118,20 +118,20 @@ class HalfOf : public UpdateRule {
   std::shared_ptr<const UpdateRule> rule_;
 };
 
-TEST(OwnRules, MayBeBuiltOnABuiltInOne) {
+TEST(OwnRules, CanDeriveFromABuiltInRule) {
   Training half(std::make_unique<Optimizer>(std::make_shared<HalfOf>("adam")));
   Training adam(create_optimizer("adam"));
   adam.optimizer->set("alpha", adam.optimizer->get("alpha") / 2);
   EXPECT_EQ(half.after(3), adam.after(3));
 }
 
-TEST(OwnRules, CannotBeBuiltOnLamb) {
+TEST(OwnRules, CannotDeriveFromLamb) {
   Training half(std::make_unique<Optimizer>(std::make_shared<HalfOf>("lamb")));
   EXPECT_EQ(testing::coded_error_of([&] { half.after(1); }),
             "64: an update of LAMB depends on whole parameters; a rule cannot be built on it");
 }
 
-TEST(OwnRules, HaveNormsOfTheGradientAsHooksLeftIt) {
+TEST(OwnRules, SeeGradientNormsAfterHooks) {
   Training own(create_optimizer("own_lars")), expected(create_optimizer("sgd"));
   for (Training* each : {&own, &expected}) each->optimizer->add_hook(weight_decay(0.3));
   expected.optimizer->add_hook(gradient_lars(0));
@@ -141,7 +141,7 @@ TEST(OwnRules, HaveNormsOfTheGradientAsHooksLeftIt) {
       ASSERT_NEAR(found[i][j], weights[i][j], 1e-5 * std::max(1.0F, std::abs(weights[i][j])));
 }
 
-TEST(OwnRules, NormsDoNotDependOnThreads) {
+TEST(OwnRules, GiveTheSameNormsForAnyNumberOfThreads) {
   const auto train = [](int threads) {
     const WithThreads with(threads);
     Training made(create_optimizer("own_lars"));
@@ -153,7 +153,7 @@ TEST(OwnRules, NormsDoNotDependOnThreads) {
   EXPECT_EQ(train(3), expected);
 }
 
-TEST(OwnRules, AreKnownByTheirKeys) {
+TEST(OwnRules, AreIdentifiedByTheirKeys) {
   EXPECT_THAT(optimizer_names(), ::testing::Contains("own_momentum"));
   EXPECT_EQ(create_optimizer("own_momentum")->name(), "OwnMomentum");
   EXPECT_THAT(testing::coded_error_of([] { create_optimizer("own"); }), HasSubstr("own_momentum"));
@@ -164,7 +164,7 @@ TEST(OwnRules, AreKnownByTheirKeys) {
       HasSubstr("an optimizer adam (Adam) is registered already"));
 }
 
-TEST(OwnRules, MayFailInAnyThread) {
+TEST(OwnRules, CanThrowInAnyThread) {
   struct Failing : OwnMomentum {
     void apply(const RuleRange& range) const override {
       if (range.info.path == "e") fail(ErrorKind::data, "no update of {}", range.info.path);
@@ -175,7 +175,7 @@ TEST(OwnRules, MayFailInAnyThread) {
   EXPECT_THAT(testing::coded_error_of([&] { made.after(1); }), HasSubstr("no update of e"));
 }
 
-TEST(OwnRules, HaveRoomForEightFactors) {
+TEST(OwnRules, CanHaveEightFactors) {
   struct Many : OwnMomentum {
     std::vector<double> factors(const Hyperparameters&, std::int64_t) const override {
       return std::vector<double>(9, 1);

@@ -19,7 +19,7 @@ using testing::random_values;
 
 constexpr std::int64_t rank_of_test = 2;
 
-class Compression : public ::testing::Test {
+class PowerSgdTest : public ::testing::Test {
  protected:
   int rank() const { return comm_->rank(); }
   int size() const { return comm_->size(); }
@@ -57,7 +57,7 @@ class Compression : public ::testing::Test {
   PowerSgd power_sgd_{arena_, *comm_, rank_of_test};
 };
 
-TEST_F(Compression, SendsWhatItSaves) {
+TEST_F(PowerSgdTest, CountsCompressedAndUncompressedElements) {
   const auto padded = [](std::int64_t count) { return (count + 15) / 16 * 16; };
   const std::int64_t matrices = padded(2 * 8) + padded(2 * 36) + padded(2 * 20) + padded(2 * 32);
   // Biases, small/W and the notices.
@@ -66,7 +66,7 @@ TEST_F(Compression, SendsWhatItSaves) {
   EXPECT_EQ(power_sgd_.uncompressed_count(), padded(8 * 36) + padded(20 * 32) + plain);
 }
 
-TEST_F(Compression, SumsOfLowRankArriveWhole) {
+TEST_F(PowerSgdTest, SumsLowRankGradientsExactly) {
   const std::vector<float> rows = random_values(20 * rank_of_test, 1),
                            columns = random_values(32 * rank_of_test, 2);
   for (int turn = 0; turn < 3; ++turn) {
@@ -90,7 +90,7 @@ TEST_F(Compression, SumsOfLowRankArriveWhole) {
   }
 }
 
-TEST_F(Compression, WhatHasOneAxisOrWouldNotBecomeSmallerIsSummedExactly) {
+TEST_F(PowerSgdTest, SumsVectorsAndSmallMatricesExactly) {
   fill_with_random(4);
   arena_.notice().fill(1);
   arena_.examples_notice().fill(4095);
@@ -107,7 +107,7 @@ TEST_F(Compression, WhatHasOneAxisOrWouldNotBecomeSmallerIsSummedExactly) {
 }
 
 // Of a matrix of full rank a part arrives at once, and the rest in later steps.
-TEST_F(Compression, NothingIsLostOverManySteps) {
+TEST_F(PowerSgdTest, LosesNothingOverManySteps) {
   constexpr int steps = 60;
   std::vector<double> arrived(static_cast<std::size_t>(arena_.gradients().count()), 0), expected;
   double first_miss = 0;
@@ -135,7 +135,7 @@ TEST_F(Compression, NothingIsLostOverManySteps) {
     ASSERT_NEAR(arrived[i] + kept[i], steps * expected[i], 2e-3 * size()) << "element " << i;
 }
 
-TEST_F(Compression, GoesOnFromWhatIsCarriedOver) {
+TEST_F(PowerSgdTest, ResumesFromCarriedErrors) {
   fill_with_random(1);
   power_sgd_.exchange(0);
   PowerSgd other(arena_, *comm_, rank_of_test);
@@ -150,7 +150,7 @@ TEST_F(Compression, GoesOnFromWhatIsCarriedOver) {
 }
 
 // A step of numbers that are not finite spoils no other.
-TEST_F(Compression, KeepsOnlyWhatIsFinite) {
+TEST_F(PowerSgdTest, KeepsOnlyFiniteErrors) {
   fill_with_random(1);
   power_sgd_.exchange(0);
   fill_with_random(2);
@@ -179,7 +179,7 @@ class Uneven : public Communicator {
   }
 };
 
-TEST(CompressionByOtherSums, GivesTheSameBitsOnAllRanks) {
+TEST(PowerSgdOverOtherSums, IsBitIdenticalOnAllRanks) {
   Uneven comm;
   Network model;
   ParameterArena arena{model, &comm};

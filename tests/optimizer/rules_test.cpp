@@ -174,7 +174,7 @@ TEST_P(Rules, FollowTheirFormulaWithOtherSettings) {
   compare_with_formula(*optimizer);
 }
 
-TEST_P(Rules, HaveTheStatesOfChainer) {
+TEST_P(Rules, HaveChainersStates) {
   static const std::map<std::string, std::vector<std::string>> expected = {
       {"sgd", {}},          {"momentum_sgd", {"v"}}, {"nesterov", {"v"}},
       {"adam", {"m", "v"}}, {"adamw", {"m", "v"}},   {"lamb", {"m", "v"}},
@@ -196,7 +196,7 @@ TEST_P(Rules, HaveTheStatesOfChainer) {
 INSTANTIATE_TEST_SUITE_P(Names, Rules, ::testing::ValuesIn(optimizer_names()),
                          [](const auto& info) { return info.param; });
 
-TEST(RuleDefaults, AreThoseOfChainer) {
+TEST(RuleDefaults, MatchChainer) {
   const std::map<std::string, std::map<std::string, double>> expected = {
       {"sgd", {{"lr", 0.01}}},
       {"momentum_sgd", {{"lr", 0.01}, {"momentum", 0.9}}},
@@ -236,7 +236,7 @@ TEST(RuleDefaults, AreThoseOfChainer) {
   }
 }
 
-TEST(RulesAgainstTorch, SameWeightsAfterEachUpdate) {
+TEST(RulesAgainstTorch, MatchWeightsAfterEachUpdate) {
   const auto torch = nlohmann::json::parse(std::ifstream(TORCH_UPDATES));
   const auto initial = torch["initial"].get<std::vector<float>>();
   const auto gradients = torch["gradients"].get<std::vector<std::vector<float>>>();

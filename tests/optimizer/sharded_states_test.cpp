@@ -100,7 +100,7 @@ class ShardedStates : public testing::WithCommunicator {
   }
 };
 
-TEST_P(ShardedStates, TrainAsWholeOnes) {
+TEST_P(ShardedStates, TrainLikeWholeStates) {
   for (const std::string name : {"nesterov", "own_lars", "lamb"}) {
     SCOPED_TRACE(name);
     const auto whole = made(name, false), sharded = made(name, true);
@@ -117,7 +117,7 @@ TEST_P(ShardedStates, TrainAsWholeOnes) {
   }
 }
 
-TEST_P(ShardedStates, TrainAsWholeOnesInOverlappedRanges) {
+TEST_P(ShardedStates, TrainLikeWholeStatesInOverlappedRanges) {
   const ExchangeSettings exchange{.mode = ExchangeMode::overlapped, .range_bytes = 8192};
   const auto whole = made("adam", false, exchange), sharded = made("adam", true, exchange);
   for (Run* run : {whole.get(), sharded.get()}) train(*run, 4, false);
@@ -125,9 +125,9 @@ TEST_P(ShardedStates, TrainAsWholeOnesInOverlappedRanges) {
 }
 
 // What does not depend on how messages travel.
-class OwnersOfStates : public ShardedStates {};
+class StateOwners : public ShardedStates {};
 
-TEST_P(OwnersOfStates, TakeAPartOfTheMemory) {
+TEST_P(StateOwners, HoldOnlyPartOfTheMemory) {
   const auto whole = made("adam", false), sharded = made("adam", true);
   const Tensor bytes =
       Tensor::full({}, static_cast<double>(sharded->optimizer->state_bytes()), DType::float64);
@@ -138,7 +138,7 @@ TEST_P(OwnersOfStates, TakeAPartOfTheMemory) {
   EXPECT_LE(own_bytes, bytes.item() / size() + 2 * sizeof(float) * norm_block);
 }
 
-TEST_P(OwnersOfStates, FollowFrozenParameters) {
+TEST_P(StateOwners, FollowFrozenParameters) {
   const auto whole = made(rule(), false), sharded = made(rule(), true);
   for (Run* run : {whole.get(), sharded.get()}) {
     train(*run, 2);
@@ -152,7 +152,7 @@ TEST_P(OwnersOfStates, FollowFrozenParameters) {
   expect_same(*whole, *sharded);
 }
 
-TEST_P(OwnersOfStates, FollowAModelThatGrows) {
+TEST_P(StateOwners, FollowGrowingModel) {
   const auto whole = made(rule(), false), sharded = made(rule(), true);
   Linear added_to_whole(7, 1000), added_to_sharded(7, 1000);
   const auto grow = [&](Run& run, Linear& added) {
@@ -166,7 +166,7 @@ TEST_P(OwnersOfStates, FollowAModelThatGrows) {
   expect_same(*whole, *sharded);
 }
 
-TEST_P(OwnersOfStates, TakeTheirPartOfAWholeState) {
+TEST_P(StateOwners, LoadTheirPartOfAWholeState) {
   const auto run = made("adam", true);
   for (const ParameterArena::Entry& entry : run->optimizer->arena().entries())
     run->optimizer->set_state(
@@ -184,7 +184,7 @@ TEST_P(OwnersOfStates, TakeTheirPartOfAWholeState) {
 }
 
 // Where one rank's part of the sums is not finite, no rank changes anything.
-TEST_P(OwnersOfStates, AgreeOnSkippedSteps) {
+TEST_P(StateOwners, AgreeOnSkippedSteps) {
   testing::Vectors model({20'000, 20'000});
   auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
   optimizer->shard_states(true);
@@ -209,7 +209,7 @@ TEST_P(OwnersOfStates, AgreeOnSkippedSteps) {
   EXPECT_NE(testing::values_of(optimizer->arena().values()), before);
 }
 
-TEST_P(OwnersOfStates, RoundAllWeights) {
+TEST_P(StateOwners, RoundAllWeights) {
   const auto run = made("adam", true);
   run->optimizer->compute_in(DType::bfloat16);
   train(*run, 2);
@@ -218,7 +218,7 @@ TEST_P(OwnersOfStates, RoundAllWeights) {
   EXPECT_EQ(std::memcmp(arena.rounded().raw(), expected.raw(), expected.bytes()), 0);
 }
 
-TEST_P(OwnersOfStates, ReachAllRanksWithARequestToStop) {
+TEST_P(StateOwners, PassStopRequestsToAllRanks) {
   const auto run = made("adam", true);
   const StoppableScope clears_the_request;
   if (rank() == size() - 1) request_stop();
@@ -232,7 +232,7 @@ class WholeArena final : public ArrayHook {
   void apply(const GradientArrays& arrays) override { arrays.gradients.fill(1); }
 };
 
-TEST_P(OwnersOfStates, RefuseToReadAStateOrRunAHookOfTheWholeArena) {
+TEST_P(StateOwners, RejectStateReadsAndWholeArenaHooks) {
   if (size() == 1) GTEST_SKIP() << "one rank has all states";
   const auto run = made("adam", true);
   const Parameter& first = *run->optimizer->arena().entries().front().parameter;
@@ -252,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, ShardedStates,
                          ::testing::Values("naive", "flat", "single_node", "hierarchical",
                                            "two_dimensional"),
                          name_of_kind);
-INSTANTIATE_TEST_SUITE_P(Kinds, OwnersOfStates, ::testing::Values("auto"), name_of_kind);
+INSTANTIATE_TEST_SUITE_P(Kinds, StateOwners, ::testing::Values("auto"), name_of_kind);
 
 }  // namespace
 }  // namespace tasuki

@@ -10,7 +10,7 @@ namespace {
 
 using Slices = std::vector<Range>;
 
-TEST(ArenaSlices, FollowEachOtherAndEndWithTheArena) {
+TEST(ArenaSlices, CoverTheArenaWithoutGaps) {
   for (const std::int64_t count :
        {0L, 16L, norm_block, norm_block + 16, 5 * norm_block, 1'795'072L})
     for (const int owners : {1, 2, 3, 4, 7, 64}) {
@@ -32,12 +32,12 @@ TEST(ArenaSlices, EndWhereNormBlocksEnd) {
         EXPECT_EQ(slice.end % norm_block, 0);
       }
 }
-TEST(ArenaSlices, DifferByABlockAtMost) {
+TEST(ArenaSlices, DifferByAtMostOneBlock) {
   EXPECT_EQ(arena_slices(5 * norm_block, 3), (Slices{{0, 2 * norm_block},
                                                      {2 * norm_block, 4 * norm_block},
                                                      {4 * norm_block, 5 * norm_block}}));
 }
-TEST(ArenaSlices, AreEmptyWhereThereAreFewerBlocksThanOwners) {
+TEST(ArenaSlices, AreEmptyForMoreOwnersThanBlocks) {
   EXPECT_EQ(arena_slices(norm_block + 16, 4), (Slices{{0, norm_block},
                                                       {norm_block, norm_block + 16},
                                                       {norm_block + 16, norm_block + 16},
@@ -45,7 +45,7 @@ TEST(ArenaSlices, AreEmptyWhereThereAreFewerBlocksThanOwners) {
 }
 
 // Nodes of three ranks and one, and of two and one with ranks dealt in turn.
-TEST(ArenaSlices, OfGroupsAreThoseAmongEachGroupsOwners) {
+TEST(ArenaSlices, AreDividedAmongEachGroupsOwners) {
   const Slices of_three = arena_slices(7 * norm_block, 3), of_two = arena_slices(7 * norm_block, 2);
   const Range all{0, 7 * norm_block};
   EXPECT_EQ(slices_of_groups(7 * norm_block, std::vector<std::int64_t>{0, 0, 0, 1}),
@@ -54,7 +54,7 @@ TEST(ArenaSlices, OfGroupsAreThoseAmongEachGroupsOwners) {
             (Slices{of_two[0], all, of_two[1]}));
 }
 
-TEST(SliceOwners, OneOwnerHasEverything) {
+TEST(SliceOwners, SingleOwnerHasEverything) {
   const SliceOwners alone(100);
   EXPECT_FALSE(alone.are_several());
   EXPECT_EQ(alone.own(), (Range{0, 100}));

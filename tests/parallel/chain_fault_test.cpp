@@ -21,26 +21,26 @@ std::string line_of(int ranks, const std::string& kind) {
   return job.err.substr(begin, job.err.find('\n', at) - begin);
 }
 
-TEST(FaultyChains, NameTheRankThatDoesNotSendAGradient) {
+TEST(FaultyChains, NameRankThatSendsNoGradient) {
   EXPECT_THAT(line_of(3, "backward"),
               ContainsRegex("rank 1 on .* is waiting in barrier .* while 2 ranks wait in recv from "
                             "rank 1"));
 }
 
-TEST(FaultyChains, NameTheRankAtTheEndOfAChain) {
+TEST(FaultyChains, NameRankAtTheEndOfAChain) {
   EXPECT_THAT(line_of(4, "chain"),
               ContainsRegex("rank 3 on .* is waiting in barrier .* while rank 2 "
                             "waits in recv from rank 3"));
 }
 
 // Not its number in the group, nor the rank that it keeps waiting.
-TEST(FaultyChains, NameTheRankOfAGroup) {
+TEST(FaultyChains, NameRanksOfAGroupByJobNumber) {
   EXPECT_THAT(line_of(4, "split"),
               ContainsRegex("rank 3 on .* is waiting in barrier .* while rank 2 "
                             "waits in recv from rank 3"));
 }
 
-TEST(FaultyChains, NameTheRankThatIsInAnotherCollective) {
+TEST(FaultyChains, NameRankInAnotherCollective) {
   EXPECT_THAT(line_of(3, "collective"), ContainsRegex("rank 2 on .* is waiting in barrier "));
 }
 

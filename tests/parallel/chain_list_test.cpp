@@ -239,7 +239,7 @@ TEST_F(ChainLists, Twisting) {
   expect_gradients(model, whole, names);
 }
 
-TEST_F(ChainLists, SeveralValuesTravelTogether) {
+TEST_F(ChainLists, SendSeveralValuesTogether) {
   TASUKI_NEEDS_RANKS(2);
   MultiNodeChainList model(*comm_);
   if (rank_ == 0) {
@@ -269,7 +269,7 @@ TEST_F(ChainLists, SeveralValuesTravelTogether) {
 }
 
 // The sender of a value that is not used gets zeros as its gradient.
-TEST_F(ChainLists, AComponentMayIgnoreWhatItReceives) {
+TEST_F(ChainLists, AllowIgnoredInputs) {
   TASUKI_NEEDS_RANKS(2);
   for (const bool by_last : {false, true}) {
     SCOPED_TRACE(by_last ? "the model's results ignore a value" : "a value on its way is ignored");
@@ -314,7 +314,7 @@ TEST_F(ChainLists, AComponentMayIgnoreWhatItReceives) {
 }
 
 // Ranks compare their plans in the first pass, so one rank alone cannot change its own afterwards.
-TEST_F(ChainLists, AreCompleteBeforeTheirFirstPass) {
+TEST_F(ChainLists, RejectChangesAfterTheFirstPass) {
   MultiNodeChainList model(*comm_);
   model.add_link("a", layer("a"));
   model.forward(Values{Variable(random_values(1))});
@@ -323,7 +323,7 @@ TEST_F(ChainLists, AreCompleteBeforeTheirFirstPass) {
                         [&] { model.add_link("b", layer("b"), {.out = {rank_}}); });
 }
 
-TEST_F(ChainLists, RefuseWhatCannotRun) {
+TEST_F(ChainLists, RejectInvalidPlans) {
   using testing::error_everywhere_of;
   using testing::expect_error;
   MultiNodeChainList model(*comm_);
@@ -348,7 +348,7 @@ TEST_F(ChainLists, RefuseWhatCannotRun) {
             "rank 1; component 0 of rank 1 waits to send to rank 0");
 }
 
-TEST(ChainPlans, AreFollowedToTheirEnds) {
+TEST(ChainPlans, DetectDeadlocks) {
   using Plans = std::vector<ChainPlan>;
   EXPECT_EQ(find_deadlock(Plans{}), std::nullopt);
   EXPECT_EQ(find_deadlock({{{{}, {1}}, {{1}, {}}}, {{{0}, {0}}}}), std::nullopt);

@@ -93,7 +93,7 @@ struct Chain {
   std::vector<Variable> weights;
 };
 
-TEST_F(FunctionsBetweenRanks, AChainOverAllRanksEqualsOneProcess) {
+TEST_F(FunctionsBetweenRanks, ChainMatchesOneProcess) {
   const Chain here(size_), whole(size_);
   const Tensor input = numbers({4, 5}, -7), target = numbers({4, 5}, 0);
   Variable x(input.clone(), true), expected_x(input.clone(), true), y = expected_x;
@@ -115,7 +115,7 @@ TEST_F(FunctionsBetweenRanks, AChainOverAllRanksEqualsOneProcess) {
 
 // A value goes round and comes back to rank 0, where its loss is: a backward pass that starts there
 // reaches what was sent only through the delegate variable.
-TEST_F(FunctionsBetweenRanks, ADelegateVariableLeadsBackToWhatWasSent) {
+TEST_F(FunctionsBetweenRanks, DelegateVariableLeadsBackToSentValues) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
   const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;
   const Chain chain(size_);
@@ -136,7 +136,7 @@ TEST_F(FunctionsBetweenRanks, ADelegateVariableLeadsBackToWhatWasSent) {
   expect_equal(chain.weights[own].grad(), whole.weights[own].grad());
 }
 
-TEST_F(FunctionsBetweenRanks, WithoutADelegateVariableABackwardPassStopsAtWhatWasReceived) {
+TEST_F(FunctionsBetweenRanks, BackwardStopsAtReceivedValuesWithoutDelegate) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
   if (rank_ > 1) return;
   const Variable w(numbers({3}, 1), true);
@@ -152,7 +152,7 @@ TEST_F(FunctionsBetweenRanks, WithoutADelegateVariableABackwardPassStopsAtWhatWa
   }
 }
 
-TEST_F(FunctionsBetweenRanks, ARingPassesOnValuesAndGradientsOfEveryType) {
+TEST_F(FunctionsBetweenRanks, RingPassesValuesAndGradientsOfEveryType) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
   const int next = (rank_ + 1) % size_, previous = (rank_ + size_ - 1) % size_;
   for_all_kinds_of_values([&](DType dtype, bool alike) {
@@ -168,7 +168,7 @@ TEST_F(FunctionsBetweenRanks, ARingPassesOnValuesAndGradientsOfEveryType) {
   });
 }
 
-TEST_F(FunctionsBetweenRanks, SeveralValuesTravelInOneMessage) {
+TEST_F(FunctionsBetweenRanks, SendSeveralValuesInOneMessage) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
   for (const std::size_t count : {1U, 2U, 3U}) {
     if (rank_ == 0) {
@@ -192,13 +192,13 @@ TEST_F(FunctionsBetweenRanks, SeveralValuesTravelInOneMessage) {
 }
 
 // The receiver sends a gradient, which the sender must take although it needs none.
-TEST_F(FunctionsBetweenRanks, InputsWithoutGradientsDoNotHoldUpTheOtherRank) {
+TEST_F(FunctionsBetweenRanks, InputsWithoutGradientsDoNotBlockReceivers) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
   if (rank_ == 0) F::send(Variable(numbers({100, 100}, 0)), *comm_, 1).backward();
   if (rank_ == 1) weighted_sum({F::recv(*comm_, 0)}, {Tensor::zeros({100, 100})}).backward();
 }
 
-TEST_F(FunctionsBetweenRanks, NothingIsRecordedWithoutGradients) {
+TEST_F(FunctionsBetweenRanks, RecordNothingWithoutGradients) {
   if (size_ == 1) GTEST_SKIP() << "needs several ranks";
   const NoGrad evaluating;
   Variable found;
@@ -209,7 +209,7 @@ TEST_F(FunctionsBetweenRanks, NothingIsRecordedWithoutGradients) {
     EXPECT_FALSE(each.node());
 }
 
-TEST_F(FunctionsBetweenRanks, PseudoConnectIsTheIdentityInBothPasses) {
+TEST_F(FunctionsBetweenRanks, PseudoConnectIsIdentityInBothPasses) {
   const Variable delegate(Tensor::zeros({}), true), x(numbers({2, 3}, 1), true),
       y(numbers({4}, 1), true);
   const std::vector<Variable> connected = pseudo_connect(delegate, {x, y});
@@ -338,14 +338,14 @@ TEST_F(FunctionsBetweenRanks, ReduceScatterGathersGradients) {
 }
 
 // Only some of the results are used, others have no gradient of their own.
-TEST_F(FunctionsBetweenRanks, ResultsThatAreNotUsedHaveGradientsOfZeros) {
+TEST_F(FunctionsBetweenRanks, UnusedResultsGetZeroGradients) {
   const Variable x = value_of(rank_, false, DType::float32);
   const std::vector<Variable> all = F::allgather(*comm_, x);
   weighted_sum({all[0]}, {numbers(all[0].shape(), 1)}).backward();
   expect_equal(x.grad(), times(numbers(x.shape(), 1), rank_ == 0 ? size_ : 0));
 }
 
-TEST_F(FunctionsBetweenRanks, ResultsOfAKeptGraphGetTheGradientsOfEachPass) {
+TEST_F(FunctionsBetweenRanks, RetainedGraphUsesEachPassesGradients) {
   const Variable x(numbers({2}, 1), true);
   const std::vector<Variable> all = F::allgather(*comm_, x);
   const Tensor ones = Tensor::full({2}, 1);
@@ -372,7 +372,7 @@ TEST_F(FunctionsBetweenRanks, IndependentExchangesKeepTheirOrder) {
 
 // --- errors ---
 
-TEST_F(FunctionsBetweenRanks, RefuseWhatCannotWork) {
+TEST_F(FunctionsBetweenRanks, RejectInvalidUse) {
   using testing::expect_error;
   const Variable x = value_of(rank_, true, DType::float32);
   expect_error(ErrorKind::usage, {"send", "itself"}, [&] { F::send(x, *comm_, rank_); });

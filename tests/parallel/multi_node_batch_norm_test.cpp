@@ -108,7 +108,7 @@ void expect_near(const Tensor& found, const Tensor& expected, double tolerance,
         << what << ", element " << i;
 }
 
-class MultiNodeBatchNorms : public ::testing::Test {
+class MultiNodeBatchNormTest : public ::testing::Test {
  protected:
   // This rank's part of a batch of which rank k has (k + 1) mod `period` shares.
   Range share_of(std::int64_t batch, std::int64_t period) const {
@@ -126,7 +126,7 @@ class MultiNodeBatchNorms : public ::testing::Test {
   const int rank_ = communicator_->rank(), size_ = communicator_->size();
 };
 
-TEST_F(MultiNodeBatchNorms, LayerEqualsTheWholeBatchInBothPasses) {
+TEST_F(MultiNodeBatchNormTest, MatchesTheWholeBatchInBothPasses) {
   const std::shared_ptr<Communicator> own = communicator_->split(0, rank_);
   for (const bool relu : {false, true})
     for (const Shape& shape : {Shape{24, 5, 6, 7}, Shape{24, 18}}) {
@@ -181,7 +181,7 @@ TEST_F(MultiNodeBatchNorms, LayerEqualsTheWholeBatchInBothPasses) {
 }
 
 // Sums of squares in float32 would lose the variance.
-TEST_F(MultiNodeBatchNorms, MeansFarFromZeroKeepTheirVariance) {
+TEST_F(MultiNodeBatchNormTest, KeepsVarianceForLargeMeans) {
   constexpr std::int64_t rows = 60;
   const Tensor x = random_values({rows, 1}, 4, 3000);
   double mean = 0, squares = 0;
@@ -196,7 +196,7 @@ TEST_F(MultiNodeBatchNorms, MeansFarFromZeroKeepTheirVariance) {
 }
 
 // So that what diverged shows in all of the statistics.
-TEST_F(MultiNodeBatchNorms, ValuesThatAreNoNumbersLeaveNone) {
+TEST_F(MultiNodeBatchNormTest, PropagatesNaN) {
   const Tensor x = random_values({6, 2}, 4);
   x.data<float>()[1] = std::nanf("");
   MultiNodeBatchNorm layer(2, communicator_->split(0, rank_));
@@ -209,7 +209,7 @@ TEST_F(MultiNodeBatchNorms, ValuesThatAreNoNumbersLeaveNone) {
 }
 
 // Uneven shares, batches of fewer examples than ranks, and a rank that never has any.
-TEST_F(MultiNodeBatchNorms, TrainingEqualsThatOfOneRank) {
+TEST_F(MultiNodeBatchNormTest, TrainsLikeOneRank) {
   for (const ExchangeMode mode : {ExchangeMode::whole, ExchangeMode::overlapped,
                                   ExchangeMode::slices, ExchangeMode::thread}) {
     Net shared, alone;
@@ -249,7 +249,7 @@ TEST_F(MultiNodeBatchNorms, TrainingEqualsThatOfOneRank) {
 }
 
 // As where all labels of a batch are ignored: examples that no rank learns from.
-TEST_F(MultiNodeBatchNorms, BatchesOfWhichNothingCountsLeaveRunningAveragesAlone) {
+TEST_F(MultiNodeBatchNormTest, KeepsRunningAveragesWhenNothingCounts) {
   Net net;
   convert_to_multi_node_batch_norm(net, *communicator_);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator_);
@@ -297,7 +297,7 @@ TEST_F(MultiNodeBatchNorms, BatchesOfWhichNothingCountsLeaveRunningAveragesAlone
 }
 
 // Where the others would wait for its statistics.
-TEST_F(MultiNodeBatchNorms, AModelThatChangedOnOneRankIsNamed) {
+TEST_F(MultiNodeBatchNormTest, NamesRankWhoseModelChanged) {
   if (size_ == 1) GTEST_SKIP() << "one rank has no other to differ from";
   struct Growing : Net {
     using Module::add;
@@ -316,7 +316,7 @@ TEST_F(MultiNodeBatchNorms, AModelThatChangedOnOneRankIsNamed) {
 }
 
 // In shared memory there are none. One sum that is sent between two nodes is one message of a rank.
-TEST_F(MultiNodeBatchNorms, ALayerSendsTwoMessagesAStep) {
+TEST_F(MultiNodeBatchNormTest, SendsTwoMessagesPerStep) {
   if (size_ == 1) GTEST_SKIP() << "one rank sends nothing";
   for (const char* kind : {"naive", "flat", "hierarchical", "auto"}) {
     const auto comm = create_communicator(kind);
@@ -336,7 +336,7 @@ TEST_F(MultiNodeBatchNorms, ALayerSendsTwoMessagesAStep) {
 }
 
 // Although the same number of channels was agreed on for another layer.
-TEST_F(MultiNodeBatchNorms, ALayerThatDiffersIsNamedInItsFirstStep) {
+TEST_F(MultiNodeBatchNormTest, NamesDifferingLayerInItsFirstStep) {
   if (size_ == 1) GTEST_SKIP() << "one rank has no other to differ from";
   const std::shared_ptr<Communicator> own = communicator_->split(0, rank_);
   MultiNodeBatchNorm first(4, own), second(rank_ == size_ - 1 ? 5 : 4, own);
@@ -348,7 +348,7 @@ TEST_F(MultiNodeBatchNorms, ALayerThatDiffersIsNamedInItsFirstStep) {
                         [&] { run(second, rank_ == size_ - 1 ? 5 : 4); });
 }
 
-TEST_F(MultiNodeBatchNorms, ConvertedModelsKeepPathsAndEvaluateWithoutMessages) {
+TEST_F(MultiNodeBatchNormTest, ConversionKeepsPathsAndSilentEvaluation) {
   Net converted, plain;
   convert_to_multi_node_batch_norm(converted, *communicator_);
   ASSERT_EQ(converted.parameters().size(), plain.parameters().size());

@@ -37,7 +37,7 @@ Tensor lengths_of(int rank) {
   return lengths;
 }
 
-TEST(MultiNodeNStepRNNs, AChainOfRanksEqualsOneProcess) {
+TEST(MultiNodeNStepRnn, ChainMatchesOneProcess) {
   const auto comm = create_communicator("naive");
   const int rank = comm->rank(), size = comm->size();
   const bool is_last = rank == size - 1;

@@ -121,7 +121,7 @@ class SplitLayers : public ::testing::Test {
   const std::shared_ptr<Communicator> comm_ = create_communicator("naive");
 };
 
-TEST_F(SplitLayers, HaveTheValuesAndGradientsOfOneProcess) {
+TEST_F(SplitLayers, MatchOneProcessInValuesAndGradients) {
   Net divided(comm_), whole(nullptr);
   expect_parts(divided, whole, 0);
   EXPECT_EQ(divided.communicates(), comm_->size() > 1);
@@ -143,7 +143,7 @@ TEST_F(SplitLayers, HaveTheValuesAndGradientsOfOneProcess) {
   }
 }
 
-TEST_F(SplitLayers, LearnWhatOneProcessLearns) {
+TEST_F(SplitLayers, TrainLikeOneProcess) {
   Net divided(comm_), whole(nullptr);
   const auto own = create_optimizer("momentum_sgd"), one = create_optimizer("momentum_sgd");
   own->setup(divided);
@@ -163,7 +163,7 @@ TEST_F(SplitLayers, LearnWhatOneProcessLearns) {
 }
 
 // Without those by which ranks agree, which the first pass has.
-TEST_F(SplitLayers, ThePairOfLinearsReducesOnceInEachPass) {
+TEST_F(SplitLayers, LinearPairReducesOncePerPass) {
   ColumnParallelLinear first(6, units, comm_, true);
   RowParallelLinear second(units, classes, comm_);
   first.initialize(1);
@@ -183,7 +183,7 @@ TEST_F(SplitLayers, ThePairOfLinearsReducesOnceInEachPass) {
   EXPECT_EQ(reductions - forward, expected);
 }
 
-TEST_F(SplitLayers, RefuseMoreRanksThanThereIsToDivide) {
+TEST_F(SplitLayers, RejectMoreRanksThanUnits) {
   if (comm_->size() == 1) GTEST_SKIP() << "needs several ranks";
   testing::expect_error(ErrorKind::usage, {"1 channels", "cannot be divided"},
                         [&] { ParallelConv2d(3, 1, 3, comm_); });

@@ -33,7 +33,7 @@ int protected_threads(int threads) {
   return count;
 }
 
-TEST(AlternateStack, LastsAsLongAsItsThread) {
+TEST(AlternateStack, LivesAsLongAsItsThread) {
   void* stack = nullptr;
   std::thread([&] {
     EXPECT_FALSE(has_stack());
@@ -47,7 +47,7 @@ TEST(AlternateStack, LastsAsLongAsItsThread) {
   EXPECT_NE(msync(stack, 1, MS_ASYNC), 0) << "it is still mapped";
 }
 
-TEST(AlternateStack, LeavesThatOfSomebodyElse) {
+TEST(AlternateStack, KeepsAStackInstalledByOthers) {
   std::thread([] {
     static char memory[1 << 16];
     stack_t own{};
@@ -59,7 +59,7 @@ TEST(AlternateStack, LeavesThatOfSomebodyElse) {
   }).join();
 }
 
-TEST(AlternateStack, IsHadByAllThreadsOfATeam) {
+TEST(AlternateStack, IsInstalledForAllThreadsOfATeam) {
   for (const int threads : {2, 3, 4}) {
     std::thread([threads] {
       set_cpu_threads(threads);
@@ -74,7 +74,7 @@ TEST(AlternateStack, IsHadByAllThreadsOfATeam) {
   }
 }
 
-TEST(AlternateStack, IsThereOnceAProductWasComputed) {
+TEST(AlternateStack, IsInstalledByTheFirstProduct) {
   std::thread([] {
     set_cpu_threads(2);
     const Tensor x = Tensor::full({8, 64}, 1), w = Tensor::full({16, 64}, 1);

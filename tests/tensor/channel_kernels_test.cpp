@@ -40,7 +40,7 @@ float at(const Tensor& x, std::int64_t item, std::int64_t channel, std::int64_t 
   return x.data<float>()[(item * x.shape()[1] + channel) * pixels + pixel];
 }
 
-TEST(ChannelKernels, SumsAreThoseInDoubleAlsoFarFromZero) {
+TEST(ChannelKernels, SumsAreExactForLargeMeans) {
   for (const Shape& shape : shapes)
     for (const float mean : {0.0F, 3000.0F}) {
       const Tensor given = random_values(shape, mean);
@@ -66,7 +66,7 @@ TEST(ChannelKernels, SumsAreThoseInDoubleAlsoFarFromZero) {
     }
 }
 
-TEST(ChannelKernels, SumsHaveTheSameBitsForAnyNumberOfThreads) {
+TEST(ChannelKernels, SumsAreBitIdenticalForAnyNumberOfThreads) {
   const Tensor x = random_values({64, 24, 32, 32}, 1);
   const ChannelOrder order = ChannelOrder::of(x).value();
   const auto of = [&] { return channel_sums(x.data<float>(), order); };
@@ -80,7 +80,7 @@ TEST(ChannelKernels, SumsHaveTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(one.squares, three.squares);
 }
 
-TEST(ChannelKernels, TermsAreAddedToEachChannel) {
+TEST(ChannelKernels, AddTermsToEachChannel) {
   for (const Shape& shape : shapes) {
     const Tensor given = random_values(shape, 2);
     std::vector<float> factors(64), means(64), shifts(64);

@@ -63,9 +63,10 @@ class Convolution : public ::testing::Test {
   }
 };
 
-class Geometries : public Convolution, public ::testing::WithParamInterface<ConvAlgorithm> {};
+class ConvolutionGeometryTest : public Convolution,
+                                public ::testing::WithParamInterface<ConvAlgorithm> {};
 
-TEST_P(Geometries, ByDefinition) {
+TEST_P(ConvolutionGeometryTest, MatchesItsDefinition) {
   set_conv_algorithm(GetParam());
   for (const std::int64_t kernel : {1, 2, 3})
     for (const std::int64_t stride : {1, 2})
@@ -81,7 +82,7 @@ TEST_P(Geometries, ByDefinition) {
   check({{37, 5, 6, 7}, {13, 5, 3, 2}, {2, 1, 1, 1, 1, 2, 1}}, 1e-5f);
 }
 
-INSTANTIATE_TEST_SUITE_P(, Geometries,
+INSTANTIATE_TEST_SUITE_P(, ConvolutionGeometryTest,
                          ::testing::Values(ConvAlgorithm::direct, ConvAlgorithm::interleaved));
 
 TEST_F(Convolution, AlgorithmsAgree) {
@@ -94,7 +95,7 @@ TEST_F(Convolution, AlgorithmsAgree) {
   }
 }
 
-TEST_F(Convolution, FiltersPreparedByOnePassServeTheOther) {
+TEST_F(Convolution, ReusesFiltersPreparedByTheOtherPass) {
   const Conv2dOptions padded{1, 1, 1, 1, 1, 1, 1}, grouped{1, 1, 1, 1, 1, 1, 2};
   for (const Conv2dOptions& options : {padded, grouped}) {
     const Tensor x = random_tensor({4, 32, 12, 12}, 1);
@@ -116,7 +117,7 @@ TEST_F(Convolution, FiltersPreparedByOnePassServeTheOther) {
   }
 }
 
-TEST_F(Convolution, InterleavedSumsDoNotDependOnThreads) {
+TEST_F(Convolution, InterleavedSumsDoNotDependOnThreadCount) {
   set_conv_algorithm(ConvAlgorithm::interleaved);
   const Tensor x = random_tensor({40, 9, 6, 6}, 1), w = random_tensor({26, 9, 3, 3}, 2);
   const Tensor dw[2] = {Tensor::empty(w.shape()), Tensor::empty(w.shape())};
@@ -132,7 +133,7 @@ TEST_F(Convolution, InterleavedSumsDoNotDependOnThreads) {
   EXPECT_EQ(distance(dw[1], dw[0]), 0);
 }
 
-TEST_F(Convolution, OneAndTwoThreadsAgree) {
+TEST_F(Convolution, AgreesForOneAndTwoThreads) {
   const Tensor x = random_tensor({8, 32, 12, 12}, 1), w = random_tensor({32, 32, 3, 3}, 2);
   const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
   const Tensor dw[2] = {Tensor::empty(w.shape()), Tensor::empty(w.shape())};
@@ -250,7 +251,7 @@ TEST_F(Convolution, InterleavedImagesRoundTrip) {
   check_that_functions_accept(y);
 }
 
-TEST_F(Convolution, ImagesAreInterleavedWhereChannelsWouldBePadded) {
+TEST_F(Convolution, InterleavesImagesInsteadOfPaddingChannels) {
   const auto may_pay = [](const Shape& x, const Shape& w, std::int64_t groups = 1) {
     return interleaving_may_pay({x, w, {1, 1, 0, 0, 1, 1, groups}});
   };
@@ -263,7 +264,7 @@ TEST_F(Convolution, ImagesAreInterleavedWhereChannelsWouldBePadded) {
 }
 
 // LeNet's: the batch that fills no block is the last of an epoch.
-TEST_F(Convolution, BiasesAreAdded) {
+TEST_F(Convolution, AddsBiases) {
   for (const ConvAlgorithm algorithm : {ConvAlgorithm::direct, ConvAlgorithm::interleaved})
     for (const std::int64_t images : {1, 16, 35}) {
       set_conv_algorithm(algorithm);
@@ -277,7 +278,7 @@ TEST_F(Convolution, BiasesAreAdded) {
     }
 }
 
-TEST_F(Convolution, BiasesAreAddedInEveryOrder) {
+TEST_F(Convolution, AddsBiasesInEveryOrder) {
   for (const Shape& shape : {Shape{3, 6, 4, 5}, Shape{16, 16, 1, 3}})
     for (const testing::Order& order : testing::every_order) {
       SCOPED_TRACE(order.name);
@@ -291,7 +292,7 @@ TEST_F(Convolution, BiasesAreAddedInEveryOrder) {
 }
 
 // Channels that do not fill a block: what pads it must never leak into results.
-TEST_F(Convolution, PaddedBlocksStayZero) {
+TEST_F(Convolution, KeepsPaddingZero) {
   const Tensor x = random_tensor({2, 16, 6, 6}, 1), w = random_tensor({10, 16, 3, 3}, 2);
   const Tensor y = cpu().conv2d(x, w, {}, {});
   const Tensor bias[2] = {Tensor::empty({10}), Tensor::empty({10})};
@@ -304,7 +305,7 @@ TEST_F(Convolution, PaddedBlocksStayZero) {
             1e-5f);
 }
 
-TEST_F(Convolution, EmptyBatch) {
+TEST_F(Convolution, AcceptsEmptyBatches) {
   const Tensor x = Tensor::empty({0, 3, 8, 8}), w = random_tensor({4, 3, 3, 3}, 1);
   const Tensor y = cpu().conv2d(x, w, {}, {});
   EXPECT_EQ(y.shape(), (Shape{0, 4, 6, 6}));
@@ -336,7 +337,7 @@ TEST_F(Convolution, ErrorsNameTheShapes) {
                Error);
 }
 
-TEST(Pooling, NumberOfWindows) {
+TEST(Pooling, CountsWindows) {
   const auto size = [](std::int64_t in, std::int64_t kernel, std::int64_t stride, std::int64_t pad,
                        bool cover_all) {
     const Pool2dOptions o{PoolKind::max, kernel, kernel, stride, stride, pad, pad, cover_all};
@@ -365,7 +366,7 @@ TEST(Pooling, NumberOfWindows) {
         }
 }
 
-TEST(Pooling, ImpossibleSettingsAreErrors) {
+TEST(Pooling, RejectsImpossibleSettings) {
   const Tensor x = Tensor::zeros({1, 1, 4, 4});
   EXPECT_THROW(cpu().pool2d(x, {PoolKind::max, 5, 5, 1, 1, 0, 0, false}, nullptr), Error);
   EXPECT_THROW(cpu().pool2d(x, {PoolKind::max, 2, 2, 0, 1, 0, 0, false}, nullptr), Error);

@@ -37,14 +37,14 @@ Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb) {
   return c;
 }
 
-class Threads : public ::testing::TestWithParam<int> {
+class CpuBackendThreads : public ::testing::TestWithParam<int> {
  protected:
-  Threads() { set_cpu_threads(GetParam()); }
-  ~Threads() override { set_cpu_threads(1); }
+  CpuBackendThreads() { set_cpu_threads(GetParam()); }
+  ~CpuBackendThreads() override { set_cpu_threads(1); }
 };
-INSTANTIATE_TEST_SUITE_P(OneAndTwo, Threads, ::testing::Values(1, 2));
+INSTANTIATE_TEST_SUITE_P(OneAndTwo, CpuBackendThreads, ::testing::Values(1, 2));
 
-TEST_P(Threads, LinearByDefinition) {
+TEST_P(CpuBackendThreads, LinearMatchesItsDefinition) {
   for (const auto& [n, i, o] : {std::array{1, 1, 1}, std::array{7, 33, 5}, std::array{100, 64, 130},
                                 std::array{2, 300, 17}}) {
     const Tensor x = random_tensor({n, i}, 1), w = random_tensor({o, i}, 2);
@@ -69,7 +69,7 @@ TEST_P(Threads, LinearByDefinition) {
   }
 }
 
-TEST_P(Threads, LongElementWiseLoops) {
+TEST_P(CpuBackendThreads, LongElementwiseLoopsAreExact) {
   const Tensor x = random_tensor({100'003}, 1), dy = random_tensor({100'003}, 2);
   const auto check = [&](const Tensor& result, const auto& expected) {
     ASSERT_EQ(result.shape(), x.shape());
@@ -99,7 +99,7 @@ TEST_P(Threads, LongElementWiseLoops) {
 }
 
 // Activation functions must not hide values that are not finite.
-TEST(CpuBackend, UndefinedNumbersPassThroughActivations) {
+TEST(CpuBackend, ActivationsPropagateNaN) {
   const Tensor x = Tensor::full({40}, std::nan("")), one = Tensor::full({40}, 1);
   for (const Unary op : {Unary::relu, Unary::leaky_relu, Unary::sigmoid, Unary::tanh}) {
     EXPECT_TRUE(std::isnan(values_of(cpu().unary(op, x, 0.2f))[39]));
@@ -107,7 +107,7 @@ TEST(CpuBackend, UndefinedNumbersPassThroughActivations) {
   }
 }
 
-TEST(CpuBackend, LinearShapesAreChecked) {
+TEST(CpuBackend, LinearChecksShapes) {
   const Tensor x = Tensor::zeros({2, 3}), w = Tensor::zeros({4, 3});
   EXPECT_THROW(cpu().linear(Tensor::zeros({2, 4}), w, {}, false), Error);
   EXPECT_THROW(cpu().linear(x, w, Tensor::zeros({3}), false), Error);
@@ -117,7 +117,7 @@ TEST(CpuBackend, LinearShapesAreChecked) {
   EXPECT_THROW(cpu().accumulate(x, w, 1), Error);
 }
 
-TEST(CpuBackend, EmptySidesOfAProduct) {
+TEST(CpuBackend, ProductsAcceptEmptySides) {
   const Tensor none = Tensor::empty({0, 3}), w = random_tensor({4, 3}, 1);
   EXPECT_EQ(cpu().linear(none, w, random_tensor({4}, 1), false).shape(), (Shape{0, 4}));
   EXPECT_EQ(cpu().linear_backward_data(Tensor::empty({0, 4}), w).shape(), (Shape{0, 3}));
@@ -150,7 +150,7 @@ TEST(CpuBackend, ConcatAndTakeAreInverse) {
   EXPECT_THROW(cpu().take(Tensor::zeros({2, 3}), 2, 0, 0), Error);
 }
 
-TEST(CpuBackend, SoftmaxOfExtremeScores) {
+TEST(CpuBackend, SoftmaxHandlesExtremeScores) {
   const std::vector<float> scores = {1e30f, 0, -1e30f, -88, -1e4f, 0};
   const Tensor x = Tensor::from(std::span(scores), {2, 3});
   const Tensor t =
@@ -162,7 +162,7 @@ TEST(CpuBackend, SoftmaxOfExtremeScores) {
   EXPECT_NEAR(result.probabilities.data<float>()[3], 0, 1e-30);
 }
 
-TEST(CpuBackend, SoftmaxKeepsUndefinedNumbersVisible) {
+TEST(CpuBackend, SoftmaxPropagatesNaN) {
   for (const float bad : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
     const Tensor x = Tensor::zeros({1, 40}), t = Tensor::zeros({1}, DType::int32);
     x.data<float>()[37] = bad;
@@ -170,7 +170,7 @@ TEST(CpuBackend, SoftmaxKeepsUndefinedNumbersVisible) {
   }
 }
 
-TEST(CpuBackend, ProbabilitiesOfManyClasses) {
+TEST(CpuBackend, SoftmaxHandlesManyClasses) {
   const Tensor x = random_tensor({3, 1003}, 1), t = Tensor::zeros({3}, DType::int32);
   cpu().scale(x, 20);
   const Tensor p = cpu().softmax_cross_entropy(x, t).probabilities;
@@ -189,14 +189,14 @@ TEST(CpuBackend, ProbabilitiesOfManyClasses) {
   }
 }
 
-TEST(CpuBackend, FirstOfEqualScoresIsTheAnswer) {
+TEST(CpuBackend, PredictionIsTheFirstOfEqualScores) {
   const Tensor x = Tensor::full({2, 3}, 1);
   const Tensor t =
       Tensor::from(std::span<const std::int32_t>(std::vector<std::int32_t>{0, 1}), {2});
   EXPECT_EQ(cpu().count_correct(x, t).correct.item(), 1);
 }
 
-TEST(CpuBackend, GatherTakesItemsByNumberAndDecodesPixels) {
+TEST(CpuBackend, GatherSelectsItemsAndDecodesPixels) {
   std::vector<std::uint8_t> pixels(256);
   for (std::size_t i = 0; i < 256; ++i) pixels[i] = static_cast<std::uint8_t>(i);
   const Tensor source = Tensor::from(std::span<const std::uint8_t>(pixels), {64, 2, 2});
@@ -214,14 +214,14 @@ TEST(CpuBackend, GatherTakesItemsByNumberAndDecodesPixels) {
   EXPECT_THROW(cpu().gather(source, indices, DType::int32), Error);
 }
 
-TEST(CpuBackend, ScalarsAreAddedUpInDouble) {
+TEST(CpuBackend, ScalarsAreAccumulatedInDouble) {
   const Tensor sum = Tensor::full({}, 1, DType::float64);
   cpu().accumulate_scalar(sum, Tensor::full({}, 3, DType::int64), 0.5);
   cpu().accumulate_scalar(sum, Tensor::full({}, 0.25), 2);
   EXPECT_EQ(sum.item(), 3);
 }
 
-TEST(CpuBackend, LabelsAreChecked) {
+TEST(CpuBackend, ChecksLabels) {
   const Tensor x = Tensor::zeros({2, 3});
   EXPECT_THROW(cpu().softmax_cross_entropy(x, Tensor::full({2}, 3, DType::int64)), Error);
   EXPECT_THROW(cpu().softmax_cross_entropy(x, Tensor::full({2}, -2, DType::int64)), Error);
@@ -232,7 +232,7 @@ TEST(CpuBackend, LabelsAreChecked) {
   EXPECT_EQ(ignored.loss.item(), 0);
 }
 
-TEST(CpuBackend, BatchNormOfNothingIsAnError) {
+TEST(CpuBackend, BatchNormRejectsEmptyBatches) {
   const Tensor one = Tensor::full({3}, 1);
   EXPECT_THROW(cpu().batch_norm(Tensor::empty({0, 3}), one, one, 1e-5f, false), Error);
   EXPECT_THROW(cpu().batch_norm(Tensor::zeros({2, 4}), one, one, 1e-5f, false), Error);
@@ -243,7 +243,7 @@ TEST(CpuBackend, BatchNormOfNothingIsAnError) {
 
 // oneDNN takes the orders of both for one: what it keeps of the first forward pass must serve the
 // other's gradient. A batch of its own size in each case, because primitives are kept.
-TEST(CpuBackend, BatchNormOfOnePixelIsThatOfVectors) {
+TEST(CpuBackend, BatchNormOfOnePixelMatchesVectors) {
   std::int64_t items = 5;
   for (const std::int64_t count : {7, 16})
     for (const bool relu : {false, true})
@@ -273,7 +273,7 @@ TEST(CpuBackend, BatchNormOfOnePixelIsThatOfVectors) {
 }
 
 // Also where a primitive for float32 of the same shape is kept already.
-TEST(CpuBackend, OtherTypesAreErrors) {
+TEST(CpuBackend, RejectsOtherTypes) {
   const Tensor x = random_tensor({3, 4, 5, 5}, 1), w = random_tensor({2, 4, 3, 3}, 2);
   const Tensor channels = random_tensor({4}, 3), wide = channels.to(DType::float64);
   const Tensor columns = random_tensor({5}, 3);

@@ -53,24 +53,24 @@ TEST_F(CudaLoader, LoadsABackendAndCountsDevices) {
   EXPECT_EQ(finished.out, "3\n");
 }
 
-TEST_F(CudaLoader, SaysThatThereIsNoDriver) {
+TEST_F(CudaLoader, ReportsMissingDriver) {
   std::ofstream(folder / "libcuda.so.1") << "no library";
   expect_error({{"LD_LIBRARY_PATH", folder.path()}}, "no NVIDIA driver was found on this machine");
 }
 
-TEST_F(CudaLoader, SaysThatTheDriverDoesNotStart) {
+TEST_F(CudaLoader, ReportsDriverThatDoesNotStart) {
   expect_error({{"FAKE_CUDA_INIT", "999"}, {"FAKE_CUDA_VERSION", "12040"}},
                "the NVIDIA driver (for CUDA 12.4) does not start: an error of the test "
                "(CUDA_ERROR_OF_THE_TEST)");
 }
 
-TEST_F(CudaLoader, SaysThatTheDriverIsTooOld) {
+TEST_F(CudaLoader, ReportsOldDriver) {
   expect_error({{"FAKE_CUDA_VERSION", "12020"}},
                "the NVIDIA driver supports CUDA 12.2 at most, but this CUDA backend was built with "
                "CUDA 13.0");
 }
 
-TEST_F(CudaLoader, SaysThatNoDeviceIsVisibleAndWhy) {
+TEST_F(CudaLoader, ExplainsMissingDevices) {
   for (const Environment& no_device :
        {Environment{{"FAKE_CUDA_DEVICES", "0"}}, Environment{{"FAKE_CUDA_INIT", "100"}}}) {
     Environment empty = no_device, other = no_device;
@@ -83,7 +83,7 @@ TEST_F(CudaLoader, SaysThatNoDeviceIsVisibleAndWhy) {
   }
 }
 
-TEST_F(CudaLoader, SaysThatThereIsNoBackend) {
+TEST_F(CudaLoader, ReportsMissingBackend) {
   // A libtasuki.so with nothing beside it.
   fs::copy(TASUKI_LIBRARY, folder / TASUKI_SONAME);
   expect_error({{"LD_LIBRARY_PATH", folder.path()}, {"TASUKI_CUDA_LIBRARY", ""}},
@@ -91,7 +91,7 @@ TEST_F(CudaLoader, SaysThatThereIsNoBackend) {
                    folder.path().string());
 }
 
-TEST_F(CudaLoader, SaysThatTheBackendNamedIsNotThereOrNone) {
+TEST_F(CudaLoader, ReportsInvalidBackendPath) {
   expect_error({{"TASUKI_CUDA_LIBRARY", folder / "none.so"}},
                "TASUKI_CUDA_LIBRARY names " + (folder / "none.so").string());
   expect_error({{"TASUKI_CUDA_LIBRARY", "libno-such-backend.so"}},
@@ -101,12 +101,12 @@ TEST_F(CudaLoader, SaysThatTheBackendNamedIsNotThereOrNone) {
   expect_error({{"TASUKI_CUDA_LIBRARY", folder / "text.so"}}, "the CUDA backend cannot be loaded");
 }
 
-TEST_F(CudaLoader, RefusesABackendOfAnotherVersion) {
+TEST_F(CudaLoader, RejectsBackendOfAnotherVersion) {
   expect_error({{"TASUKI_CUDA_LIBRARY", OTHER_FAKE_BACKEND}},
                "belongs to Tasuki 99.0, but this is");
 }
 
-TEST_F(CudaLoader, NamesALibraryThatIsMissing) {
+TEST_F(CudaLoader, NamesMissingLibrary) {
   expect_error({{"LD_LIBRARY_PATH", FAKE_DRIVER_FOLDER}},
                "the CUDA backend needs libfake_dependency.so, which is neither on the loader's "
                "path nor in CUDA_HOME");
@@ -135,7 +135,7 @@ TEST_F(CudaLoader, FindsLibrariesInPyTorch) {
 }
 
 // cuDNN opens the first one by its name alone, and that one the second.
-TEST_F(CudaLoader, OpensTheRuntimeCompilerOfTheWheels) {
+TEST_F(CudaLoader, LoadsNvrtcFromWheels) {
   const fs::path wheel = folder / "nvidia/cu99/lib";
   fs::create_directories(wheel);
   const std::vector<std::string> names = {"libnvrtc.so.99", "libnvrtc-builtins.so.99.0"};
@@ -161,14 +161,14 @@ TEST_F(CudaLoader, LoadsTheRealBackend) {
 #endif
 }
 
-TEST(MissingLibrary, IsTakenFromTheLoadersMessage) {
+TEST(MissingLibrary, IsParsedFromTheLoadersMessage) {
   EXPECT_EQ(missing_library("libcudnn.so.9: cannot open shared object file: No such file or "
                             "directory"),
             "libcudnn.so.9");
   EXPECT_EQ(missing_library("/x/y.so: undefined symbol: z"), "");
 }
 
-TEST(CudaDriverVersion, MustHaveTheMajorVersionOfTheToolkit) {
+TEST(CudaDriverVersion, MustMatchTheToolkitsMajorVersion) {
   EXPECT_NO_THROW(check_cuda_driver_version(13000, 13000));
   EXPECT_NO_THROW(check_cuda_driver_version(12000, 12080));
   EXPECT_NO_THROW(check_cuda_driver_version(13010, 12080));

@@ -27,7 +27,7 @@ class FilterOrder : public ::testing::TestWithParam<Shape> {
   }
 };
 
-TEST_P(FilterOrder, IsThatOfBlocksThereAndBack) {
+TEST_P(FilterOrder, RoundTripsBlockedFilters) {
   const Shape& shape = GetParam();
   for (const int threads : {1, 2}) {
     set_cpu_threads(threads);
@@ -53,7 +53,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FilterOrder,
                          ::testing::Values(Shape{16, 16, 1, 1}, Shape{48, 32, 3, 3},
                                            Shape{16, 64, 2, 5}, Shape{160, 96, 3, 3}));
 
-TEST(FilterOrders, OthersAreLeftAlone) {
+TEST(FilterOrders, LeaveOtherFiltersAlone) {
   const Shape whole{32, 32, 3, 3}, ragged{20, 32, 3, 3};
   using Tag = dnnl::memory::format_tag;
   const auto refused = [](const Tensor& destination, const Tensor& source, bool accumulate) {

@@ -27,14 +27,14 @@ class MemoryLimits : public ::testing::Test {
   testing::TemporaryFolder folder;
 };
 
-TEST_F(MemoryLimits, IsWhatTheMachineHas) {
+TEST_F(MemoryLimits, UseTheMachinesMemory) {
   write("proc/meminfo",
         "MemTotal:       24684000 kB\nMemFree:  1000 kB\nMemAvailable:    2000 kB\n");
   EXPECT_EQ(free(), 2000u * 1024);
   EXPECT_EQ(memory().total, std::size_t{24684000} * 1024);
 }
 
-TEST_F(MemoryLimits, IsWhatEveryGroupUpToTheRootAllows) {
+TEST_F(MemoryLimits, UseTheSmallestCgroupLimit) {
   write("proc/meminfo", "MemTotal: 300000 kB\nMemAvailable:    200000 kB\n");
   write("proc/self/cgroup", "0::/jobs/17\n");
   write("cgroup/jobs/17/memory.max", "max\n");
@@ -53,7 +53,7 @@ TEST_F(MemoryLimits, IsWhatEveryGroupUpToTheRootAllows) {
   EXPECT_EQ(free(), 0u);
 }
 
-TEST_F(MemoryLimits, KnowsVersionOneOfControlGroups) {
+TEST_F(MemoryLimits, SupportCgroupVersion1) {
   write("proc/self/cgroup", "5:cpu,cpuacct:/a\n4:memory:/a\n");
   write("cgroup/memory/a/memory.limit_in_bytes", "1000\n");
   write("cgroup/memory/a/memory.usage_in_bytes", "400\n");
@@ -61,7 +61,7 @@ TEST_F(MemoryLimits, KnowsVersionOneOfControlGroups) {
 }
 
 // Ranks of a node share the machine; limits of a process are not shared.
-TEST_F(MemoryLimits, OwnLimitsAreNotShared) {
+TEST_F(MemoryLimits, ProcessLimitsAreNotShared) {
   if (testing::has_address_sanitizer)
     GTEST_SKIP() << "AddressSanitizer itself takes more than can be limited here";
   rlimit before{};
@@ -91,7 +91,7 @@ std::size_t data_of_process() {
 }
 
 // Not only when the pool itself needs memory: arenas that ranks share are none of its blocks.
-TEST(Memory, WhatThePoolKeepsIsGivenBackFirst) {
+TEST(Memory, ReturnsCachedBlocksFirst) {
   if (testing::has_address_sanitizer)
     GTEST_SKIP() << "AddressSanitizer ends a program that finds no memory";
   constexpr std::size_t size = std::size_t{256} << 20;
@@ -107,7 +107,7 @@ TEST(Memory, WhatThePoolKeepsIsGivenBackFirst) {
   ASSERT_EQ(setrlimit(RLIMIT_DATA, &before), 0);
 }
 
-TEST(Memory, WhatCannotBeThereIsRefusedWithItsNumbers) {
+TEST(Memory, RejectsExcessiveRequestsWithFigures) {
   require_host_memory(1 << 20);
   try {
     require_host_memory(std::size_t{1} << 60);

@@ -31,7 +31,7 @@ struct Counting {
   }};
 };
 
-TEST(LateValues, OutsideOfAStepAreDrawnAtEachCall) {
+TEST(LateValues, AreComputedAtEachCallOutsideAStep) {
   Counting counting;
   const Tensor before = counting.values.on(Device::cpu(), 2);
   counting.first = 20;
@@ -41,7 +41,7 @@ TEST(LateValues, OutsideOfAStepAreDrawnAtEachCall) {
   EXPECT_EQ(counting.draws, 2);
 }
 
-TEST(LateValues, AreDrawnOnceInAStep) {
+TEST(LateValues, AreComputedOncePerStep) {
   Counting counting;
   Tensor before;
   {
@@ -61,7 +61,7 @@ TEST(LateValues, AreDrawnOnceInAStep) {
   EXPECT_THAT(values_of(before), ElementsAre(10, 11));  // who keeps them has them
 }
 
-TEST(LateValues, AreCarriedByARecorderOnly) {
+TEST(LateValues, AreCarriedOnlyByARecorder) {
   const Counting counting;
   EXPECT_FALSE(counting.values.on_if_carried(Device::cpu(), 1));
   const StepScope step;
@@ -69,7 +69,7 @@ TEST(LateValues, AreCarriedByARecorderOnly) {
   EXPECT_EQ(counting.draws, 0);
 }
 
-TEST(AfterStep, IsDoneOnceForAStepThatSucceeds) {
+TEST(AfterStep, RunsOnceAfterASuccessfulStep) {
   std::vector<int> done;
   const AfterStep one([&] { done.push_back(1); }), two([&] { done.push_back(2); });
   {
@@ -99,7 +99,7 @@ TEST(AfterStep, IsDoneOnceForAStepThatSucceeds) {
   EXPECT_THAT(done, ElementsAre(2, 1, 1));
 }
 
-TEST(AfterStep, OfAnOwnerThatIsGoneIsNotDone) {
+TEST(AfterStep, IsSkippedWhenItsOwnerIsGone) {
   bool is_done = false;
   StepScope step;
   {
@@ -110,7 +110,7 @@ TEST(AfterStep, OfAnOwnerThatIsGoneIsNotDone) {
   EXPECT_FALSE(is_done);
 }
 
-TEST(StepScope, HasANumberOfItsOwnInEachThread) {
+TEST(StepScope, HasItsOwnNumberInEachThread) {
   EXPECT_FALSE(StepScope::is_open());
   const StepScope step;
   const std::uint64_t here = StepScope::number();
@@ -144,7 +144,7 @@ struct NotingRecorder final : Recorder {
   std::vector<std::string> refused;
 };
 
-TEST(Recorder, PlacesLateValuesAndLearnsThatTheirOwnerIsGone) {
+TEST(Recorder, PlacesLateValuesAndNoticesDestroyedOwners) {
   NotingRecorder recorder;
   {
     const Counting counting;
@@ -161,7 +161,7 @@ TEST(Recorder, PlacesLateValuesAndLearnsThatTheirOwnerIsGone) {
   EXPECT_THROW(recorder.asked[0]->draw(1), Error);
 }
 
-TEST(Recorder, NotesRevisionsWhileItRecords) {
+TEST(Recorder, RecordsRevisions) {
   NotingRecorder recorder;
   {
     Revision revision;

@@ -19,7 +19,7 @@
 namespace tasuki {
 namespace {
 
-TEST(HostPool, BlocksAreAligned) {
+TEST(HostPool, AlignsBlocks) {
   for (const std::size_t bytes : {0, 1, 63, 64, 65, 1000, 100'000, 10'000'000}) {
     const auto block = allocate_host(bytes);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block->data()) % 64, 0u);
@@ -28,7 +28,7 @@ TEST(HostPool, BlocksAreAligned) {
   }
 }
 
-TEST(HostPool, FreedBlocksAreUsedAgain) {
+TEST(HostPool, ReusesFreedBlocks) {
   auto block = allocate_host(123'456);
   const void* const address = block->data();
   block.reset();
@@ -36,7 +36,7 @@ TEST(HostPool, FreedBlocksAreUsedAgain) {
 }
 
 // All of ctest's entries ask for it.
-TEST(HostPool, MemoryThatNobodyWroteIsNaNWhereThatIsAsked) {
+TEST(HostPool, FillsNewBlocksWithNaNOnRequest) {
   const char* const asked = std::getenv("TASUKI_CHECK_MEMORY");
   if (asked == nullptr || std::string_view(asked) != "1")
     GTEST_SKIP() << "TASUKI_CHECK_MEMORY is not 1";
@@ -64,14 +64,14 @@ TEST(HostPool, StatisticsAddUp) {
 }
 
 // Ever new sizes must not pile up: what is kept is bounded by what was in use at once.
-TEST(HostPool, KeepsNoMoreThanWasEverInUse) {
+TEST(HostPool, CachesAtMostThePeakUse) {
   for (int i = 0; i < 200; ++i)
     allocate_host((std::size_t{1} << 20) + static_cast<std::size_t>(i) * 150'000);
   const HostPoolStatistics held = host_pool_statistics();
   EXPECT_LE(held.cached, held.peak + held.peak / 4 + (std::size_t{32} << 20));
 }
 
-TEST(HostPool, ThreadsMayShareIt) {
+TEST(HostPool, IsThreadSafe) {
   const std::size_t before = host_pool_statistics().in_use;
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
@@ -88,7 +88,7 @@ TEST(HostPool, ThreadsMayShareIt) {
   EXPECT_EQ(host_pool_statistics().in_use, before);
 }
 
-TEST(HostPool, ImpossibleRequestsAreErrors) {
+TEST(HostPool, RejectsImpossibleRequests) {
   if (testing::has_address_sanitizer)
     GTEST_SKIP() << "AddressSanitizer ends a program that asks for so much";
   const HostPoolStatistics before = host_pool_statistics();
@@ -126,7 +126,7 @@ TEST(Conversion, FillOfEveryType) {
 }
 
 // Every finite half, against arithmetic on its fields.
-TEST(Half, EveryValueThereAndBack) {
+TEST(Half, RoundTripsEveryValue) {
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<std::uint16_t>(bits);
     const int exponent = (half >> 10) & 31, mantissa = half & 1023;
@@ -144,7 +144,7 @@ TEST(Half, EveryValueThereAndBack) {
   }
 }
 
-TEST(Half, SubnormalsSurviveWhereThreadsFlushSubnormalFloats) {
+TEST(Half, KeepsSubnormalsWithFlushToZero) {
   set_cpu_threads(1);
   EXPECT_EQ(float_from_half(1), 0x1p-24f);
   EXPECT_EQ(half_from_float(0x1p-24f), 1);

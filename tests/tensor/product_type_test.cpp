@@ -33,7 +33,7 @@ void expect_rounded(const Tensor& rounded, const Tensor& exact) {
   EXPECT_GT(distance(rounded, exact), 1e-5f) << "not rounded at all";
 }
 
-TEST_F(Products, OfLayersAreNearThoseInFloat32) {
+TEST_F(Products, AreCloseToFloat32InLayers) {
   const std::int64_t sizes[][3] = {{100, 784, 1000}, {7, 33, 10}, {1, 5, 3}, {64, 128, 1}};
   for (const auto& [n, i, o] : sizes) {
     SCOPED_TRACE(fmt::format("{} x {} to {}", n, i, o));
@@ -58,7 +58,7 @@ TEST_F(Products, OfLayersAreNearThoseInFloat32) {
 
 // Which type is taken is a matter of speed; whichever it is, the result must be right, the first
 // time, when both are tried, and later.
-TEST_F(Products, AreRightWhenTheFasterTypeIsTaken) {
+TEST_F(Products, AreCorrectWithTheFasterType) {
   const Tensor x = random_tensor({20, 300}, 1), w = random_tensor({50, 300}, 2);
   const Tensor dy = random_tensor({20, 50}, 4);
   for (const char* const turn : {"first", "second"}) {
@@ -75,7 +75,7 @@ TEST_F(Products, AreRightWhenTheFasterTypeIsTaken) {
   }
 }
 
-TEST_F(Products, OfEmptyBatchesAreLikeThoseInFloat32) {
+TEST_F(Products, MatchFloat32ForEmptyBatches) {
   const Tensor x = Tensor::empty({0, 5}), w = random_tensor({3, 5}, 2), dy = Tensor::empty({0, 3});
   EXPECT_EQ(cpu().linear(x, w, {}, false).shape(), Shape({0, 3}));
   EXPECT_EQ(cpu().linear_backward_data(dy, w).shape(), Shape({0, 5}));
@@ -84,7 +84,7 @@ TEST_F(Products, OfEmptyBatchesAreLikeThoseInFloat32) {
   EXPECT_EQ(dw.span<float>()[7], 0);
 }
 
-TEST_F(Products, OfConvolutionsAreNearThoseInFloat32) {
+TEST_F(Products, AreCloseToFloat32InConvolutions) {
   const Tensor x = random_tensor({4, 32, 9, 9}, 1), w = random_tensor({48, 32, 3, 3}, 2);
   const Tensor dy = random_tensor({4, 48, 9, 9}, 3);
   const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};

@@ -33,7 +33,7 @@ std::vector<float> some_values(std::size_t count, float seed) {
   return values;
 }
 
-TEST(ReduceArrays, CombinesInTheOrderOfTheArrays) {
+TEST(ReduceArrays, CombinesInArrayOrder) {
   for (const std::size_t count : {1, 7, 8, 9, 63, 64, 65, 5000}) {
     const auto a = some_values(count, 1), b = some_values(count, 2), c = some_values(count, 3);
     const auto sum = reduced<float>(DType::float32, ReduceOp::sum, {a, b, c});
@@ -50,7 +50,7 @@ TEST(ReduceArrays, CombinesInTheOrderOfTheArrays) {
 }
 
 // Two arrays in place have a special loop, which must give the bits of the general one.
-TEST(ReduceArrays, TwoInPlaceGiveTheSameBits) {
+TEST(ReduceArrays, IsBitIdenticalForTwoArraysInPlace) {
   auto a = some_values(4099, 1), b = some_values(4099, 2);
   const auto expected = reduced<float>(DType::float32, ReduceOp::sum, {a, b});
   const void* const sources[] = {a.data(), b.data()};
@@ -61,7 +61,7 @@ TEST(ReduceArrays, TwoInPlaceGiveTheSameBits) {
 }
 
 // In any place of two arrays in place, or of several ones elsewhere.
-TEST(ReduceArrays, SumsAreSearchedWithTheSameBits) {
+TEST(ReduceArrays, IsBitIdenticalWhenSearchingSums) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
   constexpr float most = std::numeric_limits<float>::max();
@@ -100,7 +100,7 @@ TEST(ReduceArrays, SumsAreSearchedWithTheSameBits) {
   }
 }
 
-TEST(ReduceArrays, WritesToSourcesAndElsewhere) {
+TEST(ReduceArrays, WritesInPlaceOrElsewhere) {
   std::vector<std::int64_t> a(3000, 1), b(3000, 20), c(3000, 300), d(3000, 0);
   const void* const sources[] = {a.data(), b.data(), c.data()};
   void* const destinations[] = {d.data(), b.data()};
@@ -111,7 +111,7 @@ TEST(ReduceArrays, WritesToSourcesAndElsewhere) {
 }
 
 // Every finite float16 and bfloat16 plus a small number: the sum in float32, rounded once.
-TEST(ReduceArrays, HalvesAreRoundedOnceToNearestEven) {
+TEST(ReduceArrays, Rounds16BitSumsOnceToNearestEven) {
   std::vector<std::uint16_t> all(65536), small_half(65536), small_bfloat(65536);
   for (std::size_t i = 0; i < all.size(); ++i) {
     all[i] = static_cast<std::uint16_t>(i);
@@ -145,7 +145,7 @@ TEST(ReduceArrays, Float16OverflowsToInfinity) {
   EXPECT_TRUE(std::isinf(float_from_half(sum[19])));
 }
 
-TEST(ReduceArrays, NothingToDoAndWhatCannotBeDone) {
+TEST(ReduceArrays, HandlesEmptyAndInvalidInput) {
   const std::vector<std::uint8_t> bytes(4);
   EXPECT_THROW(reduced<std::uint8_t>(DType::uint8, ReduceOp::sum, {bytes, bytes}), Error);
   EXPECT_TRUE(reduced<float>(DType::float32, ReduceOp::sum, {{}, {}}).empty());

@@ -20,7 +20,7 @@ Tensor counted(const Shape& shape) {
   return made;
 }
 
-TEST(Shape, CountsAndText) {
+TEST(Shape, ComputesCountsAndText) {
   EXPECT_EQ(Shape{}.count(), 1);
   EXPECT_EQ(Shape{}.text(), "scalar");
   EXPECT_EQ((Shape{100, 1, 28, 28}).text(), "100x1x28x28");
@@ -32,20 +32,20 @@ TEST(Shape, CountsAndText) {
   EXPECT_EQ((Shape{3, 4}).with_items(7), (Shape{7, 4}));
 }
 
-TEST(Shape, Equality) {
+TEST(Shape, ComparesEqual) {
   EXPECT_EQ((Shape{2, 3}), (Shape{2, 3}));
   EXPECT_NE((Shape{2, 3}), (Shape{3, 2}));
   EXPECT_NE((Shape{2}), (Shape{2, 1}));
   EXPECT_NE(Shape{}, Shape{1});
 }
 
-TEST(Shape, ImpossibleOnesAreErrors) {
+TEST(Shape, RejectsImpossibleShapes) {
   EXPECT_THROW((Shape{-1}), Error);
   EXPECT_THROW((Shape{1, 1, 1, 1, 1, 1, 1}), Error);
   EXPECT_THROW(Shape{}.with_items(2), Error);
 }
 
-TEST(Tensor, CopiesShareAndClonesDoNot) {
+TEST(Tensor, CopiesShareMemoryAndClonesDoNot) {
   const Tensor a = counted({2, 2});
   const Tensor shared = a, cloned = a.clone();
   a.fill(7);
@@ -70,19 +70,19 @@ TEST(Tensor, ReshapeAndSliceAreViews) {
   EXPECT_THROW(Tensor::zeros({}).slice(0, 0), Error);
 }
 
-TEST(Tensor, ElementsAreReadAsWhatTheyAre) {
+TEST(Tensor, ElementAccessChecksTypes) {
   const Tensor a = Tensor::zeros({2}, DType::int32);
   EXPECT_NO_THROW(a.data<std::int32_t>());
   EXPECT_THROW(a.data<float>(), Error);
 }
 
-TEST(Tensor, ItemNeedsOneElement) {
+TEST(Tensor, ItemRequiresOneElement) {
   EXPECT_EQ(Tensor::full({}, 2.5).item(), 2.5);
   EXPECT_EQ(Tensor::full({1, 1}, -3, DType::int64).item(), -3);
   EXPECT_THROW(Tensor::zeros({2}).item(), Error);
 }
 
-TEST(Tensor, EmptyOnesWork) {
+TEST(Tensor, SupportsEmptyTensors) {
   const Tensor none = Tensor::zeros({0, 3});
   EXPECT_TRUE(none.defined());
   EXPECT_EQ(none.bytes(), 0u);
@@ -91,24 +91,24 @@ TEST(Tensor, EmptyOnesWork) {
   EXPECT_FALSE(Tensor().defined());
 }
 
-TEST(Tensor, ViewsBeyondTheMemoryAreErrors) {
+TEST(Tensor, RejectsViewsBeyondTheMemory) {
   const Tensor a = Tensor::zeros({16});  // 64 bytes, the pool's smallest block
   EXPECT_NO_THROW(Tensor(a.storage(), 32, {8}, DType::float32));
   EXPECT_THROW(Tensor(a.storage(), 32, {9}, DType::float32), Error);
 }
 
-TEST(Tensor, CopiesNeedEqualShapes) {
+TEST(Tensor, RejectsCopiesOfDifferentShapes) {
   EXPECT_THROW(Tensor::zeros({2}).copy_from(Tensor::zeros({3})), Error);
   EXPECT_THROW(Tensor::zeros({2}).copy_from(Tensor::zeros({2, 1})), Error);
 }
 
-TEST(Device, TextAndEquality) {
+TEST(Device, HasTextAndEquality) {
   EXPECT_EQ(Device::cpu().text(), "cpu");
   EXPECT_EQ(Device::cuda(2).text(), "cuda:2");
   EXPECT_NE(Device::cuda(0), Device::cuda(1));
 }
 
-TEST(Backend, CudaThatIsNotLoadedIsUnavailable) {
+TEST(Backend, CudaIsUnavailableUntilLoaded) {
   try {
     backend(Device::cuda(0));
     FAIL();
@@ -119,7 +119,7 @@ TEST(Backend, CudaThatIsNotLoadedIsUnavailable) {
   EXPECT_THROW(Tensor::zeros({2}, DType::float32, Device::cuda(0)), Error);
 }
 
-TEST(Backend, OneOfAKind) {
+TEST(Backend, RejectsASecondOfAKind) {
   EXPECT_THROW(register_backend(DeviceKind::cpu, nullptr), Error);
 }
 

@@ -14,7 +14,7 @@ namespace {
   for (int i = 0; i < count; ++i) result[i] = a[i] * b[i] + c[i];
 }
 
-TEST(Vectorize, UsesFusedInstructionsWhereTheProcessorHasThem) {
+TEST(Vectorize, UsesFmaWhereAvailable) {
 #if !defined(__x86_64__) || defined(__clang__) || defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "loops are compiled once in this build";
 #else

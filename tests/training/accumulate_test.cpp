@@ -84,7 +84,7 @@ class Accumulate : public ::testing::Test {
   std::unique_ptr<Communicator> communicator_ = create_communicator("auto");
 };
 
-TEST_F(Accumulate, BatchesTrainLikeOneWithAllTheirExamples) {
+TEST_F(Accumulate, TrainsLikeOneLargeBatch) {
   const Done one = trained({.batch = 21});
   EXPECT_EQ(one.t, 2 * one.per_epoch);
   expect_equal(trained({.accumulate = 3}), one);
@@ -95,13 +95,13 @@ TEST_F(Accumulate, BatchesTrainLikeOneWithAllTheirExamples) {
 }
 
 // 97 examples are one iteration; on some ranks the last batches may be empty.
-TEST_F(Accumulate, AnEpochEndsTheIteration) {
+TEST_F(Accumulate, EndsTheIterationWithTheEpoch) {
   const Done all = trained({.batch = 97});
   EXPECT_EQ(all.per_epoch, 1);
   expect_equal(trained({.batch = 5, .accumulate = 1000}), all);
 }
 
-TEST_F(Accumulate, LayersOfALaterBatchGetTheirShapesThere) {
+TEST_F(Accumulate, GivesShapesToLayersOfLaterBatches) {
   Linear first(3, 2), later(std::nullopt, 2);
   struct Both : Module {
     Both(Linear& a, Linear& b) {
@@ -130,7 +130,7 @@ TEST_F(Accumulate, LayersOfALaterBatchGetTheirShapesThere) {
   EXPECT_NE(std::memcmp(before.raw(), after.raw(), before.bytes()), 0);
 }
 
-TEST_F(Accumulate, AResumedRunIsTheUndisturbedOne) {
+TEST_F(Accumulate, ResumesLikeAnUninterruptedRun) {
   const TemporaryFolder folder(communicator_.get());
   const SmallRun::Options options{.accumulate = 3};
   SmallRun whole(folder / "whole", communicator_.get(), options);

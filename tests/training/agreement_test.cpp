@@ -25,9 +25,9 @@ using testing::small_model;
 using testing::SmallRun;
 using testing::TemporaryFolder;
 
-class Agreement : public ::testing::Test {
+class AgreementOfRanks : public ::testing::Test {
  protected:
-  Agreement() { optimizer->setup(*model); }
+  AgreementOfRanks() { optimizer->setup(*model); }
   std::unique_ptr<Trainer> make(std::unique_ptr<Trigger> stop, ScriptedUpdater::Script script) {
     return std::make_unique<Trainer>(
         std::make_unique<ScriptedUpdater>(5, std::move(script), optimizer.get(), comm.get()),
@@ -46,7 +46,7 @@ class Agreement : public ::testing::Test {
   std::unique_ptr<Optimizer> optimizer = create_optimizer("sgd");
 };
 
-TEST_F(Agreement, ObservationsOfAllRanksInTheirOrder) {
+TEST_F(AgreementOfRanks, CollectsObservationsInRankOrder) {
   Observation own;
   own.add_sum("everywhere", 0.1 * (comm->rank() + 1), 3);
   own.set("job", 7.25);
@@ -63,7 +63,7 @@ TEST_F(Agreement, ObservationsOfAllRanksInTheirOrder) {
 }
 
 // Each rank checks its own; tests/fault has a job in which a single rank does.
-TEST_F(Agreement, DivergenceEndsARankInItsIteration) {
+TEST_F(AgreementOfRanks, EndsOnDivergenceInTheSameIteration) {
   const auto trainer = make(stop_after(100), [&](std::int64_t iteration, Observation& seen) {
     seen.add_sum("main/loss", iteration >= 7 ? std::nan("") : 1.0, 1);
   });
@@ -75,7 +75,7 @@ TEST_F(Agreement, DivergenceEndsARankInItsIteration) {
 }
 
 // The losses of iterations 1, 2, ... until the run ends.
-TEST_F(Agreement, ALossThatGrewTooMuchIsDivergence) {
+TEST_F(AgreementOfRanks, TreatsExplodingLossAsDivergence) {
   struct Case {
     std::vector<double> losses;
     double max_loss;
@@ -106,7 +106,7 @@ TEST_F(Agreement, ALossThatGrewTooMuchIsDivergence) {
 }
 
 // A resumed run compares with the first loss of the first run.
-TEST_F(Agreement, TheFirstLossIsInSnapshots) {
+TEST_F(AgreementOfRanks, SavesTheFirstLossInSnapshots) {
   const auto run = [&](std::int64_t iterations, double later) {
     auto trainer =
         make(stop_after(100, iterations), [=](std::int64_t iteration, Observation& seen) {
@@ -125,7 +125,7 @@ TEST_F(Agreement, TheFirstLossIsInSnapshots) {
   EXPECT_THAT(error_of([&] { third->run(); }), HasSubstr("the first, 100, in iteration 4"));
 }
 
-TEST_F(Agreement, NoBrokenModelIsSaved) {
+TEST_F(AgreementOfRanks, DoesNotSaveBrokenModels) {
   const auto trainer = make(stop_after(1), [&](std::int64_t iteration, Observation&) {
     if (comm->rank() == last && iteration == 2)
       optimizer->arena().entries()[0].parameter->value().data<float>()[0] = NAN;
@@ -143,7 +143,7 @@ TEST_F(Agreement, NoBrokenModelIsSaved) {
   EXPECT_FALSE(std::filesystem::exists(folder / "out/snapshot_iter_2"));
 }
 
-TEST_F(Agreement, ParametersThatAreNoNumbersAreNamed) {
+TEST_F(AgreementOfRanks, NamesNonFiniteParameters) {
   const auto trainer = make(stop_after(0.4), [&](std::int64_t, Observation&) {
     if (comm->rank() == last)
       optimizer->arena().entries()[1].parameter->value().data<float>()[0] = INFINITY;
@@ -155,7 +155,7 @@ TEST_F(Agreement, ParametersThatAreNoNumbersAreNamed) {
   expect_same_everywhere(message);
 }
 
-TEST_F(Agreement, AHealthyRunGoesThrough) {
+TEST_F(AgreementOfRanks, AcceptsHealthyRuns) {
   const auto trainer = make(
       stop_after(2), [](std::int64_t, Observation& seen) { seen.add_sum("main/loss", 1e300, 1); });
   trainer->extend(
@@ -164,7 +164,7 @@ TEST_F(Agreement, AHealthyRunGoesThrough) {
   EXPECT_EQ(trainer->updater().iteration(), 10);
 }
 
-TEST_F(Agreement, EarlyStoppingGoesByAllRanks) {
+TEST_F(AgreementOfRanks, StopsEarlyOnAllRanks) {
   // Each rank alone would stop at another time; their sum grows until epoch 4.
   const auto script = [&](std::int64_t iteration, Observation& seen) {
     const std::int64_t epochs_done = (iteration - 1) / 5;
@@ -178,7 +178,7 @@ TEST_F(Agreement, EarlyStoppingGoesByAllRanks) {
   EXPECT_EQ(trainer->updater().epoch(), 6);
 }
 
-TEST_F(Agreement, ClocksOfAllRanksAreRankZeros) {
+TEST_F(AgreementOfRanks, UsesRankZerosClock) {
   const auto trainer = make(stop_after(8), [&](std::int64_t, Observation&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(comm->rank() == 0 ? 3 : 1));
   });
@@ -194,7 +194,7 @@ TEST_F(Agreement, ClocksOfAllRanksAreRankZeros) {
   expect_same_everywhere(fired);
 }
 
-TEST_F(Agreement, ExtensionsThatDifferAreAnErrorAndNoHang) {
+TEST_F(AgreementOfRanks, RejectsDifferentExtensions) {
   const auto trainer = make(stop_after(1), {});
   trainer->extend(std::make_unique<LogReport>());
   if (comm->rank() == last) trainer->extend(std::make_unique<FailOnNonNumber>());
@@ -209,7 +209,7 @@ TEST_F(Agreement, ExtensionsThatDifferAreAnErrorAndNoHang) {
 }
 
 // They would drift apart unnoticed, or wait for each other in the last epoch.
-TEST_F(Agreement, SettingsThatDifferAreAnErrorBeforeTheFirstStep) {
+TEST_F(AgreementOfRanks, RejectsDifferentSettingsBeforeTheFirstStep) {
   using Options = SmallRun::Options;
   const int shards = 2 * comm->size();
   const std::string dealt = fmt::format("\"data in {} shards\" where rank 0 has ", shards);
@@ -235,7 +235,7 @@ TEST_F(Agreement, SettingsThatDifferAreAnErrorBeforeTheFirstStep) {
   }
 }
 
-TEST_F(Agreement, AnOutputFolderThatCannotBeStopsAllRanks) {
+TEST_F(AgreementOfRanks, StopsAllRanksOnAnUnusableOutputFolder) {
   if (comm->rank() == 0) write_file(folder / "out", "in the way");
   const auto trainer = make(stop_after(1), {});
   const std::string message = error_of([&] { trainer->run(); });
@@ -255,7 +255,7 @@ struct WithStatistics : Module {
   Parameter& w;
 };
 
-TEST_F(Agreement, RunningStatisticsAreAveraged) {
+TEST_F(AgreementOfRanks, AveragesRunningStatistics) {
   WithStatistics statistics(0, comm->rank());
   const auto sgd = create_optimizer("sgd");
   sgd->setup(statistics);
@@ -268,7 +268,7 @@ TEST_F(Agreement, RunningStatisticsAreAveraged) {
   EXPECT_EQ(statistics.count.item(), comm->rank());
 }
 
-TEST_F(Agreement, RanksWithoutExamplesHaveNoPartInRunningStatistics) {
+TEST_F(AgreementOfRanks, IgnoresRunningStatisticsWithoutExamples) {
   WithStatistics statistics(0, comm->rank());
   const auto sgd = create_optimizer("sgd");
   sgd->setup(statistics);

@@ -35,7 +35,7 @@ class Autoload : public ::testing::Test {
   TemporaryFolder folder{comm.get()};
 };
 
-TEST_F(Autoload, GoesOnFromTheNewestSnapshot) {
+TEST_F(Autoload, ResumesFromTheNewestSnapshot) {
   SmallRun whole(folder / "whole", comm.get(), {});
   whole.trainer->run();
   // With nothing there, in the middle of an epoch, and twice.
@@ -48,7 +48,7 @@ TEST_F(Autoload, GoesOnFromTheNewestSnapshot) {
   expect_same_run(whole, *run_until(std::nullopt));
 }
 
-TEST_F(Autoload, ARunThatWentBackIsContinuedEvenIfItSavedNothing) {
+TEST_F(Autoload, ContinuesRevertedRunThatSavedNothing) {
   SmallRun whole(folder / "whole", comm.get(), {});
   whole.trainer->run();
   run_until(6);
@@ -65,7 +65,7 @@ TEST_F(Autoload, ARunThatWentBackIsContinuedEvenIfItSavedNothing) {
   expect_same_run(whole, *run_until(std::nullopt));
 }
 
-TEST_F(Autoload, AFinishedRunStaysFinished) {
+TEST_F(Autoload, KeepsFinishedRunsFinished) {
   const auto first = run_until(std::nullopt);
   const std::int64_t iterations = first->trainer->updater().iteration();
   const auto again = run_until(std::nullopt);
@@ -73,14 +73,14 @@ TEST_F(Autoload, AFinishedRunStaysFinished) {
   expect_same_run(*first, *again);
 }
 
-TEST_F(Autoload, ADamagedSnapshotIsAnErrorOnAllRanks) {
+TEST_F(Autoload, RejectsDamagedSnapshotsOnAllRanks) {
   run_until(4);
   if (comm->rank() == 0) std::ofstream(folder / "out/snapshot_iter_4") << "no snapshot";
   comm->barrier();
   EXPECT_THAT(error_of([&] { run_until(6); }), HasSubstr("snapshot_iter_4"));
 }
 
-TEST_F(Autoload, NeedsTheIterationInTheName) {
+TEST_F(Autoload, RequiresTheIterationInTheName) {
   EXPECT_THAT(error_of([] { Snapshot({.filename = "newest", .autoload = true}); }),
               HasSubstr("\"newest\" does not contain {iteration}"));
 }

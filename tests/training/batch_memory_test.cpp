@@ -38,7 +38,7 @@ struct FakeDevice {
   }
 };
 
-TEST(FindLargestBatch, ForetellsWhatGrowsInProportion) {
+TEST(FindLargestBatch, PredictsProportionalGrowth) {
   FakeDevice device{100'000, 1'000, 7};
   EXPECT_EQ(device.find(1 << 20), 99'000 / 7);
   EXPECT_EQ(device.tried, (std::vector<std::int64_t>{16, 32, 14142}));
@@ -51,7 +51,7 @@ TEST(FindLargestBatch, StaysWithinTheLimit) {
   EXPECT_EQ(device.find(3), 3);
 }
 
-TEST(FindLargestBatch, GoesDownUntilARealStepSucceeds) {
+TEST(FindLargestBatch, ShrinksUntilARealStepSucceeds) {
   FakeDevice device{100'000, 1'000, 7, 1.5};
   const std::int64_t found = device.find(1 << 20);
   EXPECT_LE(found, 99'000 * 2 / (7 * 3));
@@ -59,13 +59,13 @@ TEST(FindLargestBatch, GoesDownUntilARealStepSucceeds) {
   EXPECT_EQ(device.tried.back(), found);
 }
 
-TEST(FindLargestBatch, FewExamplesOrNoneMayFit) {
+TEST(FindLargestBatch, HandlesFewOrNoFittingExamples) {
   EXPECT_EQ((FakeDevice{100, 20, 30}).find(1000), 2);
   EXPECT_EQ((FakeDevice{100, 20, 79}).find(1000), 1);
   EXPECT_EQ((FakeDevice{100, 20, 81}).find(1000), 0);
 }
 
-TEST(FindLargestBatch, IsTheLeastOfAllRanks) {
+TEST(FindLargestBatch, UsesTheMinimumOfAllRanks) {
   FakeDevice device{100'000, 1'000, 7};
   int asked = 0;
   const auto other_rank_has_less = [&asked](std::int64_t n) {
@@ -82,7 +82,7 @@ TEST(FindLargestBatch, IsTheLeastOfAllRanks) {
 }
 
 // A batch of which the second device has a third.
-TEST(FindLargestBatch, FitsOnEveryDeviceWithItsPart) {
+TEST(FindLargestBatch, FitsEachDevicesPart) {
   FakeDevice large{1'000'000, 1'000, 7}, small{10'000, 1'000, 7};
   const std::int64_t found =
       find_largest_batch({.peaks_of =
@@ -95,7 +95,7 @@ TEST(FindLargestBatch, FitsOnEveryDeviceWithItsPart) {
   EXPECT_GT(found / 3, 9'000 / 7 * 8 / 10);
 }
 
-TEST(ZeroBatch, IsAsLongAsTheLongestExample) {
+TEST(ZeroBatch, UsesTheLongestExample) {
   const auto dataset = testing::sequences(20, /*pad_to=*/3);  // of at most 4 tokens
   const DatasetHeader header = with_longest_examples(*source_of(*dataset));
   EXPECT_EQ(with_longest_examples(*dataset).fields, header.fields);
@@ -111,7 +111,7 @@ TEST(ZeroBatch, IsAsLongAsTheLongestExample) {
   EXPECT_EQ(with_longest_examples(*source_of(InMemoryDataset(limited))).fields, limited.fields);
 }
 
-TEST(MeasureStep, GrowsInProportionToTheBatch) {
+TEST(MeasureStep, IsProportionalToTheBatch) {
   const auto model = testing::small_model();
   const auto optimizer = create_optimizer("sgd");
   optimizer->setup(*model);

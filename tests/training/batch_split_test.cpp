@@ -19,7 +19,7 @@ Parts split(std::int64_t total, const std::vector<double>& weights) {
   return split_batch(total, weights);
 }
 
-TEST(SplitBatch, IsInProportion) {
+TEST(SplitBatch, IsProportional) {
   EXPECT_THAT(split(400, {1, 1}), ElementsAre(200, 200));
   EXPECT_THAT(split(400, {3, 1}), ElementsAre(300, 100));
   EXPECT_THAT(split(400, {0.75, 0.25}), ElementsAre(300, 100));
@@ -27,7 +27,7 @@ TEST(SplitBatch, IsInProportion) {
   EXPECT_THAT(split(7, {1}), ElementsAre(7));
 }
 
-TEST(SplitBatch, WhatIsLeftGoesToTheLargestRemaindersAndThenTheFirst) {
+TEST(SplitBatch, GivesTheRestToTheLargestRemainders) {
   EXPECT_THAT(split(10, {1, 1, 1}), ElementsAre(4, 3, 3));
   EXPECT_THAT(split(11, {1, 1, 1}), ElementsAre(4, 4, 3));
   EXPECT_THAT(split(10, {0.45, 0.28, 0.27}), ElementsAre(4, 3, 3));
@@ -35,7 +35,7 @@ TEST(SplitBatch, WhatIsLeftGoesToTheLargestRemaindersAndThenTheFirst) {
   EXPECT_THAT(split(0, {1, 1}), ElementsAre(0, 0));
 }
 
-TEST(SplitBatch, NoWeightIsNoPart) {
+TEST(SplitBatch, GivesNothingForZeroWeight) {
   EXPECT_THAT(split(5, {0, 1, 0}), ElementsAre(0, 5, 0));
   EXPECT_THAT(split(3, {1, 0, 1}), ElementsAre(2, 0, 1));
 }
@@ -56,7 +56,7 @@ TEST(SplitBatch, AddsUpForAnyWeights) {
   }
 }
 
-TEST(SplitBatch, RefusesWeightsThatAreNone) {
+TEST(SplitBatch, RejectsInvalidWeights) {
   EXPECT_THROW(split(4, {0, 0}), Error);
   EXPECT_THROW(split(4, {1, -1}), Error);
   EXPECT_THROW(split(4, {}), Error);
@@ -85,7 +85,7 @@ TEST(MeasuredSplit, FollowsSpeed) {
   EXPECT_EQ(split.text(), "0.667:0.333");
 }
 
-TEST(MeasuredSplit, MeetsTimesThatAreNotInProportion) {
+TEST(MeasuredSplit, ConvergesForNonlinearTimes) {
   BatchSplit split = BatchSplit::measured(2);
   simulate(split, 3000, 400, {1e-4, 1e-4}, {0, 1e-2});
   // 250 * 1e-4 = 1e-2 + 150 * 1e-4
@@ -98,20 +98,20 @@ TEST(MeasuredSplit, LeavesEqualWorkersAlone) {
   EXPECT_THAT(split.weights(), ElementsAre(0.5, 0.5));
 }
 
-TEST(MeasuredSplit, IsNotMovedByAFewSlowSteps) {
+TEST(MeasuredSplit, IgnoresAFewSlowSteps) {
   BatchSplit split = BatchSplit::measured(2);
   for (int step = 0; step < 400; ++step)
     EXPECT_FALSE(split.observe(Parts{200, 200}, std::vector{step % 5 == 0 ? 1.0 : 0.02, 0.02}));
 }
 
-TEST(MeasuredSplit, FollowsAWorkerThatBecomesSlow) {
+TEST(MeasuredSplit, AdaptsWhenAWorkerSlowsDown) {
   BatchSplit split = BatchSplit::measured(2);
   EXPECT_EQ(simulate(split, 300, 400, {1e-4, 1e-4}), 0);
   EXPECT_EQ(simulate(split, 300, 400, {3e-4, 1e-4}), 1);
   EXPECT_THAT(split.parts(400), ElementsAre(100, 300));
 }
 
-TEST(MeasuredSplit, AsksForTimesOnlyWhileItMeasures) {
+TEST(MeasuredSplit, RequestsTimesOnlyWhileMeasuring) {
   BatchSplit split = BatchSplit::measured(2);
   int asked = 0;
   for (int step = 0; step < 219; ++step) {
@@ -121,7 +121,7 @@ TEST(MeasuredSplit, AsksForTimesOnlyWhileItMeasures) {
   EXPECT_EQ(asked, 16);
 }
 
-TEST(MeasuredSplit, DoesNotLookAtShortBatches) {
+TEST(MeasuredSplit, IgnoresShortBatches) {
   BatchSplit split = BatchSplit::measured(2);
   for (int epoch = 0; epoch < 40; ++epoch) {
     simulate(split, 3, 400, {1e-4, 1e-4});
@@ -130,14 +130,14 @@ TEST(MeasuredSplit, DoesNotLookAtShortBatches) {
   EXPECT_THAT(split.weights(), ElementsAre(0.5, 0.5));
 }
 
-TEST(MeasuredSplit, KeepsAnExampleForTheSlowest) {
+TEST(MeasuredSplit, GivesTheSlowestAtLeastOneExample) {
   BatchSplit split = BatchSplit::measured(3);
   split.resume({1e-6, 1, 1});
   EXPECT_THAT(split.parts(100), ElementsAre(1, 49, 50));
   EXPECT_THAT(split.parts(2), ElementsAre(0, 1, 1));
 }
 
-TEST(MeasuredSplit, ResumesOnlyWhatFits) {
+TEST(MeasuredSplit, ResumesOnlyMatchingStates) {
   BatchSplit split = BatchSplit::measured(2);
   split.resume({1, 1, 2});
   EXPECT_THAT(split.weights(), ElementsAre(0.5, 0.5));
@@ -148,7 +148,7 @@ TEST(MeasuredSplit, ResumesOnlyWhatFits) {
   EXPECT_THAT(even.weights(), ElementsAre(0.5, 0.5));
 }
 
-TEST(FixedSplit, StaysAsItIs) {
+TEST(FixedSplit, NeverChanges) {
   BatchSplit split = BatchSplit::fixed({3, 1});
   EXPECT_EQ(simulate(split, 100, 400, {9e-4, 1e-4}), 0);
   EXPECT_THAT(split.parts(400), ElementsAre(300, 100));

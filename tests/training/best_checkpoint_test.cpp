@@ -78,7 +78,7 @@ class BestCheckpoint : public ::testing::Test {
   std::unique_ptr<Optimizer> optimizer_ = create_optimizer("sgd");
 };
 
-TEST_F(BestCheckpoint, WhichValueIsTheBestIsToldByTheKey) {
+TEST_F(BestCheckpoint, ChoosesDirectionByKey) {
   for (const auto& [key, best] : std::map<std::string, std::int64_t>{
            {"validation/main/loss", 4}, {"validation/main/accuracy", 3}}) {
     trainer({3, 2, 4, 1, 3}, "out", key)->run();
@@ -86,7 +86,7 @@ TEST_F(BestCheckpoint, WhichValueIsTheBestIsToldByTheKey) {
   }
 }
 
-TEST_F(BestCheckpoint, ARunThatGoesOnKnowsTheBestValueOfTheFileThatIsThere) {
+TEST_F(BestCheckpoint, KnowsTheExistingBestWhenResumed) {
   const std::vector<double> values{3, 1, 2, 2.5};
   const auto first = trainer({3, 1}, "out");
   first->run();
@@ -100,7 +100,7 @@ TEST_F(BestCheckpoint, ARunThatGoesOnKnowsTheBestValueOfTheFileThatIsThere) {
 }
 
 // It knows the best value up to there, and which checkpoint has it.
-TEST_F(BestCheckpoint, ARunThatFallsBackNamesTheBestOfItsOwnPast) {
+TEST_F(BestCheckpoint, NamesTheBestOfItsPastAfterFallingBack) {
   run_and_damage_the_newest();
   going_on_from(2, {3, 2, 5, 4})->run();
   EXPECT_EQ(best_in("out"), 2);
@@ -108,7 +108,7 @@ TEST_F(BestCheckpoint, ARunThatFallsBackNamesTheBestOfItsOwnPast) {
   EXPECT_EQ(best_generation(folder / "out"), generation_folder(folder / "out", {3, 2}));
 }
 
-TEST_F(BestCheckpoint, ADamagedOneIsForgotten) {
+TEST_F(BestCheckpoint, ForgetsDamagedCheckpoints) {
   run_and_damage_the_newest();
   const auto best = [&] { return best_generation(folder / "out"); };
   std::vector<std::optional<std::filesystem::path>> seen;
@@ -122,7 +122,7 @@ TEST_F(BestCheckpoint, ADamagedOneIsForgotten) {
   EXPECT_EQ(best_in("out"), 4);
 }
 
-TEST_F(BestCheckpoint, AValueThatCouldNotBeSavedIsNotTheBest) {
+TEST_F(BestCheckpoint, IgnoresValuesThatCouldNotBeSaved) {
   const auto run = trainer({1, 2, 1.5, 1.7}, "out");
   const auto in_the_way = folder / "out/checkpoints";
   std::filesystem::create_directories(folder / "out");
@@ -135,7 +135,7 @@ TEST_F(BestCheckpoint, AValueThatCouldNotBeSavedIsNotTheBest) {
   EXPECT_EQ(best_in("out"), 3);
 }
 
-TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamed) {
+TEST_F(BestCheckpoint, NamesUnobservedKey) {
   const auto run = trainer({1, 2}, "out", "loss");
   run->extend(checkpoint_of("lost"));
   EXPECT_THAT(error_of([&] { run->run(); }),
@@ -143,7 +143,7 @@ TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamed) {
                         "iteration 1 (there are: loss)"));
 }
 
-TEST_F(BestCheckpoint, AKeyThatNothingObservesIsNamedWithWhatIsObservedLater) {
+TEST_F(BestCheckpoint, NamesKeysObservedLater) {
   struct Later : Extension {
     std::string default_name() const override { return "validation"; }
     std::unique_ptr<Trigger> default_trigger() const override { return at({2}, Unit::iteration); }

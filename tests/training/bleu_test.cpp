@@ -25,7 +25,7 @@ const Case cases[] = {
     {{{2, 3, 4, 5}, {7, 8}}, {{}, {7, 8, 9, 7, 8}}, 0.093025773757},
 };
 
-TEST(Bleu, EqualsSacreBleus) {
+TEST(Bleu, MatchesSacreBleu) {
   for (const Case& test : cases) {
     BleuCounts counts;
     for (std::size_t i = 0; i < test.references.size(); ++i)
@@ -34,7 +34,7 @@ TEST(Bleu, EqualsSacreBleus) {
   }
 }
 
-TEST(Bleu, CountsOfPartsAddUp) {
+TEST(Bleu, AddsCountsOfParts) {
   for (const Case& test : cases) {
     BleuCounts all;
     for (std::size_t i = test.references.size(); i-- > 0;) {

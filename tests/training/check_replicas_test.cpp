@@ -22,7 +22,7 @@ namespace {
 using testing::SmallRun;
 using testing::TemporaryFolder;
 
-TEST(ReplicaComparison, NamesThoseThatDeviateFromAMajorityOfCopies) {
+TEST(ReplicaComparison, NamesDeviationsFromTheMajority) {
   const auto compare = [](const std::vector<std::uint64_t>& hashes,
                           const std::vector<int>& holders) {
     const ReplicaComparison found = compare_replicas(hashes, holders);
@@ -54,7 +54,7 @@ void flip_bit(const Tensor& array, std::int64_t element) {
   std::memcpy(&value, &bits, sizeof bits);
 }
 
-TEST_F(Replicas, ThatAreEqualTrainAsWithoutTheComparison) {
+TEST_F(Replicas, TrainAlikeWithTheComparison) {
   const auto train = [&](bool compares) {
     const SmallRun run(folder / "out", comm.get(), {});
     if (compares) run.trainer->extend(check_replicas(1));
@@ -66,7 +66,7 @@ TEST_F(Replicas, ThatAreEqualTrainAsWithoutTheComparison) {
 }
 
 // A single bit of a weight, also where the iteration is to be saved, and of a state.
-TEST_F(Replicas, ThatDeviateAreNamed) {
+TEST_F(Replicas, AreNamedWhenTheyDeviate) {
   if (comm->size() == 1) GTEST_SKIP() << "of several ranks";
   struct Case {
     bool in_state;
@@ -108,7 +108,7 @@ TEST_F(Replicas, ThatDeviateAreNamed) {
 
 // Weights that never change do not show a state that differs, so it is found by itself, when its
 // turn comes.
-TEST_F(Replicas, HaveTheirStatesComparedInTurns) {
+TEST_F(Replicas, CompareTheirStatesInTurns) {
   if (comm->size() == 1) GTEST_SKIP() << "of several ranks";
   constexpr std::int64_t flipped_after = 3;
   // Both states of the layer's 400,000 weights have more chunks than there are turns.
@@ -131,7 +131,7 @@ TEST_F(Replicas, HaveTheirStatesComparedInTurns) {
 }
 
 // A copy that the ranks of a node share is damaged for all of them.
-TEST(SharedReplicas, AreNamedByTheirNode) {
+TEST(SharedReplicas, AreNamedByNode) {
   const auto comm = create_communicator("auto");
   if (!comm->shares_memory()) GTEST_SKIP() << "of several ranks that can share memory";
   const TemporaryFolder folder(comm.get());
@@ -169,7 +169,7 @@ TEST(SharedReplicas, AreNamedByTheirNode) {
 
 // Ranks with different parts of a model have different weights: each set of replicas compares
 // itself, and ranks are named by their numbers in the job.
-TEST_F(Replicas, OfDividedModelsCompareAmongThemselves) {
+TEST_F(Replicas, CompareOnlyWithinTheirSet) {
   if (comm->size() != 4) GTEST_SKIP() << "of two parts with two replicas each";
   const int part = comm->rank() % 2;
   const auto replicas = comm->split(part, comm->rank());
@@ -210,7 +210,7 @@ TEST_F(Replicas, OfDividedModelsCompareAmongThemselves) {
   }
 }
 
-TEST_F(Replicas, OfASingleRankAreNothingToCompare) {
+TEST_F(Replicas, AreNotComparedOnASingleRank) {
   if (comm->size() > 1) GTEST_SKIP() << "of one rank";
   const SmallRun run(folder / "out", comm.get(), {});
   run.trainer->extend(check_replicas(1));
@@ -221,7 +221,7 @@ TEST_F(Replicas, OfASingleRankAreNothingToCompare) {
             "weights\n");
 }
 
-TEST_F(Replicas, OfRanksThatExchangeNothingAreRefused) {
+TEST_F(Replicas, AreRejectedWithoutAnExchange) {
   if (comm->size() == 1) GTEST_SKIP() << "of several ranks";
   const auto dummy = create_communicator("dummy");
   const SmallRun run(folder / "out", dummy.get(), {});

@@ -117,7 +117,7 @@ class Checkpoints : public Resume {
   }
 };
 
-TEST_F(Checkpoints, GoOnAsTheUninterruptedRun) {
+TEST_F(Checkpoints, ResumeLikeTheUninterruptedRun) {
   const auto options = [](bool sharded, std::int64_t iterations) {
     return SmallRun::Options{.iterations = iterations, .units = 300, .sharded = sharded};
   };
@@ -142,7 +142,7 @@ TEST_F(Checkpoints, GoOnAsTheUninterruptedRun) {
 }
 
 // Each rank has written the states of its part; a process of its own puts them together.
-TEST_F(Checkpoints, OfShardedStatesAreLoadedByOneProcess) {
+TEST_F(Checkpoints, LoadShardedStatesInOneProcess) {
   const SmallRun::Options options{.iterations = 4, .units = 700, .sharded = true};
   const auto many = run_of("first", options);
   many->trainer->run();
@@ -158,7 +158,7 @@ TEST_F(Checkpoints, OfShardedStatesAreLoadedByOneProcess) {
     expect_same_bits(many->optimizer->gather_state(name), one.optimizer->gather_state(name), name);
 }
 
-TEST_F(Checkpoints, TheNewestFewAndTheBestRemain) {
+TEST_F(Checkpoints, KeepTheNewestFewAndTheBest) {
   const auto run = run_of("first", {.epochs = 5, .iterations = 20},
                           {.n_retains = 2, .keep_best = "lr"}, 5);  // the rate falls
   run->trainer->run();
@@ -173,7 +173,7 @@ TEST_F(Checkpoints, TheNewestFewAndTheBestRemain) {
 }
 
 // What is there in place of the folder keeps all checkpoints from being written.
-TEST_F(Checkpoints, ThatCannotBeWrittenAreAWarningUntilTheEnd) {
+TEST_F(Checkpoints, WarnUntilTheEndWhenUnwritable) {
   const std::filesystem::path obstacle = folder / "first/checkpoints";
   const auto run = [&](std::int64_t removed_in) {
     if (comm->rank() == 0) {
@@ -198,7 +198,7 @@ TEST_F(Checkpoints, ThatCannotBeWrittenAreAWarningUntilTheEnd) {
   EXPECT_TRUE(exists(folder / "first/snapshot_iter_8")) << "the trained model is lost";
 }
 
-TEST_F(Checkpoints, OfStoppedRunsThatCannotBeWrittenAreReplacedByASnapshot) {
+TEST_F(Checkpoints, FallBackToASnapshotWhenStopped) {
   if (comm->rank() == 0) {
     std::filesystem::create_directories(folder / "first");
     std::ofstream(folder / "first/checkpoints") << "in the way";
@@ -225,7 +225,7 @@ TEST_F(Checkpoints, OfStoppedRunsThatCannotBeWrittenAreReplacedByASnapshot) {
 
 // What is saved in between is written in the background: the best ones, and the first one of a run
 // that goes on from an iteration in which none is due.
-TEST_F(Checkpoints, LeaveNoMoreToRepeatThanTheLimit) {
+TEST_F(Checkpoints, BoundTheStepsToRepeat) {
   constexpr std::int64_t limit = 4;
   for (const std::int64_t start : {0, 6}) {
     const auto run = run_of(
@@ -249,7 +249,7 @@ TEST_F(Checkpoints, LeaveNoMoreToRepeatThanTheLimit) {
   }
 }
 
-TEST_F(Checkpoints, OfARunThatWentBackStandBesideThoseItLeft) {
+TEST_F(Checkpoints, KeepAbandonedOnesOfARevertedRun) {
   run_of("first", {.iterations = 9}, {.n_retains = 9})->trainer->run();
   const auto back = run_of("first", {.iterations = 6}, {.n_retains = 1});
   resume(generation("first", 3), *back->trainer);
@@ -260,7 +260,7 @@ TEST_F(Checkpoints, OfARunThatWentBackStandBesideThoseItLeft) {
 }
 
 // Whatever it saves itself, so that a run after it does not go on from those that it has left.
-TEST_F(Checkpoints, AreNamedByARunThatGoesOnFromThemBeforeItSaves) {
+TEST_F(Checkpoints, AreRecordedByAResumedRunBeforeItSaves) {
   run_of("first", {.iterations = 9})->trainer->run();
   const SmallRun back(folder / "first", comm.get(), {.iterations = 4});
   resume(generation("first", 3), *back.trainer);
@@ -270,7 +270,7 @@ TEST_F(Checkpoints, AreNamedByARunThatGoesOnFromThemBeforeItSaves) {
   EXPECT_EQ(latest, "checkpoints/iter_3");
 }
 
-TEST_F(Checkpoints, OfStoppedRunsGoOnAsIfTheyHadNotBeen) {
+TEST_F(Checkpoints, ResumeStoppedRunsExactly) {
   SmallRun whole(folder / "whole", comm.get(), {.iterations = 9});
   whole.trainer->run();
   const auto stopped = run_of("first", {}, {}, 1000);
@@ -291,7 +291,7 @@ TEST_F(Checkpoints, OfStoppedRunsGoOnAsIfTheyHadNotBeen) {
   expect_same_run(*second, whole);
 }
 
-TEST_F(Checkpoints, OfReplicaSetsHaveAPartForEach) {
+TEST_F(Checkpoints, HaveAPartPerReplicaSet) {
   const auto sets = std::make_shared<const ReplicaSet>(*comm, ReplicaSets{{0}});
   SmallRun whole(folder / "whole", comm.get(), {.iterations = 9});
   whole.trainer->run();
@@ -305,7 +305,7 @@ TEST_F(Checkpoints, OfReplicaSetsHaveAPartForEach) {
   expect_same_run(*second, whole);
 }
 
-TEST_F(Checkpoints, OfWhichTheNewestIntactOneIsTaken) {
+TEST_F(Checkpoints, LoadTheNewestIntactOne) {
   SmallRun whole(folder / "whole", comm.get(), {.iterations = 9});
   whole.trainer->run();
   const auto first = run_of("first", {.iterations = 7});
@@ -327,7 +327,7 @@ TEST_F(Checkpoints, OfWhichTheNewestIntactOneIsTaken) {
   EXPECT_THAT(error_of([&] { resume_newest(*first->trainer); }), HasSubstr("state.npz is missing"));
 }
 
-TEST_F(Checkpoints, OfWhichTheNewestCannotBeReadAreNotPassedOver) {
+TEST_F(Checkpoints, AreNotSkippedWhenUnreadable) {
   run_of("first", {.iterations = 7})->trainer->run();
   comm->barrier();
   const auto second = run_of("first", {.iterations = 9});
@@ -349,7 +349,7 @@ TEST_F(Checkpoints, OfWhichTheNewestCannotBeReadAreNotPassedOver) {
 }
 
 // A disk with room for three of them, of which three are to remain.
-TEST_F(Checkpoints, MakeRoomForThoseThatFollow) {
+TEST_F(Checkpoints, MakeRoomForLaterOnes) {
   for (const std::string way : {"background", "foreground", "sharded", "divided"}) {
     SCOPED_TRACE(way);
     const auto run = [&](const std::string& out, double period) {
@@ -394,7 +394,7 @@ TEST_F(Checkpoints, MakeRoomForThoseThatFollow) {
 }
 
 // Ranks look for each other's folders by files that they make there.
-TEST_F(Checkpoints, OfSeveralWritersLookForACommonFolderOnce) {
+TEST_F(Checkpoints, LookForACommonFolderOnce) {
   const std::filesystem::path watched = folder / "first/checkpoints";
   if (comm->rank() == 0) std::filesystem::create_directories(watched);
   comm->barrier();
@@ -407,7 +407,7 @@ TEST_F(Checkpoints, OfSeveralWritersLookForACommonFolderOnce) {
   EXPECT_EQ(probes, comm->size() > 1 ? comm->size() : 0);
 }
 
-TEST_F(Checkpoints, AreSaidToBeThereWhenTheyAre) {
+TEST_F(Checkpoints, AreAnnouncedOnceComplete) {
   const auto run = run_of("first", {.iterations = 8}, {}, 4);
   std::string said;
   run->trainer->extend(make_extension(
@@ -430,7 +430,7 @@ TEST_F(Checkpoints, AreSaidToBeThereWhenTheyAre) {
 }
 
 // Of the disk's room they may need all until they are complete.
-TEST_F(Checkpoints, AreWrittenBeforeOthersWriteTheirLast) {
+TEST_F(Checkpoints, AreCompletedBeforeOtherFinalFiles) {
   struct LastWords : Extension {
     std::string default_name() const override { return "last_words"; }
     void run(Trainer&) override {}
@@ -452,7 +452,7 @@ TEST_F(Checkpoints, AreWrittenBeforeOthersWriteTheirLast) {
 }
 
 // The disk takes the files only after two more iterations.
-TEST_F(Checkpoints, AreWrittenWhileTrainingGoesOn) {
+TEST_F(Checkpoints, AreWrittenInTheBackground) {
   const auto run = run_of("first", {.iterations = 12}, {}, 4);
   run->trainer->extend(make_extension("count", [&](Trainer& trainer) {
     if (trainer.updater().iteration() == 4) slow_disk::open_at(6);

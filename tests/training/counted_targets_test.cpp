@@ -131,7 +131,7 @@ class CountedTargets : public ::testing::Test {
   std::unique_ptr<Communicator> comm = create_communicator("naive");
 };
 
-TEST_F(CountedTargets, UpdatesAreThoseOfOneRankWithAllExamples) {
+TEST_F(CountedTargets, GiveTheSameUpdatesAsOneRank) {
   ASSERT_TRUE(is_registered);
   const Done expected = train(nullptr, {});
   EXPECT_LT(expected.losses.back(), expected.losses.front());
@@ -164,7 +164,7 @@ TEST_F(CountedTargets, AreNotWeightedByExamples) {
   EXPECT_EQ(all.item(), 10);
 }
 
-TEST_F(CountedTargets, EvaluatorsWeightThemToo) {
+TEST_F(CountedTargets, WeightEvaluators) {
   const auto evaluate = [](Communicator* ranks, std::int64_t batch) {
     Linear model(width, classes);
     model.initialize(5);

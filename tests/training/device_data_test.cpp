@@ -20,7 +20,7 @@ using testing::guarded_device_counts;
 using testing::on_device;
 using testing::SmallRun;
 
-TEST_F(DeviceTraining, ABroadcastEndsOnTheDeviceOfEachRank) {
+TEST_F(DeviceTraining, BroadcastsToEachRanksDevice) {
   const auto comm_of_device = create_communicator("naive", {.device = Device::cuda(0)});
   for (int root = 0; root < comm->size(); ++root) {
     const Tensor found =
@@ -30,7 +30,7 @@ TEST_F(DeviceTraining, ABroadcastEndsOnTheDeviceOfEachRank) {
   }
 }
 
-TEST_F(DeviceTraining, AnEvaluatorOfResultsBringsBatchesToItsModel) {
+TEST_F(DeviceTraining, EvaluatorOfResultsMovesBatchesToItsModel) {
   const auto model = testing::small_model();
   model->to(Device::cuda(0));
   GenericEvaluator evaluator(
@@ -46,7 +46,7 @@ TEST_F(DeviceTraining, AnEvaluatorOfResultsBringsBatchesToItsModel) {
   EXPECT_EQ(evaluator.evaluate().mean("batches"), 3);
 }
 
-TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {
+TEST_F(DeviceTraining, KeepsSharesThatFitOnTheDevice) {
   EXPECT_TRUE(fits_on_device(10, 20));
   EXPECT_FALSE(fits_on_device(11, 20));
   const auto batches = [](std::unique_ptr<Iterator> iterator) {
@@ -72,7 +72,7 @@ TEST_F(DeviceTraining, SharesThatFitLiveOnTheDevice) {
 }
 
 // Ragged ones are as long as on a CPU, whether they live there or are copied.
-TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
+TEST_F(DeviceTraining, MovesFieldsOfAllKindsToTheDevice) {
   const auto shuffled = [&] {
     return create_shuffled_iterator(testing::share_of(testing::sequences(23, 2), comm.get()), 4, 3);
   };
@@ -119,7 +119,7 @@ TEST_F(DeviceTraining, FieldsOfAllKindsReachTheDevice) {
 }
 
 // Metrics that are no sums are computed where the model is, whatever the iterator's device.
-TEST_F(DeviceTraining, GenericEvaluatorsFollowTheModel) {
+TEST_F(DeviceTraining, RunsGenericEvaluatorsOnTheModelsDevice) {
   for (const bool is_resident : {true, false}) {
     for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
       const auto options = on_device(graph, is_resident);
@@ -152,7 +152,7 @@ TEST_F(DeviceTraining, GenericEvaluatorsFollowTheModel) {
 }
 
 // Images that live on the device are augmented there, as on a CPU.
-TEST_F(DeviceTraining, ImagesAreAugmentedOnTheDevice) {
+TEST_F(DeviceTraining, AugmentsImagesOnTheDevice) {
   constexpr std::int64_t count = 23;
   auto stored = std::make_shared<InMemoryDataset>(classification_header(count, Shape{3, 9, 10}, 4));
   std::vector<std::byte> pixels(270);

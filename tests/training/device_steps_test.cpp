@@ -44,7 +44,7 @@ using Wrappers = ::testing::Types<testing::Doubled, testing::Delayed>;
 
 TYPED_TEST_SUITE(OwnIterators, Wrappers);
 
-TYPED_TEST(OwnIterators, AreRecordedWithoutKnowing) {
+TYPED_TEST(OwnIterators, CanBeRecordedUnmodified) {
   if (this->comm->size() > 1) GTEST_SKIP() << "one process is enough";
   const auto train = [](const SmallRun::Options& options) {
     const auto model = testing::small_model();
@@ -76,7 +76,7 @@ TYPED_TEST(OwnIterators, AreRecordedWithoutKnowing) {
   }
 }
 
-TEST_F(DeviceTraining, NoStepWaits) {
+TEST_F(DeviceTraining, StepsDoNotWait) {
   if (comm->size() > 1) GTEST_SKIP() << "exchanges through MPI wait for the device";
   for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {
     const SmallRun run(folder / "out", comm.get(), on_device(graph));
@@ -95,7 +95,7 @@ TEST_F(DeviceTraining, NoStepWaits) {
   }
 }
 
-TEST_F(DeviceTraining, WorkersOfOneProcessDoNotWait) {
+TEST_F(DeviceTraining, WorkersDoNotWait) {
   if (comm->size() > 1) GTEST_SKIP() << "one process is enough";
   const auto model = testing::small_model();
   model->to(Device::cuda(0));
@@ -118,7 +118,7 @@ TEST_F(DeviceTraining, WorkersOfOneProcessDoNotWait) {
 
 // NCCL's exchanges are recorded on all ranks or on none. No exchange at all will do for a look at
 // what is recorded.
-TEST_F(DeviceTraining, StepsAreRecordedOnAllRanksAlike) {
+TEST_F(DeviceTraining, RecordsStepsAlikeOnAllRanks) {
   if (comm->size() == 1) GTEST_SKIP() << "one rank agrees with itself";
   const auto queueing = create_communicator("dummy");
   const auto recordings = [&](std::int64_t batch, bool one_refuses) {
@@ -137,7 +137,7 @@ TEST_F(DeviceTraining, StepsAreRecordedOnAllRanksAlike) {
   EXPECT_EQ(recordings(4, true), 0);
 }
 
-TEST_F(DeviceTraining, HooksOfTheDeviceAreRecordedOthersAreNot) {
+TEST_F(DeviceTraining, RecordsOnlyDeviceHooks) {
   if (comm->size() > 1) GTEST_SKIP() << "exchanges through MPI are not recorded";
   const auto run = [&](SmallRun::Options options, const std::shared_ptr<OptimizerHook>& hook) {
     options.optimizer = "momentum_sgd";
@@ -157,7 +157,7 @@ TEST_F(DeviceTraining, HooksOfTheDeviceAreRecordedOthersAreNot) {
 
 // What was recorded reads weights where they were: nothing of it may be repeated once they are
 // elsewhere.
-class Forgetting : public DeviceTraining {
+class ForgottenRecordings : public DeviceTraining {
  protected:
   // Losses of evaluations before and after `change`, with some steps of training between them.
   std::vector<double> losses(const SmallRun::Options& options,
@@ -207,7 +207,7 @@ class Forgetting : public DeviceTraining {
   }
 };
 
-TEST_F(Forgetting, OfAModelThatHasGrown) {
+TEST_F(ForgottenRecordings, FollowModelGrowth) {
   expect_as_not_recorded(DType::float32, [](const SmallRun& run) {
     auto layer = std::make_unique<Linear>(4, 4);
     layer->initialize(11);
@@ -216,14 +216,14 @@ TEST_F(Forgetting, OfAModelThatHasGrown) {
   });
 }
 
-TEST_F(Forgetting, OfRoundedWeightsThatAreKeptNoLonger) {
+TEST_F(ForgottenRecordings, FollowDiscardedRoundedWeights) {
   const auto keep = [](DType type) {
     return [type](const SmallRun& run) { run.optimizer->compute_in(type); };
   };
   expect_as_not_recorded(DType::bfloat16, keep(DType::float32), keep(DType::bfloat16));
 }
 
-TEST_F(DeviceTraining, TheDeviceMeasuresItsSteps) {
+TEST_F(DeviceTraining, MeasuresStepsOnTheDevice) {
   const SmallRun run(folder / "out", comm.get(), on_device(graph_of(*comm)));
   run.trainer->run();
   const StepTimes times = run.trainer->updater().times().at(0);
@@ -234,7 +234,7 @@ TEST_F(DeviceTraining, TheDeviceMeasuresItsSteps) {
 }
 
 // Nothing waits for the device to know; a report does, and a snapshot.
-TEST_F(DeviceTraining, ADivergedRunEndsAtTheNextReportOrSnapshot) {
+TEST_F(DeviceTraining, EndsDivergedRunAtTheNextReportOrSnapshot) {
   const auto error_with = [&](const std::string& out, auto&& extend) {
     SmallRun::Options options = on_device(graph_of(*comm));
     options.optimizer = "sgd";
@@ -264,7 +264,7 @@ TEST_F(DeviceTraining, ADivergedRunEndsAtTheNextReportOrSnapshot) {
 }
 
 // Which is that of one rank: the others are not asked.
-TEST_F(DeviceTraining, ADivergedRunEndsBeforeALineOnProgress) {
+TEST_F(DeviceTraining, EndsDivergedRunBeforeAProgressLine) {
   if (comm->size() > 1) GTEST_SKIP() << "one process is enough";
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> printed(std::tmpfile(), std::fclose);
   SmallRun::Options options = on_device();

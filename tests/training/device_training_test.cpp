@@ -37,7 +37,7 @@ TEST_F(DeviceTraining, StopsOnAllRanksWhenOneIsAsked) {
   }
 }
 
-TEST_F(DeviceTraining, IsThatOfACpu) {
+TEST_F(DeviceTraining, MatchesTheCpu) {
   const SmallRun cpu(folder / "cpu", comm.get(), {});
   cpu.trainer->run();
   for (const bool is_resident : {true, false}) {
@@ -60,7 +60,7 @@ TEST_F(DeviceTraining, IsThatOfACpu) {
   }
 }
 
-TEST_F(DeviceTraining, LazyShapesChangeNothing) {
+TEST_F(DeviceTraining, SupportsLazyShapes) {
   const SmallRun cpu(folder / "cpu", comm.get(), {});
   cpu.trainer->run();
   for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {
@@ -75,7 +75,7 @@ TEST_F(DeviceTraining, LazyShapesChangeNothing) {
   }
 }
 
-TEST_F(DeviceTraining, GoesOnFromASnapshotOfEitherKind) {
+TEST_F(DeviceTraining, ResumesFromSnapshotsOfEitherDevice) {
   SmallRun::Options cpu, device = on_device(graph_of(*comm));
   const SmallRun whole(folder / "whole", comm.get(), cpu);
   whole.trainer->run();
@@ -99,7 +99,7 @@ TEST_F(DeviceTraining, GoesOnFromASnapshotOfEitherKind) {
 }
 
 // Training and evaluation are recorded anew when parameters are frozen and unfrozen.
-TEST_F(DeviceTraining, FrozenParametersAreThoseOfACpu) {
+TEST_F(DeviceTraining, MatchesTheCpuForFrozenParameters) {
   const auto train = [&](const SmallRun::Options& options) {
     const SmallRun run(folder / "out", comm.get(), options);
     run.trainer->extend(make_extension("freeze",
@@ -120,7 +120,7 @@ TEST_F(DeviceTraining, FrozenParametersAreThoseOfACpu) {
   EXPECT_GT(guarded_device_counts().replays, before.replays);
 }
 
-TEST_F(DeviceTraining, HalfTypesLearnToo) {
+TEST_F(DeviceTraining, LearnsIn16Bits) {
   const SmallRun cpu(folder / "cpu", comm.get(), {});
   cpu.trainer->run();
   for (const DType dtype : {DType::bfloat16, DType::float16}) {
@@ -138,7 +138,7 @@ TEST_F(DeviceTraining, HalfTypesLearnToo) {
 }
 
 // The copy that operations read follows updates, snapshots and everything else that writes weights.
-TEST_F(DeviceTraining, RoundedWeightsFollowTheWeights) {
+TEST_F(DeviceTraining, UpdatesRoundedWeights) {
   const auto expect_in_step = [](const SmallRun& run, DType dtype) {
     const ParameterArena& arena = run.optimizer->arena();
     ASSERT_TRUE(arena.rounded());
@@ -178,7 +178,7 @@ TEST_F(DeviceTraining, RoundedWeightsFollowTheWeights) {
   }
 }
 
-TEST_F(DeviceTraining, AddsUpSeveralBatchesAsACpuDoes) {
+TEST_F(DeviceTraining, AccumulatesBatchesLikeTheCpu) {
   SmallRun::Options options;
   options.accumulate = 3;
   const SmallRun cpu(folder / "cpu", comm.get(), options);
@@ -202,7 +202,7 @@ TEST_F(DeviceTraining, AddsUpSeveralBatchesAsACpuDoes) {
 }
 
 // Recorded or not, and with the running statistics and the number of updates of a CPU.
-TEST_F(DeviceTraining, LeavesOutStepsThatAreNotFiniteAsACpuDoes) {
+TEST_F(DeviceTraining, SkipsNonFiniteStepsLikeTheCpu) {
   const auto train = [&](SmallRun::Options options) {
     options.skips_non_finite = true;
     const SmallRun run(folder / "out", comm.get(), options);
@@ -231,7 +231,7 @@ TEST_F(DeviceTraining, LeavesOutStepsThatAreNotFiniteAsACpuDoes) {
   }
 }
 
-TEST_F(DeviceTraining, IsRefusedOnDifferentDevices) {
+TEST_F(DeviceTraining, RejectsDifferentDevices) {
   if (comm->size() == 1) return;
   const bool is_on_cpu = comm->rank() == comm->size() - 1;
   testing::expect_error(ErrorKind::disagreement, {"a model on a GPU", "a model on a CPU", "rank 1"},
@@ -242,7 +242,7 @@ TEST_F(DeviceTraining, IsRefusedOnDifferentDevices) {
 }
 
 // Ranks tell each other before a step how many examples its first batch has.
-TEST_F(DeviceTraining, DividesByTheExamplesOfAllBatchesOfAStep) {
+TEST_F(DeviceTraining, AveragesOverAllBatchesOfAStep) {
   const auto trained_on = [&](Device device) {
     Linear layer(12, 4);
     layer.initialize(3);
@@ -272,7 +272,7 @@ TEST_F(DeviceTraining, DividesByTheExamplesOfAllBatchesOfAStep) {
 }
 
 // Recorded or not, and with the last gradients used before each evaluation.
-TEST_F(DeviceTraining, IsOneStepBehindWithDoubleBuffersAsOnACpu) {
+TEST_F(DeviceTraining, MatchesTheCpuWithDoubleBuffering) {
   SmallRun::Options options;
   options.exchange = ExchangeMode::double_buffered;
   for (const std::int64_t accumulate : {1, 2}) {
@@ -292,7 +292,7 @@ TEST_F(DeviceTraining, IsOneStepBehindWithDoubleBuffersAsOnACpu) {
   }
 }
 
-TEST_F(DeviceTraining, SharesTheStatesOfTheOptimizerAsOnACpu) {
+TEST_F(DeviceTraining, ShardsOptimizerStatesLikeTheCpu) {
   SmallRun::Options options;
   options.sharded = true;
   const SmallRun cpu(folder / "cpu", comm.get(), options);

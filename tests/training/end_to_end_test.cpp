@@ -51,7 +51,7 @@ struct Mnist {
   LogReport* log = nullptr;
 };
 
-TEST(EndToEnd, AMultiLayerPerceptronLearnsSavesAndGoesOn) {
+TEST(EndToEnd, PerceptronLearnsSavesAndResumes) {
   const auto comm = create_communicator("auto");
   const TemporaryFolder folder(comm.get());
   std::int64_t iteration = 0;

@@ -39,7 +39,7 @@ class EvaluatorTest : public ::testing::Test {
   std::unique_ptr<Classifier> model = small_model();
 };
 
-TEST_F(EvaluatorTest, SumsAndCountsAreThoseOfOneRank) {
+TEST_F(EvaluatorTest, MatchesOneRankInSumsAndCounts) {
   struct Case {
     std::int64_t examples, batch;
   };
@@ -68,7 +68,7 @@ TEST_F(EvaluatorTest, SumsAndCountsAreThoseOfOneRank) {
   }
 }
 
-TEST_F(EvaluatorTest, AccuracyIsThatOfLabelledExamples) {
+TEST_F(EvaluatorTest, ReportsAccuracyOfLabelledExamples) {
   const TrainingMode evaluating(false);  // the model has dropout
   const auto dataset = synthetic(6);
   const Batch labelled = create_serial_iterator(Share::whole(dataset), 6)->next();
@@ -90,7 +90,7 @@ TEST_F(EvaluatorTest, AccuracyIsThatOfLabelledExamples) {
 }
 
 // Of a fixed model, accuracy is a quotient of integers: the same double on any number of ranks.
-TEST_F(EvaluatorTest, AccuracyOfAFixedModelIsExactlyThatOfOneRank) {
+TEST_F(EvaluatorTest, GivesExactlyTheSameAccuracyAsOneRank) {
   constexpr std::int64_t examples = 10'000;
   const auto dataset = synthetic(examples);
   double expected = 0;
@@ -111,7 +111,7 @@ TEST_F(EvaluatorTest, AccuracyOfAFixedModelIsExactlyThatOfOneRank) {
   EXPECT_EQ(found.mean("main/accuracy"), expected);
 }
 
-TEST_F(EvaluatorTest, NobodyHasExamples) {
+TEST_F(EvaluatorTest, HandlesNoExamples) {
   const auto evaluator = create_multi_node_evaluator(
       std::make_unique<Evaluator>(create_serial_iterator(share_of(synthetic(0), comm.get()), 5),
                                   classification_loss(*model)),
@@ -119,7 +119,7 @@ TEST_F(EvaluatorTest, NobodyHasExamples) {
   EXPECT_TRUE(evaluator->evaluate().empty());
 }
 
-TEST_F(EvaluatorTest, LayersEvaluateAndTrainAgainAfterwards) {
+TEST_F(EvaluatorTest, RestoresTrainingModeAfterwards) {
   bool was_training = true, recorded = true;
   Evaluator evaluator(create_serial_iterator(Share::whole(synthetic(5)), 5),
                       [&](const Batch& batch, Observation&) {
@@ -145,7 +145,7 @@ struct Counting : Evaluator {
   int rank = 0;
 };
 
-TEST_F(EvaluatorTest, EvaluatorsOfOnesOwnAndNamesInTheLog) {
+TEST_F(EvaluatorTest, SupportsOwnEvaluatorsAndNames) {
   const TemporaryFolder folder(comm.get());
   SmallRun run(folder / "out", comm.get(), {.epochs = 1});
   auto counting = std::make_unique<Counting>(nullptr, LossFunction());
@@ -171,7 +171,7 @@ TEST_F(EvaluatorTest, EvaluatorsOfOnesOwnAndNamesInTheLog) {
 }
 
 // Passes of 20 batches of 10 ms, whose training takes no time.
-TEST_F(EvaluatorTest, APassBreaksTheSilenceOnRank0) {
+TEST_F(EvaluatorTest, ReportsProgressOnRank0) {
   const TemporaryFolder folder(comm.get());
   constexpr std::int64_t batches = 20;
   const auto examples = [&] {

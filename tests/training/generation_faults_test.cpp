@@ -124,7 +124,7 @@ class DamagedGeneration : public ::testing::Test {
   std::mt19937 random{20};
 };
 
-TEST_F(DamagedGeneration, OneOf1000BitsFlippedIsFound) {
+TEST_F(DamagedGeneration, DetectsEachOf1000FlippedBits) {
   ASSERT_EQ(files.size(), 4U);
   ASSERT_EQ(newest_intact(out.path()), folder);
   for (int i = 0; i < 1000; ++i) {
@@ -136,7 +136,7 @@ TEST_F(DamagedGeneration, OneOf1000BitsFlippedIsFound) {
   EXPECT_EQ(newest_intact(out.path()), folder);
 }
 
-TEST_F(DamagedGeneration, OneOf200TruncationsIsFound) {
+TEST_F(DamagedGeneration, DetectsEachOf200Truncations) {
   for (int i = 0; i < 200; ++i) {
     const auto [file, bytes] = draw();
     fs::resize_file(files[file], bytes);
@@ -155,7 +155,7 @@ TEST_F(DamagedGeneration, OneOf200TruncationsIsFound) {
     }
 }
 
-TEST_F(DamagedGeneration, WithFilesTooFewTooManyOrOfAnotherSaveIsRefused) {
+TEST_F(DamagedGeneration, IsRejectedForMissingExtraOrForeignFiles) {
   for (std::size_t file = 0; file < files.size(); ++file) {
     const std::string name = files[file].filename().string();
     fs::remove(files[file]);
@@ -175,7 +175,7 @@ TEST_F(DamagedGeneration, WithFilesTooFewTooManyOrOfAnotherSaveIsRefused) {
   EXPECT_EQ(newest_intact(out.path()), folder) << "hidden files do not count";
 }
 
-TEST_F(DamagedGeneration, SaysWhatIsWrong) {
+TEST_F(DamagedGeneration, ExplainsTheDamage) {
   const auto refusal = [&] { return error_of([&] { const Generation read(folder); }); };
   const fs::path state = folder / "state.npz";
   const std::uintmax_t bytes = fs::file_size(state);
@@ -194,7 +194,7 @@ TEST_F(DamagedGeneration, SaysWhatIsWrong) {
 }
 
 // It may be intact, unlike those that are damaged.
-TEST_F(DamagedGeneration, IsNoOneThatTheSystemDoesNotLetBeRead) {
+TEST_F(DamagedGeneration, ExcludesUnreadableGenerations) {
   const auto error = [&](const auto& work) {
     const NoMoreFiles none;
     return caught(work);
@@ -216,7 +216,7 @@ TEST_F(DamagedGeneration, IsNoOneThatTheSystemDoesNotLetBeRead) {
 }
 
 // While it is open: the disk gives other bytes than when it was checked.
-TEST_F(DamagedGeneration, IsFoundWhenAnArrayIsRead) {
+TEST_F(DamagedGeneration, IsDetectedWhenAnArrayIsRead) {
   GenerationWriter writer({.out = out.path(), .iteration = 30, .epoch = 1, .parts = 1});
   const fs::path large = writer.write({"", {{"x", ramp(Shape{100'000}, 0)}}, {}});
   const Generation generation(large);
@@ -237,7 +237,7 @@ int status_of_child(const Work& work) {
   return status;
 }
 
-TEST(AKilledWriter, LeavesTheNewGenerationWholeOrNotAtAll) {
+TEST(KilledWriter, LeavesNewGenerationWholeOrAbsent) {
   constexpr int steps = 5;
   for (int done = 0; done <= steps; ++done) {
     const TemporaryFolder out;
@@ -269,7 +269,7 @@ TEST(AKilledWriter, LeavesTheNewGenerationWholeOrNotAtAll) {
 }
 
 // Whatever comes first in the folder.
-TEST(AKilledRemoval, LeavesWhatTheNextRunRemoves) {
+TEST(KilledRemoval, LeavesFilesForTheNextRunToRemove) {
   int killed = 0;
   for (bool is_killed = true; is_killed; killed += is_killed) {
     const TemporaryFolder out;
@@ -289,7 +289,7 @@ TEST(AKilledRemoval, LeavesWhatTheNextRunRemoves) {
 
 // A run goes back from 30 to 10, with or without another generation that it left being removed
 // meanwhile, and is killed in its first save.
-TEST(AKilledWriter, OfARunThatWentBackLeavesTheFutureThatItLeftForLast) {
+TEST(KilledWriter, PutsAbandonedGenerationsLastAfterGoingBack) {
   for (const bool takes_a_name_again : {false, true})
     for (const bool is_published : {false, true}) {
       const TemporaryFolder out;
@@ -312,7 +312,7 @@ TEST(AKilledWriter, OfARunThatWentBackLeavesTheFutureThatItLeftForLast) {
 }
 
 // The run knows nothing of what is in its folder.
-TEST(AKilledWriter, OfANewRunLeavesTheFutureOfAnOlderOneForLast) {
+TEST(KilledWriter, PutsOlderRunsGenerationsLastInANewRun) {
   const TemporaryFolder out;
   write_alone(out.path(), 30, 1);
   start_course(out.path(), "");
@@ -327,7 +327,7 @@ TEST(AKilledWriter, OfANewRunLeavesTheFutureOfAnOlderOneForLast) {
 }
 
 // At any moment, between steps or in one.
-TEST(AKilledWriter, LeavesOnlyWholeGenerations) {
+TEST(KilledWriter, LeavesOnlyWholeGenerations) {
   const TemporaryFolder out;
   write_alone(out.path(), 0, 0);
   std::mt19937 random{7};
@@ -364,7 +364,7 @@ void expect_only_the_older_one(const fs::path& out) {
   EXPECT_EQ(entries, 1U);
 }
 
-TEST(AFullDisk, LeavesOlderGenerations) {
+TEST(FullDisk, KeepsOlderGenerations) {
   std::signal(SIGXFSZ, SIG_IGN);
   const TemporaryFolder out;
   write_alone(out.path(), 10, 1);
@@ -386,7 +386,7 @@ TEST(AFullDisk, LeavesOlderGenerations) {
   expect_state(out / "checkpoints/iter_20", 2);
 }
 
-TEST(AFullDisk, OfARealFileSystemLeavesOlderGenerations) {
+TEST(FullDisk, KeepsOlderGenerationsOnARealFileSystem) {
   const TemporaryFolder folder;
   if (mount("tmpfs", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0)
     GTEST_SKIP() << "file systems can be mounted as root only: " << std::strerror(errno);
@@ -407,7 +407,7 @@ TEST(AFullDisk, OfARealFileSystemLeavesOlderGenerations) {
                                  "and [0-9]{5} are free$"));
 }
 
-TEST(AFailure, OfOneWriterIsOneOfAll) {
+TEST(WriterFailure, IsSharedByAll) {
   const TemporaryFolder out;
   write_alone(out.path(), 10, 1);
   // Writer 2's file cannot be written, before or after those of the others.
@@ -424,7 +424,7 @@ TEST(AFailure, OfOneWriterIsOneOfAll) {
   expect_only_the_older_one(out.path());
 }
 
-TEST(AFolder, ThatIsRemovedMeanwhileIsAnError) {
+TEST(GenerationFolder, IsAnErrorIfRemovedMeanwhile) {
   for (const char* const gone : {"", "checkpoints", "the unfinished one"})
     for (int moment = 0; moment < 4; ++moment) {
       const TemporaryFolder folder;

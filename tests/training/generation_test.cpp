@@ -22,7 +22,7 @@ using ::testing::HasSubstr;
 
 const std::string nothing_thrown = "(nothing thrown)";
 
-TEST(AGeneration, ComesBack) {
+TEST(Generation, RoundTrips) {
   const TemporaryFolder out;
   EXPECT_EQ(write_alone(out.path(), 600, 1), out / "checkpoints/iter_600");
   expect_state(out / "checkpoints/iter_600", 1);
@@ -40,7 +40,7 @@ TEST(AGeneration, ComesBack) {
   expect_array(state, "updater/model:main/l1/b", ramp(Shape{6}, 0.5));
 }
 
-TEST(AGeneration, OfTheSameIterationIsAnotherOne) {
+TEST(Generation, IsDistinctFromOthersOfItsIteration) {
   const TemporaryFolder out;
   for (float start = 1; start <= 3; ++start) write_alone(out.path(), 5, start);
   expect_state(out / "checkpoints/iter_5", 1);
@@ -49,7 +49,7 @@ TEST(AGeneration, OfTheSameIterationIsAnotherOne) {
   EXPECT_EQ(saved_states_in(out.path()).front().path, out / "checkpoints/iter_5-3");
 }
 
-TEST(AGeneration, IsOpenedLikeASnapshot) {
+TEST(Generation, OpensLikeASnapshot) {
   const TemporaryFolder out;
   const fs::path folder = write_alone(out.path(), 5, 1);
   write_npz(out / "snapshot_iter_5.1", state_from(2));
@@ -76,7 +76,7 @@ std::vector<NpzPiece> pieces_of(Range slice) {
   return pieces;
 }
 
-TEST(AGeneration, OfPiecesComesBackWhole) {
+TEST(Generation, JoinsItsPieces) {
   for (int count = 1; count <= 4; ++count) {
     const TemporaryFolder out;
     const auto errors = with_writers(count, [&](const Writers& writers) {
@@ -100,7 +100,7 @@ TEST(AGeneration, OfPiecesComesBackWhole) {
   }
 }
 
-TEST(AGeneration, WhosePiecesDoNotMakeUpTheWholeIsRefused) {
+TEST(Generation, RejectsIncompletePieces) {
   const std::vector<std::pair<std::vector<NpzPiece>, std::string>> cases = {
       {{{{"a", ramp(Shape{5}, 1)}, 0, Shape{7}}}, "a in "},
       {{{{"a", ramp(Shape{5}, 1)}, 2, Shape{7}}}, "elements 2 to 7, after 0"},
@@ -116,7 +116,7 @@ TEST(AGeneration, WhosePiecesDoNotMakeUpTheWholeIsRefused) {
 }
 
 // Each writer has a part of a model, all on one disk or each on its own.
-TEST(AGeneration, OfADividedModelHasAFileForEachPart) {
+TEST(Generation, HasAFileForEachModelPart) {
   for (const bool is_shared : {true, false}) {
     const TemporaryFolder folder;
     const auto out_of = [&](int writer) {
@@ -165,7 +165,7 @@ TEST(AGeneration, OfADividedModelHasAFileForEachPart) {
                [&] { const Generation part(whole, ".0"); });
 }
 
-TEST(Writers, FindOutWhoSharesADisk) {
+TEST(Writers, DetectSharedDisks) {
   const TemporaryFolder folder;
   const std::vector<std::string> disks = {"a", "b", "a", "b", "c"};
   for (const char* const disk : {"a", "b", "c"}) fs::create_directory(folder / disk);
@@ -188,7 +188,7 @@ TEST(Writers, FindOutWhoSharesADisk) {
   for (const char* const disk : {"a", "b"}) EXPECT_TRUE(fs::is_empty(folder / disk));
 }
 
-TEST(AGeneration, InPiecesNeedsOneFolder) {
+TEST(Generation, NeedsOneFolderForItsPieces) {
   const TemporaryFolder folder;
   fs::create_directory(folder / "out0");
   const auto errors = with_writers(2, [&](const Writers& writers) {

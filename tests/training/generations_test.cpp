@@ -26,7 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using testing::TemporaryFolder;
 
-TEST(GenerationNames, AreRead) {
+TEST(GenerationNames, AreParsed) {
   EXPECT_EQ(GenerationName::parse("iter_600"), (GenerationName{600, 1}));
   EXPECT_EQ(GenerationName::parse("iter_0-12"), (GenerationName{0, 12}));
   for (const char* const name : {"iter_600", "iter_600-2", "iter_9223372036854775807"})
@@ -70,7 +70,7 @@ class Generations : public ::testing::Test {
   fs::path out = folder.path();
 };
 
-TEST_F(Generations, StandInOneOrderWithSnapshots) {
+TEST_F(Generations, AreOrderedWithSnapshots) {
   EXPECT_THAT(order(), IsEmpty());
   EXPECT_EQ(read_latest(out), std::nullopt);
   make({"iter_9", "iter_10", "iter_10-2", "iter_100", "iter_20.tmp", "notes"});
@@ -97,7 +97,7 @@ TEST_F(Generations, StandInOneOrderWithSnapshots) {
 }
 
 // A chain of saves that goes back twice.
-TEST_F(Generations, OfACourseThatWasLeftComeLastForGood) {
+TEST_F(Generations, StayLastWhenAbandoned) {
   const auto at = [&](std::int64_t iteration) { return generation_folder(out, {iteration, 1}); };
   start_course(out, "");
   make({"iter_40", "iter_50", "iter_60"});
@@ -142,14 +142,14 @@ TEST_F(Generations, OfACourseThatWasLeftComeLastForGood) {
 }
 
 // The run went back on the disk where it started; this is another one.
-TEST_F(Generations, OfOtherDisksAreAbandonedByName) {
+TEST_F(Generations, OnOtherDisksAreAbandonedByName) {
   make({"iter_40", "iter_45", "iter_50"});
   abandon(out, {"checkpoints/iter_45", "checkpoints/iter_50", "checkpoints/iter_55"});
   EXPECT_THAT(abandoned_in(out), ElementsAre("checkpoints/iter_45", "checkpoints/iter_50"));
   EXPECT_EQ(order().front(), "checkpoints/iter_40");
 }
 
-TEST_F(Generations, AreNamedByARunThatStartsInAnotherFolder) {
+TEST_F(Generations, AreRecordedByARunInAnotherFolder) {
   const TemporaryFolder other;
   make({"iter_60"});
   start_course(out, other.path() / "checkpoints/iter_40");
@@ -163,7 +163,7 @@ TEST_F(Generations, AreNamedByARunThatStartsInAnotherFolder) {
 }
 
 // A snapshot and a generation in the background.
-TEST_F(Generations, AreNamedByTwoThreads) {
+TEST_F(Generations, AreRecordedByTwoThreads) {
   start_course(out, "");
   std::vector<std::thread> threads;
   for (int which = 0; which < 2; ++which)
@@ -184,7 +184,7 @@ TEST_F(Generations, AreNamedByTwoThreads) {
   EXPECT_EQ(read_latest(out), "checkpoints/iter_28");
 }
 
-TEST_F(Generations, OfTheSameIterationAreNumbered) {
+TEST_F(Generations, AreNumberedWithinAnIteration) {
   EXPECT_EQ(next_number(out, 7), 1);
   make({"iter_7"});
   EXPECT_EQ(next_number(out, 7), 2);
@@ -192,7 +192,7 @@ TEST_F(Generations, OfTheSameIterationAreNumbered) {
   EXPECT_EQ(next_number(out, 7), 13);
 }
 
-TEST_F(Generations, TheNewestAndTheBestRemain) {
+TEST_F(Generations, KeepTheNewestAndTheBest) {
   make({"iter_1", "iter_2", "iter_3", "iter_4", "iter_4-2", "iter_90"});
   EXPECT_EQ(best_generation(out), std::nullopt);
   write_best(out, generation_folder(out, {2, 1}));
@@ -210,7 +210,7 @@ TEST_F(Generations, TheNewestAndTheBestRemain) {
   EXPECT_THAT(unfinished_generations_in(out), IsEmpty());
 }
 
-TEST_F(Generations, AreRemoved) {
+TEST_F(Generations, CanBeRemoved) {
   make({"iter_1", "iter_2"});
   make_snapshots({"checkpoints/iter_1/state.npz", "checkpoints/iter_1/optimizer.12.npz",
                   "checkpoints/iter_1/.DS_Store"});
@@ -219,7 +219,7 @@ TEST_F(Generations, AreRemoved) {
 }
 
 // Names alone make no checkpoint.
-TEST_F(Generations, OfUsersStay) {
+TEST_F(Generations, KeepUserFolders) {
   make({"iter_0", "iter_1", "iter_2", "iter_3", "iter_4"});
   fs::remove(out / "checkpoints/iter_1" / manifest_name);
   make_snapshots({"checkpoints/iter_0/.notes", "checkpoints/iter_1/state.npz",
@@ -237,7 +237,7 @@ TEST_F(Generations, OfUsersStay) {
 }
 
 // A folder from somebody else may name anything.
-TEST_F(Generations, OutsideOfTheFolderAreNotNamed) {
+TEST_F(Generations, AreNotRecordedOutsideTheFolder) {
   make({"iter_1"});
   for (const char* const name :
        {"..", ".", "../out/checkpoints/iter_1", "/etc/passwd", "checkpoints/../../x",
@@ -260,7 +260,7 @@ TEST_F(Generations, OutsideOfTheFolderAreNotNamed) {
   EXPECT_EQ(best_generation(out), generation_folder(out, {1, 1}));
 }
 
-TEST_F(Generations, AreNotNamedByLinksAndPipes) {
+TEST_F(Generations, AreNotReadThroughLinksAndPipes) {
   const TemporaryFolder other;
   write_file(other / "theirs", "secret\n");
   for (const char* const name : {latest_name, abandoned_name, best_generation_name}) {
@@ -281,7 +281,7 @@ TEST_F(Generations, AreNotNamedByLinksAndPipes) {
   }
 }
 
-TEST_F(Generations, AreResults) {
+TEST_F(Generations, CountAsResults) {
   EXPECT_FALSE(has_results(out));
   const std::string unfinished = testing::leftover("iter_3");
   make({unfinished, "notes"});
@@ -303,7 +303,7 @@ TEST_F(Generations, AreResults) {
   EXPECT_FALSE(fs::exists(out / checkpoints_name));
 }
 
-TEST_F(Generations, ThatWereNotFinishedGoWhenTheFolderIsTaken) {
+TEST_F(Generations, AreRemovedWhenUnfinished) {
   // Of a run that was killed: while it removed one, wrote one, and before it could write the
   // marker.
   const std::string removed = testing::leftover("iter_3"), written = testing::leftover("iter_4-2"),

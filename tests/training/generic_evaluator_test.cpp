@@ -57,7 +57,7 @@ class GenericEvaluatorTest : public ::testing::Test {
   std::unique_ptr<Communicator> comm = create_communicator("naive");
 };
 
-TEST_F(GenericEvaluatorTest, ResultsComeInTheOrderOfRoundsToTheRootAlone) {
+TEST_F(GenericEvaluatorTest, GathersResultsInOrderOnlyAtTheRoot) {
   // Batches that do not divide the shares, and ranks that have few examples or none.
   for (const Case& c : {Case{97, 7, 0}, Case{9, 77, 0}, Case{2, 1, 0}, Case{0, 3, 0},
                         Case{29, 3, 4 * comm->size()}}) {
@@ -76,7 +76,7 @@ TEST_F(GenericEvaluatorTest, ResultsComeInTheOrderOfRoundsToTheRootAlone) {
   }
 }
 
-TEST_F(GenericEvaluatorTest, ResultsMayBeEmptyOrLarge) {
+TEST_F(GenericEvaluatorTest, AcceptsEmptyAndLargeResults) {
   const Case c{20, 3, 0};
   GenericEvaluator evaluator(
       share_in_batches(c, comm->rank()),
@@ -94,7 +94,7 @@ TEST_F(GenericEvaluatorTest, ResultsMayBeEmptyOrLarge) {
   }
 }
 
-TEST_F(GenericEvaluatorTest, WithoutACommunicatorTheShareIsAll) {
+TEST_F(GenericEvaluatorTest, UsesAllDataWithoutACommunicator) {
   GenericEvaluator evaluator(create_serial_iterator(Share::whole(synthetic(5)), 2), local_text,
                              ignore);
   std::vector<std::string> found;
@@ -102,7 +102,7 @@ TEST_F(GenericEvaluatorTest, WithoutACommunicatorTheShareIsAll) {
   EXPECT_EQ(found, (std::vector<std::string>{"0 1", "2 3", "4"}));
 }
 
-TEST_F(GenericEvaluatorTest, LayersEvaluate) {
+TEST_F(GenericEvaluatorTest, RunsLayersInEvaluationMode) {
   const auto model = small_model();
   bool was_training = false, recorded = false;
   GenericEvaluator evaluator(
@@ -120,7 +120,7 @@ TEST_F(GenericEvaluatorTest, LayersEvaluate) {
 }
 
 // A value that is no sum over examples: the longest of all results.
-TEST_F(GenericEvaluatorTest, ValuesOfTheRootAreObservedOnAllRanks) {
+TEST_F(GenericEvaluatorTest, ReportsTheRootsValuesOnAllRanks) {
   const TemporaryFolder folder(comm.get());
   SmallRun run(folder / "out", comm.get(), {.epochs = 2});
   const Case c{97, 7, 0};
@@ -142,7 +142,7 @@ TEST_F(GenericEvaluatorTest, ValuesOfTheRootAreObservedOnAllRanks) {
   for (const auto& entry : run.log->entries()) EXPECT_EQ(entry.at("texts/longest"), longest);
 }
 
-TEST_F(GenericEvaluatorTest, WhatTheRootThrowsIsThrownEverywhere) {
+TEST_F(GenericEvaluatorTest, RethrowsTheRootsErrorsEverywhere) {
   GenericEvaluator evaluator(
       share_in_batches({9, 2, 0}, comm->rank()), local_text,
       [](const std::vector<Bytes>&, Observation&) { fail(ErrorKind::data, "no references"); },

@@ -71,7 +71,7 @@ constexpr int exit_code = 70;
   std::exit(code);  // while the thread that writes hangs
 }
 
-TEST(ARunThatFails, DoesNotWaitForADiskThatHangs) {
+TEST(FailedRun, DoesNotWaitForAHungDisk) {
   const TemporaryFolder folder;
   const auto began = std::chrono::steady_clock::now();
   const pid_t child = fork();

@@ -28,7 +28,7 @@ void add(Observation& seen, const JournalSum& sum, std::int64_t count) {
   ObservationParts::add_journal(seen, "value", ObservationParts::Part::sum, sum);
 }
 
-TEST(Journal, SumsStayRightHoweverLateTheyAreRead) {
+TEST(Journal, KeepsSumsCorrectHoweverLateTheyAreRead) {
   Journal journal(Device::cpu(), 2);
   Observation epoch, odd;
   double expected = 0, expected_odd = 0;
@@ -49,7 +49,7 @@ TEST(Journal, SumsStayRightHoweverLateTheyAreRead) {
 }
 
 // For example tokens, of which batches of one shape have different numbers.
-TEST(Journal, CountsMayBeOnTheDeviceToo) {
+TEST(Journal, AcceptsCountsOnTheDevice) {
   Journal journal(Device::cpu(), 2);
   Observation seen;
   std::int64_t expected = 0;
@@ -64,7 +64,7 @@ TEST(Journal, CountsMayBeOnTheDeviceToo) {
   EXPECT_EQ(seen.values().at("value").sum, 7 * 1.5);
 }
 
-TEST(Journal, ACopyMayBeReadAfterTheJournalHasGone) {
+TEST(Journal, CopiesOutliveIt) {
   Observation kept;
   {
     Journal journal(Device::cpu(), 2);
@@ -73,7 +73,7 @@ TEST(Journal, ACopyMayBeReadAfterTheJournalHasGone) {
   EXPECT_EQ(kept.values().at("value").sum, 0 + 1 + 2);
 }
 
-TEST(Journal, AStepThatNeverReportsIsAnError) {
+TEST(Journal, RejectsStepsThatNeverReport) {
   Journal journal(Device::cpu(), 1);
   journal.open_row();
   Observation seen;
@@ -82,7 +82,7 @@ TEST(Journal, AStepThatNeverReportsIsAnError) {
 }
 
 // In the middle of a page, and more than once.
-TEST(Journal, IsWidenedBetweenSteps) {
+TEST(Journal, GrowsBetweenSteps) {
   Journal journal(Device::cpu(), 2);
   Observation seen;
   double expected = 0;
@@ -96,7 +96,7 @@ TEST(Journal, IsWidenedBetweenSteps) {
   EXPECT_EQ(seen.values().at("value").sum, expected);
 }
 
-TEST(Journal, RefusesMoreNumbersThanItHasColumns) {
+TEST(Journal, RejectsMoreNumbersThanColumns) {
   Journal journal(Device::cpu(), 1);
   const Tensor scalars[] = {scalar(1), scalar(2)};
   EXPECT_THROW(journal.post(scalar(0, DType::int64), scalars), Error);

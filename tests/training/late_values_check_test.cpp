@@ -45,7 +45,7 @@ struct LeavesOneOut {
   LateValues<float> value{[](std::span<float> out) { out[0] = 1; }};
 };
 
-TEST(LateValuesCheck, LetsTheOthersPass) {
+TEST(LateValuesCheck, AcceptsCorrectFunctions) {
   ASSERT_TRUE(is_asked_for);
   Careful careful;
   EXPECT_EQ(careful.value.on_host(1)[0], 1);
@@ -54,7 +54,7 @@ TEST(LateValuesCheck, LetsTheOthersPass) {
   EXPECT_EQ(careful.value.on_host(2)[1], 1);
 }
 
-TEST(LateValuesCheck, NamesAFunctionThatChangesSomething) {
+TEST(LateValuesCheck, NamesFunctionsWithSideEffects) {
   const CountsDraws counting;
   EXPECT_THAT([&] { counting.value.on_host(1); }, Throws<Error>(differs("CountsDraws")));
   const StepScope step;
@@ -62,13 +62,13 @@ TEST(LateValuesCheck, NamesAFunctionThatChangesSomething) {
               Throws<Error>(differs("CountsDraws::value")));
 }
 
-TEST(LateValuesCheck, NamesAFunctionThatLeavesAValueOut) {
+TEST(LateValuesCheck, NamesFunctionsThatOmitAValue) {
   const LeavesOneOut leaving;
   EXPECT_EQ(leaving.value.on_host(1)[0], 1);
   EXPECT_THAT([&] { leaving.value.on_host(2); }, Throws<Error>(differs("LeavesOneOut")));
 }
 
-TEST(LateValuesCheck, NamesAFunctionThatReadsWhatAStepChanges) {
+TEST(LateValuesCheck, NamesFunctionsThatReadChangingState) {
   Careful owner;
   const StepScope step;
   owner.value.on_host(1);
@@ -99,7 +99,7 @@ class LateValuesCheckOnGpu : public ::testing::Test {
   double change = 0;
 };
 
-TEST_F(LateValuesCheckOnGpu, LetsTheOthersPass) {
+TEST_F(LateValuesCheckOnGpu, AcceptsCorrectFunctions) {
   for (const GraphMode mode : {GraphMode::off, GraphMode::on}) {
     StepRunner runner(model, {.graph = mode});
     for (int i = 0; i < 6; ++i) {
@@ -110,7 +110,7 @@ TEST_F(LateValuesCheckOnGpu, LetsTheOthersPass) {
   }
 }
 
-TEST_F(LateValuesCheckOnGpu, NamesAFunctionThatReadsWhatAStepChanges) {
+TEST_F(LateValuesCheckOnGpu, NamesFunctionsThatReadChangingState) {
   StepRunner runner(model, {.graph = GraphMode::on});
   run(runner);  // finds which values are used
   change = 1;

@@ -45,7 +45,7 @@ std::string with(const std::string& part, const std::string& other) {
   return hashed(text.replace(at, part.size(), other));
 }
 
-TEST(AManifest, ComesBack) {
+TEST(Manifest, RoundTrips) {
   const std::string text = sample().text();
   EXPECT_EQ(Manifest::parse(text, "here"), sample());
   EXPECT_EQ(with("600", "600"), text);
@@ -55,7 +55,7 @@ TEST(AManifest, ComesBack) {
   }
 }
 
-TEST(AManifest, WithAFlippedBitOrWithoutItsEndIsRefused) {
+TEST(Manifest, RejectsFlippedBitsAndTruncation) {
   std::string text = sample().text();
   for (std::size_t bit = 0; bit < text.size() * 8; ++bit) {
     const char mask = static_cast<char>(1 << bit % 8);
@@ -70,7 +70,7 @@ TEST(AManifest, WithAFlippedBitOrWithoutItsEndIsRefused) {
 }
 
 // Of other programs or versions, with hashes that are right.
-TEST(AManifest, ThatSaysWhatCannotBeIsRefused) {
+TEST(Manifest, RejectsImpossibleContents) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {with("\"format\": 1", "\"format\": 2"), "it has format 2; this version of Tasuki reads 1"},
       {with("\"format\": 1,\n", ""), "it has no \"format\""},

@@ -20,7 +20,7 @@ using testing::TemporaryFolder;
 
 // A model that does not learn sees each example once an epoch: the log's means are those of the
 // whole data set, however it is dealt.
-TEST(Metrics, AreThoseOfOneRankOnTheSameExamples) {
+TEST(Metrics, MatchOneRankOnTheSameExamples) {
   const auto comm = create_communicator("naive");
   const TemporaryFolder folder(comm.get());
   for (const std::int64_t examples : {97, 9, 1}) {
@@ -50,7 +50,7 @@ TEST(Metrics, AreThoseOfOneRankOnTheSameExamples) {
   }
 }
 
-TEST(Metrics, AGlobalBatchOfUnknownSizeIsAskedFor) {
+TEST(Metrics, AskForUnknownGlobalBatchSize) {
   const auto comm = create_communicator("naive");
   std::vector<Tensor> weights;
   for (const bool known : {true, false}) {
@@ -70,7 +70,7 @@ TEST(Metrics, AGlobalBatchOfUnknownSizeIsAskedFor) {
   EXPECT_EQ(std::memcmp(weights[0].raw(), weights[1].raw(), weights[0].bytes()), 0);
 }
 
-TEST(Metrics, AGlobalBatchOfUnknownSizeHasTheExamplesOfAllWorkers) {
+TEST(Metrics, CountExamplesOfAllWorkersForUnknownBatchSize) {
   const auto comm = create_communicator("naive");
   std::vector<Tensor> weights;
   for (const bool known : {true, false}) {
@@ -91,7 +91,7 @@ TEST(Metrics, AGlobalBatchOfUnknownSizeHasTheExamplesOfAllWorkers) {
   EXPECT_EQ(std::memcmp(weights[0].raw(), weights[1].raw(), weights[0].bytes()), 0);
 }
 
-TEST(Metrics, NothingToTrainOnIsAnError) {
+TEST(Metrics, RejectEmptyTrainingData) {
   const auto comm = create_communicator("naive");
   const TemporaryFolder folder(comm.get());
   EXPECT_THROW(SmallRun(folder / "out", comm.get(), {.examples = 0}), Error);

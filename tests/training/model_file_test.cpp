@@ -28,7 +28,7 @@ std::unique_ptr<Classifier> make_model(std::int64_t units, std::uint64_t seed) {
   return model;
 }
 
-TEST(ModelFile, ParametersWithoutAShapeTakeTheFiles) {
+TEST(ModelFile, GivesLazyParametersTheirShapes) {
   const TemporaryFolder folder;
   Linear saved(3, 5), lazy(std::nullopt, 5), other(std::nullopt, 4);
   saved.initialize(1);
@@ -53,7 +53,7 @@ struct Averaging : Module {
   explicit Averaging(double value) : mean(add_buffer("avg_mean", Tensor::full(Shape{2}, value))) {}
 };
 
-TEST(ModelFile, WeightsComeBackBitForBit) {
+TEST(ModelFile, RoundTripsWeightsBitForBit) {
   const TemporaryFolder folder;
   const auto saved = make_model(5, 1), loaded = make_model(5, 2);
   save_npz(folder / "model", *saved);
@@ -66,7 +66,7 @@ TEST(ModelFile, WeightsComeBackBitForBit) {
   }
 }
 
-TEST(ModelFile, KeysAndShapesAreChainers) {
+TEST(ModelFile, UsesChainersKeysAndShapes) {
   const TemporaryFolder folder;
   save_npz(folder / "model", *make_model(5, 1));
   const NpzFile file(folder / "model");
@@ -75,7 +75,7 @@ TEST(ModelFile, KeysAndShapesAreChainers) {
   EXPECT_EQ(file.find("predictor/l1/W")->shape, (Shape{5, 4}));  // out x in
 }
 
-TEST(ModelFile, BuffersAreKept) {
+TEST(ModelFile, KeepsBuffers) {
   const TemporaryFolder folder;
   save_npz(folder / "model", Averaging(0.25));
   const Averaging loaded(0);
@@ -83,7 +83,7 @@ TEST(ModelFile, BuffersAreKept) {
   EXPECT_EQ(loaded.mean.data<float>()[1], 0.25F);
 }
 
-TEST(ModelFile, OtherTypesAreConvertedAndMoreEntriesIgnored) {
+TEST(ModelFile, ConvertsTypesAndIgnoresExtraEntries) {
   const TemporaryFolder folder;
   write_npz(folder / "model",
             {{"avg_mean", Tensor::full(Shape{2}, 3, DType::float64)}, {"other", std::string("x")}});
@@ -102,7 +102,7 @@ void write_damaged(const std::filesystem::path& path, std::vector<NpzEntry> entr
   std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-TEST(ModelFile, EntriesThatTheModelLacksAreNotRead) {
+TEST(ModelFile, DoesNotReadUnusedEntries) {
   const TemporaryFolder folder;
   write_damaged(folder / "model",
                 {{"avg_mean", Tensor::full(Shape{2}, 3)}, {"other", Tensor::full(Shape{2}, 7)}},
@@ -115,7 +115,7 @@ TEST(ModelFile, EntriesThatTheModelLacksAreNotRead) {
   EXPECT_THAT(entries_not_in(loaded, file), ElementsAre("other"));
 }
 
-TEST(ModelFile, UnreadableEntriesCountWhereTheyAreNeeded) {
+TEST(ModelFile, RejectsUnreadableEntriesOnlyWhenNeeded) {
   const TemporaryFolder folder;
   write_npz(folder / "model",
             {{"avg_mean", Tensor::full(Shape{2}, 3)}, {"other", Tensor::full(Shape{2}, 7)}});
@@ -134,7 +134,7 @@ TEST(ModelFile, UnreadableEntriesCountWhereTheyAreNeeded) {
               HasSubstr("avg_mean has elements of NumPy's type \"|O4\""));
 }
 
-TEST(ModelFile, EntriesWithoutAPlaceAreThoseBelowThePrefix) {
+TEST(ModelFile, ReportsUnusedEntriesBelowThePrefix) {
   const TemporaryFolder folder;
   const Tensor two = Tensor::full(Shape{2}, 1);
   write_npz(folder / "model",
@@ -146,7 +146,7 @@ TEST(ModelFile, EntriesWithoutAPlaceAreThoseBelowThePrefix) {
 }
 
 // The weights come first in the file, the damage after them.
-TEST(ModelFile, ADamagedEntryLeavesTheModelAsItWas) {
+TEST(ModelFile, KeepsTheModelOnADamagedEntry) {
   const TemporaryFolder folder;
   Linear model(1, 2);
   model.initialize(1);
@@ -158,7 +158,7 @@ TEST(ModelFile, ADamagedEntryLeavesTheModelAsItWas) {
   EXPECT_EQ(model.parameters()[0].parameter->value().data<float>()[0], before);
 }
 
-TEST(ModelFile, AnotherModelIsRefusedAndNothingChanges) {
+TEST(ModelFile, RejectsAnotherModelWithoutChanges) {
   const TemporaryFolder folder;
   const auto model = make_model(5, 1);
   const float before = model->parameters()[0].parameter->value().data<float>()[0];

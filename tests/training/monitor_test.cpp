@@ -51,7 +51,7 @@ void run_monitored(const std::filesystem::path& out, const std::vector<Device>& 
   trainer.run();
 }
 
-TEST(Monitor, WritesALineAtEveryInterval) {
+TEST(Monitor, WritesALinePerInterval) {
   const TemporaryFolder folder;
   run_monitored(folder / "out", {Device::cpu()}, 200);
   const auto rows = read_csv(folder / "out/monitor.0.csv");
@@ -68,7 +68,7 @@ TEST(Monitor, WritesALineAtEveryInterval) {
   }
 }
 
-TEST(Monitor, AFileThatCannotBeWrittenDisturbsNothing) {
+TEST(Monitor, ToleratesUnwritableFiles) {
   const TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out/monitor.0.csv");
   ::testing::internal::CaptureStderr();
@@ -79,7 +79,7 @@ TEST(Monitor, AFileThatCannotBeWrittenDisturbsNothing) {
 }
 
 // The second time another job has taken the name meanwhile.
-TEST(Monitor, BeginsAnewWhereItsFolderWasRemoved) {
+TEST(Monitor, StartsOverWhenItsFolderIsRemoved) {
   for (const bool is_taken : {false, true}) {
     SCOPED_TRACE(is_taken);
     const TemporaryFolder folder;
@@ -104,7 +104,7 @@ TEST(Monitor, BeginsAnewWhereItsFolderWasRemoved) {
   }
 }
 
-TEST(Monitor, WithoutNvmlTheProcessIsWatched) {
+TEST(Monitor, MonitorsTheProcessWithoutNvml) {
   if (void* const library = ::dlopen("libnvidia-ml.so.1", RTLD_NOW); library != nullptr) {
     ::dlclose(library);
     GTEST_SKIP() << "this machine has NVML";
@@ -117,7 +117,7 @@ TEST(Monitor, WithoutNvmlTheProcessIsWatched) {
   EXPECT_EQ(read_csv(folder / "out/monitor.0.csv").at(0).size(), 5u);
 }
 
-TEST(Monitor, KnowsHowBusyTheProcessIs) {
+TEST(Monitor, MeasuresProcessLoad) {
   ProcessLoad load;
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
   volatile double work = 1;
@@ -130,7 +130,7 @@ TEST(Monitor, KnowsHowBusyTheProcessIs) {
 }
 
 // From here on the fakes are loaded: tests run in the order of this file.
-TEST(MonitorOfGpu, CudasNumbersCount) {
+TEST(MonitorOfGpu, UsesCudaDeviceNumbers) {
   load_fakes();
   const GpuSensors::Reading first = GpuSensors(0).read(), second = GpuSensors(1).read();
   EXPECT_EQ(first.load_percent, 41);
@@ -149,7 +149,7 @@ TEST(MonitorOfGpu, CudasNumbersCount) {
   }
 }
 
-TEST(MonitorOfGpu, HasItsColumns) {
+TEST(MonitorOfGpu, WritesItsColumns) {
   load_fakes();
   const TemporaryFolder folder;
   run_monitored(folder / "out", {Device::cuda(1)}, 100);
@@ -161,7 +161,7 @@ TEST(MonitorOfGpu, HasItsColumns) {
             (std::vector<std::string>{"40.0", "1000.0", "80000.0", "1900.0", "60.0", ""}));
 }
 
-TEST(MonitorOfGpu, EveryGpuOfAProcessHasAFile) {
+TEST(MonitorOfGpu, WritesAFilePerGpu) {
   load_fakes();
   const TemporaryFolder folder;
   run_monitored(folder / "out", {Device::cuda(1), Device::cpu(), Device::cuda(0)}, 100);
@@ -174,7 +174,7 @@ TEST(MonitorOfGpu, EveryGpuOfAProcessHasAFile) {
   EXPECT_FALSE(std::filesystem::exists(folder / "out/monitor.0.csv"));
 }
 
-TEST(MonitorOfGpu, WorkersOnTheCpuAreOneProcess) {
+TEST(MonitorOfGpu, TreatsCpuWorkersAsOneProcess) {
   const TemporaryFolder folder;
   run_monitored(folder / "out", {Device::cpu(), Device::cpu()}, 100);
   EXPECT_EQ(read_csv(folder / "out/monitor.0.csv").at(0).size(), 5u);

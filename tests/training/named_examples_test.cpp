@@ -28,7 +28,7 @@ std::shared_ptr<Dataset> unchecked() {
   return make_dataset({12}, 0, values, labels);
 }
 
-TEST(NamedExamples, LabelsOfTrainingAndEvaluation) {
+TEST(NamedExamples, NameLabelsInTrainingAndEvaluation) {
   const auto model = testing::small_model();
   const LossFunction loss = classification_loss(*model);
   // Other positions than numbers.
@@ -63,7 +63,7 @@ TEST(NamedExamples, AreFoundByTheirValues) {
 
 // A value that is too large for one of two fields may be right in the other: nobody can tell whose
 // it is.
-TEST(NamedExamples, AreNotGuessedWhereSeveralFieldsHaveTheValue) {
+TEST(NamedExamples, AreNotGuessedForAmbiguousValues) {
   const auto ids = [](std::vector<std::int64_t> values) {
     return Tensor::from(std::span<const std::int64_t>(values), Shape{std::ssize(values)});
   };
@@ -75,7 +75,7 @@ TEST(NamedExamples, AreNotGuessedWhereSeveralFieldsHaveTheValue) {
 }
 
 // Values of int32 are compared as they are, not cut to 32 bits.
-TEST(NamedExamples, AreNotFoundByAPartOfTheirValues) {
+TEST(NamedExamples, AreNotFoundByPartOfTheirValues) {
   const Batch batch = read_batch(*unchecked(), std::vector<std::int64_t>{3, 10, 4});
   const std::int64_t large = (std::int64_t{1} << 32) + 7;
   expect_error(ErrorKind::data, {"label 4294967303 at position 0 of the batch"},

@@ -128,13 +128,13 @@ std::vector<std::int64_t> saved_in(const std::filesystem::path& out) {
   return found;
 }
 
-class NeverSaved : public ::testing::TestWithParam<Saving> {
+class DamagedModel : public ::testing::TestWithParam<Saving> {
  protected:
   std::unique_ptr<Communicator> comm = create_communicator("naive");
   testing::TemporaryFolder folder{comm.get()};
 };
 
-TEST_P(NeverSaved, IsADamagedModel) {
+TEST_P(DamagedModel, IsNeverSaved) {
   const Saving& saving = GetParam();
   for (const Damage& damage : damages) {
     if (damage.takes_several_ranks && comm->size() == 1) continue;
@@ -171,7 +171,7 @@ TEST_P(NeverSaved, IsADamagedModel) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, NeverSaved, ::testing::ValuesIn(savings), [](const auto& each) {
+INSTANTIATE_TEST_SUITE_P(All, DamagedModel, ::testing::ValuesIn(savings), [](const auto& each) {
   std::string name = each.param.name;
   std::ranges::replace(name, ' ', '_');
   return name;

@@ -50,7 +50,7 @@ class NpzDamage : public ::testing::Test {
   std::string good;
 };
 
-TEST_F(NpzDamage, EveryTruncationIsRefused) {
+TEST_F(NpzDamage, IsDetectedForEveryTruncation) {
   EXPECT_EQ(refusal(good, true), "(nothing thrown)");
   for (std::size_t bytes = good.size(); bytes-- > 0;) {
     std::filesystem::resize_file(folder / "bad", bytes);
@@ -60,7 +60,7 @@ TEST_F(NpzDamage, EveryTruncationIsRefused) {
   EXPECT_THAT(refusal(good + "x", true), HasSubstr("bad"));
 }
 
-TEST_F(NpzDamage, EveryFlippedBitIsRefused) {
+TEST_F(NpzDamage, IsDetectedForEveryFlippedBit) {
   ASSERT_EQ(refusal(good, true), "(nothing thrown)");
   for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
     flip(good, bit / 8, 1 << bit % 8);
@@ -70,7 +70,7 @@ TEST_F(NpzDamage, EveryFlippedBitIsRefused) {
 }
 
 // Files of other writers have no hash over all; zip's CRCs guard the values themselves.
-TEST_F(NpzDamage, WithoutHashFlippedBitsNeverChangeValues) {
+TEST_F(NpzDamage, NeverChangesValuesWithoutAHash) {
   std::string unhashed = good;
   unhashed.replace(unhashed.find("tasuki xxh3"), 6, "nobody");
   ASSERT_EQ(refusal(unhashed, false), "(nothing thrown)");
@@ -93,7 +93,7 @@ TEST_F(NpzDamage, WithoutHashFlippedBitsNeverChangeValues) {
   EXPECT_GT(accepted, 0);  // times and attributes in the zip directory
 }
 
-TEST_F(NpzDamage, AFullDiskLeavesTheOlderFile) {
+TEST_F(NpzDamage, FullDiskKeepsTheOlderFile) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);

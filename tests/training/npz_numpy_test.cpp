@@ -44,7 +44,7 @@ class NpzNumpy : public ::testing::Test {
   testing::TemporaryFolder folder;
 };
 
-TEST_F(NpzNumpy, NumpyReadsWhatIsWritten) {
+TEST_F(NpzNumpy, IsReadByNumPy) {
   const std::vector<float> w{1, 2, 3, 4, 5, 0.1F};
   const std::vector<std::int64_t> n{-5};
   write_npz(folder / "ours.npz",
@@ -68,7 +68,7 @@ assert f['nothing'].shape == (0, 3)
             0);
 }
 
-TEST_F(NpzNumpy, WhatNumpyWritesIsRead) {
+TEST_F(NpzNumpy, ReadsFilesOfNumPy) {
   ASSERT_EQ(run_python(folder.path(), R"(
 import numpy as np
 a = {'predictor/l1/W': np.arange(6, dtype=np.float32).reshape(2, 3), 'n': np.array(7),

@@ -34,7 +34,7 @@ void expect_equal(const Tensor& a, const Tensor& b) {
   }
 }
 
-TEST(Npz, RoundTripOfAllTypesAndShapes) {
+TEST(Npz, RoundTripsAllTypesAndShapes) {
   const TemporaryFolder folder;
   std::vector<NpzEntry> entries;
   for (const DType dtype :
@@ -64,21 +64,21 @@ TEST(Npz, RoundTripOfAllTypesAndShapes) {
   EXPECT_THAT(error_of([&] { file.read("absent"); }), HasSubstr("has no entry absent"));
 }
 
-TEST(Npz, Bfloat16IsStoredAsFloat32) {
+TEST(Npz, StoresBfloat16AsFloat32) {
   const TemporaryFolder folder;
   const Tensor values = counting(Shape{5}, DType::bfloat16);
   write_npz(folder / "b", {{"x", values}});
   expect_equal(std::get<Tensor>(NpzFile(folder / "b").read("x")), values.to(DType::float32));
 }
 
-TEST(Npz, EqualEntriesMakeEqualFiles) {
+TEST(Npz, WritesEqualFilesForEqualEntries) {
   const TemporaryFolder folder;
   write_npz(folder / "a", {{"x", counting(Shape{100}, DType::float32)}});
   write_npz(folder / "b", {{"x", counting(Shape{100}, DType::float32)}});
   EXPECT_EQ(read_file(folder / "a"), read_file(folder / "b"));
 }
 
-TEST(Npz, EntriesAreStoredAndDataIsAlignedInTheArray) {
+TEST(Npz, StoresEntriesUncompressedAndAligned) {
   const TemporaryFolder folder;
   const Tensor zeros = Tensor::zeros(Shape{10000});
   write_npz(folder / "zeros", {{"x", zeros}});
@@ -90,7 +90,7 @@ TEST(Npz, EntriesAreStoredAndDataIsAlignedInTheArray) {
   }
 }
 
-TEST(Npz, WhatCannotBeWrittenIsNamed) {
+TEST(Npz, NamesUnwritableEntries) {
   const TemporaryFolder folder;
   const Tensor x = Tensor::zeros(Shape{3});
   EXPECT_THAT(error_of([&] { write_npz(folder / "none", {}); }), HasSubstr("no array to write"));
@@ -131,7 +131,7 @@ class ForeignNpz : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(ForeignNpz, DeflatedAndOtherHeaderVersionsAreRead) {
+TEST_F(ForeignNpz, AcceptsDeflatedEntriesAndOtherHeaderVersions) {
   const std::vector<float> values(1000, 2.5F);
   const std::string data(reinterpret_cast<const char*>(values.data()), values.size() * 4);
   for (const char version : {1, 2, 3}) {
@@ -148,7 +148,7 @@ TEST_F(ForeignNpz, DeflatedAndOtherHeaderVersionsAreRead) {
   }
 }
 
-TEST_F(ForeignNpz, WhatCannotBeReadIsNamed) {
+TEST_F(ForeignNpz, NamesUnreadableEntries) {
   const std::string eight(8, '\0');
   EXPECT_THAT(refusal("{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }\n", eight),
               HasSubstr("NumPy's type \">f4\""));
@@ -174,7 +174,7 @@ TEST_F(ForeignNpz, WhatCannotBeReadIsNamed) {
 
 // What Chainer writes for None, bytes, other numbers, and other orders may stand beside what is
 // needed.
-TEST_F(ForeignNpz, UnreadableArraysAreFound) {
+TEST_F(ForeignNpz, FindsUnreadableArrays) {
   for (const char* type :
        {"'|O'", "'|S3'", "'<i2'", "'>f4'", "'<c8'", "[('a', '<f4'), ('b', '|S1')]"}) {
     write("x.npy",
@@ -192,7 +192,7 @@ TEST_F(ForeignNpz, UnreadableArraysAreFound) {
   }
 }
 
-TEST_F(ForeignNpz, OtherEntriesAreIgnoredAndNoZipIsRefused) {
+TEST_F(ForeignNpz, IgnoresOtherEntriesAndRejectsOtherFiles) {
   write("readme.txt", "hello", false);
   EXPECT_TRUE(NpzFile(folder / "foreign").names().empty());
   EXPECT_THAT(error_of([&] { const NpzFile file(folder / "nowhere"); }), HasSubstr("no such file"));

@@ -126,7 +126,7 @@ std::string npy_file(const Tensor& values) {
   return npy_header(values) + std::string(static_cast<const char*>(values.raw()), values.bytes());
 }
 
-TEST(NpzZip64, MoreEntriesThanSixteenBitsCount) {
+TEST(NpzZip64, SupportsMoreThan65535Entries) {
   const TemporaryFolder folder;
   constexpr std::int64_t count = 65'600;
   write_npz(folder / "many", entries_of(count));
@@ -137,7 +137,7 @@ TEST(NpzZip64, MoreEntriesThanSixteenBitsCount) {
 }
 
 // As other programs write them, sizes of small arrays in 64 bits, too.
-TEST(NpzZip64, SizesAndPlacesOfSixtyFourBitsAreRead) {
+TEST(NpzZip64, Reads64BitSizesAndOffsets) {
   const TemporaryFolder folder;
   std::ofstream(folder / "made", std::ios::binary)
       << zip64_file({{"a.npy", npy_file(scalar(-5))}, {"b.npy", npy_file(scalar(7))}});
@@ -148,7 +148,7 @@ TEST(NpzZip64, SizesAndPlacesOfSixtyFourBitsAreRead) {
 }
 
 // What is written has zip64's end of the directory just when it needs it.
-TEST(NpzZip64, OnlyWhatNeedsItIsWrittenInZip64) {
+TEST(NpzZip64, IsWrittenOnlyWhenNeeded) {
   const TemporaryFolder folder;
   for (const std::int64_t count : {std::int64_t{65'535}, std::int64_t{65'536}}) {
     write_npz(folder / "file", entries_of(count));
@@ -159,7 +159,7 @@ TEST(NpzZip64, OnlyWhatNeedsItIsWrittenInZip64) {
 }
 
 // The whole way: takes 4 GiB of disk and of memory, and some ten seconds.
-TEST(NpzZip64, LargeArraysComeBack) {
+TEST(NpzZip64, RoundTripsLargeArrays) {
   if (std::getenv("TASUKI_TEST_LARGE_FILES") == nullptr)
     GTEST_SKIP() << "writes 4 GiB and reads them into memory: set TASUKI_TEST_LARGE_FILES=1";
   const TemporaryFolder folder;

@@ -39,7 +39,7 @@ using ::testing::HasSubstr;
 using testing::ScriptedUpdater;
 using testing::TemporaryFolder;
 
-TEST(FolderChoice, FollowsFromWhatIsThere) {
+TEST(FolderChoice, DependsOnExistingFiles) {
   const auto leave = OldResults::leave, join = OldResults::join;
   EXPECT_EQ(choose_folder(leave, false, false), FolderChoice::take);
   EXPECT_EQ(choose_folder(leave, false, true), FolderChoice::try_next);
@@ -51,7 +51,7 @@ TEST(FolderChoice, FollowsFromWhatIsThere) {
   EXPECT_EQ(choose_folder(join, true, true), FolderChoice::refuse);
 }
 
-TEST(NumberedFolder, StandsBesideTheFirst) {
+TEST(NumberedFolder, IsBesideTheFirst) {
   EXPECT_EQ(numbered_folder("a/result/", 1), "a/result/");
   EXPECT_EQ(numbered_folder("a/result", 2), "a/result-2");
   EXPECT_EQ(numbered_folder("a/result/", 12), "a/result-12");
@@ -60,7 +60,7 @@ TEST(NumberedFolder, StandsBesideTheFirst) {
   EXPECT_EQ(numbered_folder(".", 2), here.parent_path() / (here.filename().string() + "-2"));
 }
 
-class Output : public ::testing::Test {
+class OutputFolderTest : public ::testing::Test {
  protected:
   fs::path taken(const fs::path& wanted, OldResults old = OldResults::leave) {
     OutputFolder output(wanted);
@@ -71,7 +71,7 @@ class Output : public ::testing::Test {
   fs::path out = folder / "out";
 };
 
-TEST_F(Output, ARunPassesOverResultsOnly) {
+TEST_F(OutputFolderTest, SkipsOnlyFoldersWithResults) {
   EXPECT_EQ(taken(out), out) << "there was no folder";
   write_file(out / "notes.txt", "not a result");
   EXPECT_EQ(taken(out), out);
@@ -99,7 +99,7 @@ TEST_F(Output, ARunPassesOverResultsOnly) {
   EXPECT_TRUE(fs::exists(out / "log.1"));
 }
 
-TEST_F(Output, OneJobAtATimeHasIt) {
+TEST_F(OutputFolderTest, IsHeldByOneJobAtATime) {
   OutputFolder first(out);
   first.take(OldResults::join);
   OutputFolder second(out);
@@ -112,7 +112,7 @@ TEST_F(Output, OneJobAtATimeHasIt) {
   EXPECT_EQ(taken(out, OldResults::join), out);
 }
 
-TEST_F(Output, AKilledJobHoldsNothing) {
+TEST_F(OutputFolderTest, IsReleasedByAKilledJob) {
   const pid_t child = fork();
   if (child == 0) {
     OutputFolder output(out);
@@ -125,7 +125,7 @@ TEST_F(Output, AKilledJobHoldsNothing) {
   EXPECT_EQ(taken(out, OldResults::join), out);
 }
 
-TEST_F(Output, WhatKilledJobsWereWritingGoes) {
+TEST_F(OutputFolderTest, RemovesTemporaryFilesOfKilledJobs) {
   fs::create_directories(out);
   const std::vector<std::string> leftovers = {testing::leftover("snapshot_iter_5"),
                                               testing::leftover("log")};
@@ -147,7 +147,7 @@ TEST_F(Output, WhatKilledJobsWereWritingGoes) {
   for (const std::string& name : others) EXPECT_TRUE(fs::exists(out / name)) << name;
 }
 
-TEST_F(Output, WhatKilledJobsWereWritingGoesWhereResultsAre) {
+TEST_F(OutputFolderTest, RemovesTemporaryFilesBesideResults) {
   fs::create_directories(out);
   write_file(out / "log", "of a run that was killed");
   const std::string killed = testing::leftover("snapshot_iter_5");
@@ -165,7 +165,7 @@ TEST_F(Output, WhatKilledJobsWereWritingGoesWhereResultsAre) {
   EXPECT_TRUE(fs::exists(out / killed));
 }
 
-TEST_F(Output, AFolderThatCannotBeLockedIsSaid) {
+TEST_F(OutputFolderTest, ReportsUnlockableFolder) {
   fs::create_directories(out);
   const std::string killed = testing::leftover("log");
   std::ofstream(out / killed) << "perhaps being written";
@@ -181,7 +181,7 @@ TEST_F(Output, AFolderThatCannotBeLockedIsSaid) {
   EXPECT_TRUE(fs::exists(out / killed));
 }
 
-TEST_F(Output, AFolderThatIsGoneIsMadeAgain) {
+TEST_F(OutputFolderTest, IsRecreatedWhenRemoved) {
   OutputFolder output(out);
   output.take(OldResults::join);
   output.restore();
@@ -199,7 +199,7 @@ TEST_F(Output, AFolderThatIsGoneIsMadeAgain) {
 }
 
 // With the lock gone, another job could take the folder.
-TEST_F(Output, ALockThatIsGoneIsTakenAgain) {
+TEST_F(OutputFolderTest, RetakesALostLock) {
   OutputFolder output(out);
   output.take(OldResults::join);
   output.write("about.json", "of this run");
@@ -221,7 +221,7 @@ TEST_F(Output, ALockThatIsGoneIsTakenAgain) {
 }
 
 // An output folder may come from somebody else.
-TEST_F(Output, NothingIsWrittenThroughLinks) {
+TEST_F(OutputFolderTest, IsNotWrittenThroughLinks) {
   fs::create_directories(out);
   fs::create_directory(folder / "other");
   write_file(folder / "theirs", "keep this");
@@ -243,7 +243,7 @@ TEST_F(Output, NothingIsWrittenThroughLinks) {
   EXPECT_EQ(taken(folder / "linked", OldResults::join), folder / "linked");
 }
 
-TEST_F(Output, AFolderThatCannotBeListedIsNamed) {
+TEST_F(OutputFolderTest, NamesUnlistableFolder) {
   const testing::AsNobody nobody(folder.path());
   fs::create_directories(out);
   fs::permissions(out, fs::perms::owner_write | fs::perms::owner_exec);
@@ -257,7 +257,7 @@ TEST_F(Output, AFolderThatCannotBeListedIsNamed) {
   fs::permissions(out, fs::perms::owner_all);
 }
 
-TEST_F(Output, AFolderThatIsMadeAgainHasWhatWasWrittenOnce) {
+TEST_F(OutputFolderTest, RestoresOneTimeFilesWhenRecreated) {
   OutputFolder output(out);
   output.take(OldResults::leave);
   output.write("about.json", "old");
@@ -272,7 +272,7 @@ TEST_F(Output, AFolderThatIsMadeAgainHasWhatWasWrittenOnce) {
 }
 
 // The log from its first entry on, whenever the folder goes.
-TEST_F(Output, TrainingSurvivesTheLossOfItsFolder) {
+TEST_F(OutputFolderTest, CanBeLostDuringTraining) {
   const std::vector<std::pair<int, std::int64_t>> cases = {{3, 3}, {3, 6}, {1, 2}};
   for (const auto& [epochs, gone_after] : cases) {
     Trainer trainer(std::make_unique<ScriptedUpdater>(2), stop_after(epochs), out);
@@ -289,7 +289,7 @@ TEST_F(Output, TrainingSurvivesTheLossOfItsFolder) {
   }
 }
 
-TEST_F(Output, TwoTrainersDoNotShareAFolder) {
+TEST_F(OutputFolderTest, IsNotSharedByTwoTrainers) {
   Trainer first(std::make_unique<ScriptedUpdater>(2), stop_after(1), out);
   Trainer second(std::make_unique<ScriptedUpdater>(2), stop_after(1), out);
   std::string error;

@@ -103,15 +103,15 @@ std::unique_ptr<Optimizer> with(const std::vector<std::shared_ptr<OptimizerHook>
   return optimizer;
 }
 
-TEST_F(OwnParts, ARule) {
+TEST_F(OwnParts, TrainWithARule) {
   expect_same_everywhere([] { return with<MomentumEverywhere>(); }, true);
 }
 
-TEST_F(OwnParts, ARuleThatReadsNorms) {
+TEST_F(OwnParts, TrainWithARuleThatReadsNorms) {
   expect_same_everywhere([] { return with<LarsEverywhere>({weight_decay(0.01)}); }, true);
 }
 
-TEST_F(OwnParts, AFactorHook) {
+TEST_F(OwnParts, TrainWithAFactorHook) {
   expect_same_everywhere(
       [] {
         return with<MomentumEverywhere>({std::make_shared<Growing>(), weight_decay(0.01)});
@@ -119,7 +119,7 @@ TEST_F(OwnParts, AFactorHook) {
       true);
 }
 
-TEST_F(OwnParts, AFactorHookOfABuiltInRule) {
+TEST_F(OwnParts, TrainWithAFactorHookOnABuiltInRule) {
   expect_same_everywhere(
       [] {
         auto adam = create_optimizer("adam");
@@ -129,7 +129,7 @@ TEST_F(OwnParts, AFactorHookOfABuiltInRule) {
       true);
 }
 
-TEST_F(OwnParts, AnArrayHook) {
+TEST_F(OwnParts, TrainWithAnArrayHook) {
   expect_same_everywhere(
       [] {
         return with<MomentumEverywhere>(
@@ -140,7 +140,7 @@ TEST_F(OwnParts, AnArrayHook) {
 
 // Clipping rounds on a device, where it scales the gradients, and on a CPU, where it leaves the
 // scale to the update, at different places.
-TEST_F(OwnParts, HooksOfAllKindsWithAReplacedDecay) {
+TEST_F(OwnParts, TrainWithAllKindsOfHooks) {
   const auto make = [] {
     auto optimizer =
         with<MomentumEverywhere>({std::make_shared<Noise>(), gradient_clipping(1),
@@ -157,7 +157,7 @@ TEST_F(OwnParts, HooksOfAllKindsWithAReplacedDecay) {
     ASSERT_NEAR(eager.weights[i], cpu.weights[i], 1e-4) << i;
 }
 
-TEST_F(OwnParts, ANormHookIsNotRecorded) {
+TEST_F(OwnParts, DoNotRecordNormHooks) {
   expect_same_everywhere(
       [] {
         return with<MomentumEverywhere>({weight_decay(0.01), std::make_shared<OwnClipping>()});
@@ -165,14 +165,14 @@ TEST_F(OwnParts, ANormHookIsNotRecorded) {
       false);
 }
 
-TEST_F(OwnParts, ALossFunctionThatReadsTheBatchsEpochIsNotRecorded) {
+TEST_F(OwnParts, DoNotRecordLossesThatReadTheEpoch) {
   expect_same_everywhere([] { return with<MomentumEverywhere>(); }, false,
                          [](const Batch& batch, const Variable& scores) {
                            return batch.epoch() < 2 ? scores : F::relu(scores);
                          });
 }
 
-TEST_F(OwnParts, ARuleWithoutAKernelIsRefusedByADevice) {
+TEST_F(OwnParts, RejectRulesWithoutAKernelOnDevices) {
   Linear model{2, 3};
   model.initialize(1);
   model.to(Device::cuda(0));

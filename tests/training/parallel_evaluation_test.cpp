@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(ParallelEvaluation, IsThatOfOneWorker) {
+TEST(ParallelEvaluation, MatchesOneWorker) {
   ParallelRun parallel(BatchSplit::fixed({2, 1}));
   PlainRun plain;
   train(*parallel.updater, 20);
@@ -43,7 +43,7 @@ Trainer trainer_of(std::unique_ptr<Updater> updater, const TemporaryFolder& fold
   return Trainer(std::move(updater), stop_after(10), folder.path());
 }
 
-TEST(ParallelResume, GoesOnWithWeightsPositionAndSplit) {
+TEST(ParallelResume, RestoresWeightsPositionAndSplit) {
   const TemporaryFolder folder;
   BatchSplit split = BatchSplit::measured(2);
   split.resume({3, 1});
@@ -59,7 +59,7 @@ TEST(ParallelResume, GoesOnWithWeightsPositionAndSplit) {
   EXPECT_EQ(train(*second, 5).losses, train(*first, 5).losses);
 }
 
-TEST(ParallelResume, TakesOverFromARunWithoutWorkersAndBack) {
+TEST(ParallelResume, ResumesRunsWithAndWithoutWorkers) {
   const TemporaryFolder folder;
   PlainRun before, last;
   ParallelRun between(BatchSplit::measured(2), {.weights = ParallelUpdater::Weights::copied});

@@ -40,42 +40,42 @@ void expect_same_training(BatchSplit split, const ParallelRun::Options& options)
   EXPECT_EQ(parallel.optimizer->t(), 100);
 }
 
-TEST(ParallelUpdater, LayersWithoutAShapeAreRefused) {
+TEST(ParallelUpdater, RejectsLayersWithoutAShape) {
   ParallelRun::Options options;
   options.make = [](std::uint64_t seed) { return small_model(8, seed, /*lazy=*/true); };
   EXPECT_THAT(error_of([&] { ParallelRun(BatchSplit::even(2), options); }),
               HasSubstr("predictor/l1/W has no shape yet"));
 }
 
-TEST(ParallelUpdater, TwoWorkersTrainAsOne) {
+TEST(ParallelUpdater, TrainsWithTwoWorkersAsWithOne) {
   expect_same_training(BatchSplit::even(2), {});
 }
 
-TEST(ParallelUpdater, UnevenPartsWeighWhatTheyHold) {
+TEST(ParallelUpdater, WeightsUnevenPartsByExamples) {
   expect_same_training(BatchSplit::fixed({3, 1}), {});
   expect_same_training(BatchSplit::fixed({1, 7, 2}), {});
 }
 
-TEST(ParallelUpdater, WorkersWithoutExamplesTakePart) {
+TEST(ParallelUpdater, IncludesWorkersWithoutExamples) {
   // The last batch of an epoch has one example for three workers.
   expect_same_training(BatchSplit::even(3), {.examples = 97, .batch = 6});
   expect_same_training(BatchSplit::fixed({1, 0}), {});
 }
 
-TEST(ParallelUpdater, BatchesWithoutTheirGlobalSizeCountAllWorkersExamples) {
+TEST(ParallelUpdater, CountsAllWorkersExamplesWithoutGlobalSize) {
   expect_same_training(BatchSplit::fixed({1, 3}), {.knows_global_batches = false});
   expect_same_training(BatchSplit::fixed({0, 1}), {.knows_global_batches = false});
 }
 
-TEST(ParallelUpdater, WeightsOfTheirOwnAreCopiedBack) {
+TEST(ParallelUpdater, CopiesBackSeparateWeights) {
   expect_same_training(BatchSplit::even(3), {.weights = ParallelUpdater::Weights::copied});
 }
 
-TEST(ParallelUpdater, HooksSeeTheWholeGradient) {
+TEST(ParallelUpdater, ShowsHooksTheWholeGradient) {
   expect_same_training(BatchSplit::even(2), {.configure = decay_and_clip});
 }
 
-TEST(ParallelUpdater, GroupsFrozenParametersAndHooksTogether) {
+TEST(ParallelUpdater, CombinesGroupsFrozenParametersAndHooks) {
   ParallelRun::Options options;
   options.configure = [](Optimizer& optimizer) {
     optimizer.freeze("predictor/l1/b");
@@ -117,7 +117,7 @@ TEST(ParallelUpdater, FollowsFrozenParameters) {
   }
 }
 
-TEST(ParallelUpdater, RulesOfAProgramsOwnAreApplied) {
+TEST(ParallelUpdater, AppliesOwnRules) {
   const auto weights = [](const ParallelRun::Options& options) {
     ParallelRun run(BatchSplit::fixed({2, 1, 1}), options);
     return weights_after(run, 20);
@@ -131,17 +131,17 @@ TEST(ParallelUpdater, RulesOfAProgramsOwnAreApplied) {
   EXPECT_EQ(weights(options), expected);
 }
 
-TEST(ParallelUpdater, WorkersComputeWithThreadsOfTheirOwn) {
+TEST(ParallelUpdater, GivesWorkersTheirOwnThreads) {
   expect_same_training(BatchSplit::even(2), {.threads = 2});
 }
 
-TEST(ParallelUpdater, OneWorkerTrainsToTheBitAsWithoutWorkers) {
+TEST(ParallelUpdater, IsBitIdenticalWithOneWorker) {
   PlainRun plain;
   ParallelRun parallel(BatchSplit::even(1));
   EXPECT_EQ(train(*parallel.updater, 50).losses, train(*plain.updater, 50).losses);
 }
 
-TEST(ParallelUpdater, AccuracyIsThatOfAllParts) {
+TEST(ParallelUpdater, ReportsAccuracyOfAllParts) {
   PlainRun plain;
   ParallelRun parallel(BatchSplit::fixed({1, 2}));
   EXPECT_EQ(train(*parallel.updater, 5).accuracies, train(*plain.updater, 5).accuracies);
@@ -157,7 +157,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, ParallelTimes,
                                                                                  : "shared";
                          });
 
-TEST_P(ParallelTimes, ShowTheWorkerThatTheOthersWaitFor) {
+TEST_P(ParallelTimes, ShowTheSlowestWorker) {
   constexpr int steps = 4;
   static constexpr auto pause = std::chrono::milliseconds(20);
   ParallelRun::Options options;
@@ -187,12 +187,12 @@ TEST_P(ParallelTimes, ShowTheWorkerThatTheOthersWaitFor) {
   }
 }
 
-TEST(ParallelUpdater, TheSameSplitGivesTheSameBits) {
+TEST(ParallelUpdater, IsBitIdenticalForTheSameSplit) {
   ParallelRun a(BatchSplit::fixed({2, 3})), b(BatchSplit::fixed({2, 3}));
   EXPECT_EQ(train(*a.updater, 50).losses, train(*b.updater, 50).losses);
 }
 
-TEST(ParallelUpdater, AFailureNamesItsWorkerAndEndsTheStep) {
+TEST(ParallelUpdater, NamesFailingWorkerAndEndsTheStep) {
   ParallelRun::Options options;
   options.loss = [](std::size_t worker, Classifier& model) -> LossFunction {
     if (worker != 1) return classification_loss(model);
@@ -210,7 +210,7 @@ struct StepCount {
   AfterStep counted{[this] { ++steps; }};
 };
 
-TEST(ParallelUpdater, StepsCountForEachWorkerOnceAllHaveSucceeded) {
+TEST(ParallelUpdater, CountsStepsOnceAllWorkersHaveSucceeded) {
   std::array<StepCount, 3> counts;
   std::array<std::vector<std::int64_t>, 3> drawn;
   std::size_t failing = counts.size();
@@ -233,7 +233,7 @@ TEST(ParallelUpdater, StepsCountForEachWorkerOnceAllHaveSucceeded) {
   for (const StepCount& count : counts) EXPECT_EQ(count.steps, 3);
 }
 
-TEST(ParallelUpdater, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
+TEST(ParallelUpdater, FindsUnregisteredLayersInTheFirstUpdate) {
   Linear forgotten(12, 12);
   ParallelRun::Options options;
   options.loss = [&](std::size_t, Classifier& model) -> LossFunction {
@@ -248,14 +248,14 @@ TEST(ParallelUpdater, ALayerThatIsNotRegisteredIsFoundInTheFirstUpdate) {
                 "does not have"));
 }
 
-TEST(ParallelUpdater, ReplicasMustBeAlike) {
+TEST(ParallelUpdater, RejectsDifferentReplicas) {
   ParallelRun::Options options;
   options.make = [](std::uint64_t seed) { return small_model(seed == 5 ? 8 : 9, seed); };
   EXPECT_THAT(error_of([&] { ParallelRun(BatchSplit::even(2), options); }),
               HasSubstr("a replica has no parameter predictor/l2/W of shape 4x8"));
 }
 
-TEST(ParallelUpdater, MeasuresItsWorkersForTheSplit) {
+TEST(ParallelUpdater, MeasuresWorkersForTheSplit) {
   // What the split makes of times is tested without a clock.
   ParallelRun run(BatchSplit::measured(2), {.examples = 96, .batch = 24});
   const BatchSplit& split = run.updater->split();

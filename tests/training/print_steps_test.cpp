@@ -18,13 +18,13 @@ using ::testing::HasSubstr;
 using testing::ScriptedUpdater;
 using testing::TemporaryFolder;
 
-TEST(PrintSteps, TheLineIsAsInTheExample) {
+TEST(PrintSteps, MatchesTheDocumentedExample) {
   EXPECT_EQ(PrintSteps::text(10, 4.604, 1280, 10, 1.6663),
             "step 10, loss = 4.60 (768.2 examples/sec; 0.167 sec/batch)");
 }
 
 // Means over the examples since the line before; a last part that is too short has no line.
-TEST(PrintSteps, EveryLineIsOfItsOwnIterations) {
+TEST(PrintSteps, CoversOnlyItsOwnIterations) {
   const TemporaryFolder folder;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
   Trainer trainer(
@@ -46,7 +46,7 @@ TEST(PrintSteps, EveryLineIsOfItsOwnIterations) {
   EXPECT_EQ(std::ranges::count(text, '\n'), 2);
 }
 
-TEST(PrintSteps, ValuesThatAreNotThereHaveNoLine) {
+TEST(PrintSteps, OmitsMissingValues) {
   const TemporaryFolder folder;
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
   Trainer trainer(std::make_unique<ScriptedUpdater>(4), stop_after(1), folder / "out");

@@ -144,7 +144,7 @@ class RaggedTraining : public ::testing::Test {
   testing::TemporaryFolder folder{comm.get()};
 };
 
-TEST_F(RaggedTraining, RanksPadTheirBatchesForThemselves) {
+TEST_F(RaggedTraining, PadsBatchesPerRank) {
   const auto batches = training_batches();
   int unlike = 0;
   std::vector<std::int64_t> lengths;
@@ -161,7 +161,7 @@ TEST_F(RaggedTraining, RanksPadTheirBatchesForThemselves) {
   EXPECT_GT(std::ranges::max(lengths), std::ranges::min(lengths));
 }
 
-TEST_F(RaggedTraining, IsTheSameHoweverBatchesAreRead) {
+TEST_F(RaggedTraining, DoesNotDependOnHowBatchesAreRead) {
   const Result expected = train(*comm, {});
   const auto log = nlohmann::json::parse(expected.log);
   EXPECT_LT(log.back().at("main/loss").get<double>(),
@@ -179,7 +179,7 @@ TEST_F(RaggedTraining, IsTheSameHoweverBatchesAreRead) {
     }
 }
 
-TEST_F(RaggedTraining, GoesOnInTheMiddleOfAnEpoch) {
+TEST_F(RaggedTraining, ResumesWithinAnEpoch) {
   const GraphMode graph = comm->size() == 1 ? GraphMode::on : GraphMode::automatic;
   const Result expected = train(*comm, {});
   const std::int64_t steps = training_batches()->steps_per_epoch();
@@ -189,7 +189,7 @@ TEST_F(RaggedTraining, GoesOnInTheMiddleOfAnEpoch) {
 }
 
 // Without an exchange, steps of all ranks are recorded, each with a padding of its own.
-TEST_F(RaggedTraining, RecordedStepsOfRanksMayBeUnlike) {
+TEST_F(RaggedTraining, AllowsDifferentRecordedStepsPerRank) {
   const auto queueing = create_communicator("dummy");
   const Result expected = train(*queueing, {Device::cuda(0)});
   for (const bool is_read_ahead : {false, true}) {

@@ -63,7 +63,7 @@ TEST_F(RandomScopes, EndWithAnUpdate) {
   expect_nothing_left([&] { update(updater); });
 }
 
-TEST_F(RandomScopes, EndWithAnUpdateOfWorkers) {
+TEST_F(RandomScopes, EndWithAWorkersUpdate) {
   ParallelUpdater updater(batches(), *optimizer, {{*model, loss()}}, {.seed = 3});
   expect_nothing_left([&] { update(updater); });
 }

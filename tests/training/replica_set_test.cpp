@@ -24,7 +24,7 @@ using testing::SmallRun;
 using testing::TemporaryFolder;
 using ::testing::UnorderedElementsAreArray;
 
-TEST(ReplicaSets, RanksThatAreNotNamedFormOneMore) {
+TEST(ReplicaSets, GroupUnnamedRanks) {
   EXPECT_EQ(complete_replica_sets({{0}}, 4), (ReplicaSets{{0}, {1, 2, 3}}));
   EXPECT_EQ(complete_replica_sets({{0}, {1}}, 4), (ReplicaSets{{0}, {1}, {2, 3}}));
   EXPECT_EQ(complete_replica_sets({{0, 1}, {2, 3}}, 4), (ReplicaSets{{0, 1}, {2, 3}}));
@@ -36,7 +36,7 @@ TEST(ReplicaSets, RanksThatAreNotNamedFormOneMore) {
   EXPECT_EQ(complete_replica_sets({evens}, 16), (ReplicaSets{evens, odds}));
 }
 
-TEST(ReplicaSets, RanksThatCannotBeAreRefused) {
+TEST(ReplicaSets, RejectImpossibleRanks) {
   const auto error = [](const ReplicaSets& sets) {
     return error_of([&] { complete_replica_sets(sets, 4); });
   };
@@ -80,7 +80,7 @@ class ReplicaSnapshot : public ::testing::Test {
   TemporaryFolder folder{comm.get()};
 };
 
-TEST_F(ReplicaSnapshot, TheFirstRankOfEachSetWritesAndItsSetGoesOn) {
+TEST_F(ReplicaSnapshot, IsWrittenByEachSetsFirstRank) {
   const ReplicaSet set(*comm, {{0}});
   EXPECT_EQ(set.suffix(), comm->rank() == 0 ? ".0" : ".1");
   EXPECT_EQ(set.members().size(), comm->rank() == 0 ? 1 : comm->size() - 1);
@@ -101,7 +101,7 @@ TEST_F(ReplicaSnapshot, TheFirstRankOfEachSetWritesAndItsSetGoesOn) {
 }
 
 // Another job has made it again and is quicker than this one.
-TEST_F(ReplicaSnapshot, AllSetsFollowWhereTheFolderIsGone) {
+TEST_F(ReplicaSnapshot, FollowsFolderChangeInAllSets) {
   std::unique_ptr<OutputFolder> quicker;
   SmallRun run(folder / "out", comm.get(), SmallRun::Options{.epochs = 100, .iterations = 4});
   run.trainer->extend(make_extension("remove",
@@ -124,7 +124,7 @@ TEST_F(ReplicaSnapshot, AllSetsFollowWhereTheFolderIsGone) {
 }
 
 // One trainer over all ranks; each set saves and loads its own snapshots.
-TEST_F(ReplicaSnapshot, AutoloadRestoresEveryRankFromTheNewestThatAllSetsHave) {
+TEST_F(ReplicaSnapshot, AutoloadRestoresNewestCommonToAllSets) {
   const auto run = [&](std::int64_t iterations) {
     auto made = std::make_unique<SmallRun>(
         folder / "out", comm.get(), SmallRun::Options{.epochs = 100, .iterations = iterations});
@@ -149,7 +149,7 @@ TEST_F(ReplicaSnapshot, AutoloadRestoresEveryRankFromTheNewestThatAllSetsHave) {
   expect_same_run(whole, *run(11));
 }
 
-TEST_F(ReplicaSnapshot, AFailureOfOneSetIsSaidOnAllRanks) {
+TEST_F(ReplicaSnapshot, ReportsFailureOfOneSetOnAllRanks) {
   const ReplicaSet set(*comm, {{0}});
   const auto run = run_of(set, 1);
   if (comm->rank() == 0) std::filesystem::create_directories(folder / "out");

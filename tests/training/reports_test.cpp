@@ -54,7 +54,7 @@ class Reports : public ::testing::Test {
   LogReport* log = nullptr;
 };
 
-TEST_F(Reports, TheLogIsChainersListOfFlatObjects) {
+TEST_F(Reports, LogHasChainersFormat) {
   make(2)->run();
   Json entries = read_log();
   ASSERT_EQ(entries.size(), 2U);
@@ -83,7 +83,7 @@ TEST_F(Reports, TheLogIsChainersListOfFlatObjects) {
   EXPECT_THAT(read_file(folder / "out/log"), ::testing::StartsWith("[\n    {\n        \"main/"));
 }
 
-TEST_F(Reports, ARunCutInBetweenWritesWhatItHas) {
+TEST_F(Reports, LogIsWrittenForACutRun) {
   make(10, 3)->run();
   const Json entries = read_log();
   ASSERT_EQ(entries.size(), 2U);
@@ -92,7 +92,7 @@ TEST_F(Reports, ARunCutInBetweenWritesWhatItHas) {
   EXPECT_EQ(entries[1]["main/loss"], 30);
 }
 
-TEST_F(Reports, ARunThatContinuesACutOneWritesTheSameLog) {
+TEST_F(Reports, LogIsTheSameAfterResumingACutRun) {
   make(3)->run();
   const Json whole = read_log();
   for (const std::int64_t cut : {1, 2, 3, 5}) {
@@ -113,7 +113,7 @@ TEST_F(Reports, ARunThatContinuesACutOneWritesTheSameLog) {
   }
 }
 
-TEST_F(Reports, OfALogLargerThanSnapshotsHoldTheNewestEntriesAreSaved) {
+TEST_F(Reports, SnapshotsHoldTheNewestEntriesOfALargeLog) {
   const auto reports_a_long_name = [](std::int64_t iteration, Observation& observation) {
     script(iteration, observation);
     observation.set(std::string(5 << 20, 'n'), 1);
@@ -136,14 +136,14 @@ TEST_F(Reports, OfALogLargerThanSnapshotsHoldTheNewestEntriesAreSaved) {
   EXPECT_EQ(longer[0]["epoch"], 1);
 }
 
-TEST_F(Reports, OtherTriggersAndNames) {
+TEST_F(Reports, SupportOtherTriggersAndNames) {
   Trainer trainer(std::make_unique<ScriptedUpdater>(2, script), stop_after(2), folder / "out");
   trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration), "steps.json"));
   trainer.run();
   EXPECT_EQ(Json::parse(read_file(folder / "out/steps.json")).size(), 4U);
 }
 
-TEST_F(Reports, ValuesThatAreNoNumbersAreNull) {
+TEST_F(Reports, NonFiniteValuesAreNull) {
   make(1, {}, [](std::int64_t, Observation& observation) {
     observation.add_sum("main/loss", std::nan(""), 1);
     observation.add_sum("huge", std::numeric_limits<double>::infinity(), 1);
@@ -155,7 +155,7 @@ TEST_F(Reports, ValuesThatAreNoNumbersAreNull) {
   EXPECT_FALSE(entries[0].contains("of no example"));
 }
 
-TEST_F(Reports, ALogThatCannotBeWrittenForAWhileIsCompleteInTheEnd) {
+TEST_F(Reports, LogIsCompleteAfterTemporaryWriteErrors) {
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -179,7 +179,7 @@ TEST_F(Reports, ALogThatCannotBeWrittenForAWhileIsCompleteInTheEnd) {
   EXPECT_EQ(read_file(folder / "out/log"), complete);
 }
 
-TEST_F(Reports, ManyEntriesASecondAreWrittenTogether) {
+TEST_F(Reports, FrequentEntriesAreWrittenTogether) {
   Trainer trainer(std::make_unique<ScriptedUpdater>(2, script), stop_after(1000), folder / "out");
   trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration)));
   std::size_t versions = 0;
@@ -194,7 +194,7 @@ TEST_F(Reports, ManyEntriesASecondAreWrittenTogether) {
   EXPECT_EQ(read_log().size(), 2000U);
 }
 
-TEST_F(Reports, NoEntryIsLostWhenAnExceptionEndsTheRun) {
+TEST_F(Reports, LogIsCompleteAfterAnException) {
   const auto run_with = [&](auto&& update, auto&& extension) {
     Trainer trainer(std::make_unique<ScriptedUpdater>(2, update), stop_after(1000), folder / "out");
     trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration)));
@@ -219,7 +219,7 @@ TEST_F(Reports, NoEntryIsLostWhenAnExceptionEndsTheRun) {
 }
 
 // What was thrown first is what is told, whatever fails after it.
-TEST_F(Reports, AnErrorWhileSavingDoesNotHideTheFirst) {
+TEST_F(Reports, SaveErrorsDoNotHideTheFirstError) {
   Trainer trainer(std::make_unique<ScriptedUpdater>(2, script), stop_after(1000), folder / "out");
   trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration)));
   trainer.extend(make_extension("faulty", [&](Trainer& running) {
@@ -231,7 +231,7 @@ TEST_F(Reports, AnErrorWhileSavingDoesNotHideTheFirst) {
   EXPECT_EQ(error_of([&] { trainer.run(); }), "the first");
 }
 
-TEST_F(Reports, TheTableHasChainersColumns) {
+TEST_F(Reports, TableHasChainersColumns) {
   const TableLayout report({"epoch", "main/loss", "validation/main/accuracy", "iteration"},
                            unlimited_width);
   EXPECT_EQ(report.header(), "epoch       main/loss   validation/main/accuracy  iteration ");
@@ -247,7 +247,7 @@ TEST_F(Reports, TheTableHasChainersColumns) {
             "            nan                                               ");
 }
 
-TEST_F(Reports, TheTableIsPrintedOnceWithoutEscapesIntoAFile) {
+TEST_F(Reports, TableHasNoEscapesInAFile) {
   std::FILE* out = std::tmpfile();
   const auto first = make(2, 3);
   first->extend(
@@ -273,13 +273,13 @@ TEST_F(Reports, TheTableIsPrintedOnceWithoutEscapesIntoAFile) {
   std::fclose(out);
 }
 
-TEST_F(Reports, ATableWithoutItsLogIsAUsageError) {
+TEST_F(Reports, TableRequiresItsLog) {
   const auto trainer = make(1);
   trainer->extend(std::make_unique<PrintReport>(std::vector<std::string>{"epoch"}, "Logbook"));
   EXPECT_THAT(error_of([&] { trainer->run(); }), HasSubstr("Logbook"));
 }
 
-TEST_F(Reports, TheProgressBarHasFourLines) {
+TEST_F(Reports, ProgressBarHasFourLines) {
   EXPECT_EQ(ProgressBar::draw({.iteration = 300,
                                .epoch_detail = 0.5,
                                .length = {20, std::nullopt},
@@ -301,7 +301,7 @@ TEST_F(Reports, TheProgressBarHasFourLines) {
   EXPECT_THAT(ProgressBar::draw({}), HasSubstr("Estimated time to finish: unknown."));
 }
 
-TEST_F(Reports, TheProgressBarIsSilentInAFile) {
+TEST_F(Reports, ProgressBarIsSilentInAFile) {
   std::FILE* out = std::tmpfile();
   const auto trainer = make(2);
   trainer->extend(std::make_unique<ProgressBar>(0.0, out));

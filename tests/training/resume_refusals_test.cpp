@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using testing::Resume;
 using testing::SmallRun;
 
-TEST_F(Resume, OtherGroupsAreSaid) {
+TEST_F(Resume, ReportsDifferentGroups) {
   saved_run({.iterations = 3});
   SmallRun run(folder / "second", comm.get(), {});
   run.optimizer->add_group({.pattern = "**/b", .rate_factor = 2});
@@ -28,13 +28,13 @@ TEST_F(Resume, OtherGroupsAreSaid) {
   EXPECT_EQ(said.find(line) != std::string::npos, comm->rank() == 0) << said;
 }
 
-TEST_F(Resume, LazyShapesThatDoNotFitTheSnapshotAreRefused) {
+TEST_F(Resume, RejectsLazyShapesUnlikeTheSnapshot) {
   saved_run({.iterations = 1});
   EXPECT_THAT(refusal({.units = 9, .lazy = true}),
               HasSubstr("predictor/l1/W is 8x12 in the file and 9x? in the model"));
 }
 
-TEST_F(Resume, AnotherNumberOfShardsIsRefusedInTheMiddleOfAnEpoch) {
+TEST_F(Resume, RejectsAnotherNumberOfShardsWithinAnEpoch) {
   if (comm->size() == 1) GTEST_SKIP() << "needs two ranks";
   if (comm->rank() == 0) {
     SmallRun run(folder / "first", nullptr, {.iterations = 3});
@@ -50,7 +50,7 @@ TEST_F(Resume, AnotherNumberOfShardsIsRefusedInTheMiddleOfAnEpoch) {
                                              comm->size(), 7 * comm->size()))));
 }
 
-TEST_F(Resume, OtherRunsAreRefusedWithWhatDiffers) {
+TEST_F(Resume, RejectsOtherRunsAndNamesDifferences) {
   saved_run({.iterations = 3});
   EXPECT_THAT(refusal({.seed = 4}), HasSubstr("run had seed 3, this run has seed 4"));
   EXPECT_THAT(refusal({.optimizer = "sgd"}), HasSubstr("run used Adam, this run uses SGD"));
@@ -60,7 +60,7 @@ TEST_F(Resume, OtherRunsAreRefusedWithWhatDiffers) {
 }
 
 // In a file from elsewhere, whose hash is right.
-TEST_F(Resume, NumbersThatNoRunHasAreRefused) {
+TEST_F(Resume, RejectsImpossibleNumbers) {
   saved_run({.iterations = 3});
   const NpzFile saved(folder / "state");
   std::vector<NpzEntry> entries;
@@ -105,7 +105,7 @@ TEST_F(Resume, NumbersThatNoRunHasAreRefused) {
               HasSubstr("the snapshot's log: expected at most 67108864 bytes, found 67108865"));
 }
 
-TEST_F(Resume, OtherHooksAreSaid) {
+TEST_F(Resume, ReportsDifferentHooks) {
   saved_run({.iterations = 3});
   SmallRun run(folder / "second", comm.get(), {});
   run.optimizer->add_hook(weight_decay(0.5));
@@ -116,7 +116,7 @@ TEST_F(Resume, OtherHooksAreSaid) {
   EXPECT_EQ(said.find(line) != std::string::npos, comm->rank() == 0) << said;
 }
 
-TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
+TEST_F(Resume, ChecksSnapshotsWithoutATrainer) {
   saved_run({.iterations = 3});
   SmallRun run(folder / "second", comm.get(), {});
   const auto data =
@@ -148,7 +148,7 @@ TEST_F(Resume, ASnapshotIsCheckedWithoutATrainer) {
   EXPECT_THAT(error(), HasSubstr("seed 3"));
 }
 
-TEST_F(Resume, OtherBatchesOfAnIterationAreRefusedInTheMiddle) {
+TEST_F(Resume, RejectsOtherAccumulationWithinAnEpoch) {
   saved_run({.iterations = 1, .accumulate = 2});
   EXPECT_EQ(refusal({.accumulate = 2}), "(nothing thrown)");
   EXPECT_THAT(refusal({}), HasSubstr("from step 2 of an epoch with batches_per_iteration 2; this "
@@ -157,7 +157,7 @@ TEST_F(Resume, OtherBatchesOfAnIterationAreRefusedInTheMiddle) {
   EXPECT_EQ(refusal({}), "(nothing thrown)");
 }
 
-TEST_F(Resume, OtherExchangesAndStatisticsAreSaid) {
+TEST_F(Resume, ReportsDifferentExchangesAndStatistics) {
   if (comm->size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   using Change = std::function<void(SmallRun&)>;
   // A run that `saving` has changed takes a snapshot; a run that `loading` has changed resumes it.
@@ -206,7 +206,7 @@ TEST_F(Resume, OtherExchangesAndStatisticsAreSaid) {
 }
 
 // Whatever deals an epoch's examples differently, be it into as many steps as before.
-TEST_F(Resume, EpochsOfOtherExamplesAreRefusedInTheMiddle) {
+TEST_F(Resume, RejectsOtherExampleOrderWithinAnEpoch) {
   const std::int64_t n = comm->size();
   const SmallRun::Options before{.examples = 12 * n, .batch = 4, .iterations = 1};
   const auto with = [&](std::int64_t examples, std::int64_t batch, int shards) {

@@ -17,7 +17,7 @@ using testing::Resume;
 using testing::SmallRun;
 
 // Both runs end the exchange of the step in which the snapshot is saved.
-TEST_F(Resume, EqualsTheUninterruptedRunThatHasSavedThereToo) {
+TEST_F(Resume, MatchesTheUninterruptedRunThatAlsoSaved) {
   const SmallRun::Options options{.exchange = ExchangeMode::double_buffered};
   for (const std::int64_t cut : {std::int64_t{2}, std::int64_t{9}}) {
     const auto run_from = [&](const char* snapshot) {
@@ -37,7 +37,7 @@ TEST_F(Resume, EqualsTheUninterruptedRunThatHasSavedThereToo) {
   }
 }
 
-TEST_F(Resume, EqualsTheUninterruptedRun) {
+TEST_F(Resume, MatchesTheUninterruptedRun) {
   for (const char* optimizer : {"adam", "momentum_sgd", "rmsprop"}) {
     SmallRun whole(folder / "whole", comm.get(), {.optimizer = optimizer});
     whole.trainer->run();
@@ -57,7 +57,7 @@ TEST_F(Resume, EqualsTheUninterruptedRun) {
 }
 
 // The states of a model of several blocks (norm_block), saved and loaded with and without sharing.
-TEST_F(Resume, OfStatesThatRanksShareEqualsTheUninterruptedRun) {
+TEST_F(Resume, MatchesTheUninterruptedRunForShardedStates) {
   const auto options = [](bool sharded, std::optional<std::int64_t> iterations = {}) {
     return SmallRun::Options{
         .epochs = 2, .iterations = iterations, .units = 700, .sharded = sharded};
@@ -79,7 +79,7 @@ TEST_F(Resume, OfStatesThatRanksShareEqualsTheUninterruptedRun) {
 }
 
 // Files hold all states, whatever the number of ranks that wrote them.
-TEST_F(Resume, StatesThatRanksShareAreLoadedByOneProcess) {
+TEST_F(Resume, LoadsShardedStatesInOneProcess) {
   const SmallRun::Options options{.iterations = 3, .units = 700, .sharded = true};
   SmallRun many(folder / "first", comm.get(), options);
   many.trainer->run();
@@ -111,7 +111,7 @@ std::unique_ptr<SmallRun> freezing_run(const std::filesystem::path& out, Communi
   return run;
 }
 
-TEST_F(Resume, OfFrozenParametersEqualsTheUninterruptedRun) {
+TEST_F(Resume, MatchesTheUninterruptedRunForFrozenParameters) {
   const auto never = std::make_unique<SmallRun>(folder / "never", comm.get(),
                                                 SmallRun::Options{.epochs = 5, .iterations = 16});
   never->trainer->run();
@@ -141,7 +141,7 @@ TEST_F(Resume, OfFrozenParametersEqualsTheUninterruptedRun) {
   }
 }
 
-TEST_F(Resume, FromASnapshotThatTheRunItselfTook) {
+TEST_F(Resume, LoadsItsOwnSnapshot) {
   SmallRun whole(folder / "whole", comm.get(), {});
   whole.trainer->run();
   {
@@ -166,7 +166,7 @@ TEST_F(Resume, FromASnapshotThatTheRunItselfTook) {
 
 // Layers that learn their shape from the first batch train as those that were told it, also where
 // ranks have no example of it (2 on up to 4 ranks).
-TEST_F(Resume, LazyShapesChangeNothing) {
+TEST_F(Resume, SupportsLazyShapes) {
   for (const std::int64_t examples : {std::int64_t{97}, std::int64_t{2}}) {
     SCOPED_TRACE(fmt::format("{} examples", examples));
     SmallRun told(folder / "told", comm.get(), {.examples = examples});
@@ -177,7 +177,7 @@ TEST_F(Resume, LazyShapesChangeNothing) {
   }
 }
 
-TEST_F(Resume, LazyShapesComeFromTheSnapshot) {
+TEST_F(Resume, TakesLazyShapesFromTheSnapshot) {
   SmallRun whole(folder / "whole", comm.get(), {.lazy = true});
   save_snapshot(folder / "unshaped", *whole.trainer);
   whole.trainer->run();
@@ -196,7 +196,7 @@ TEST_F(Resume, LazyShapesComeFromTheSnapshot) {
   expect_same_run(whole, from_the_start);
 }
 
-TEST_F(Resume, AFinishedRunStaysFinishedAndCanBeProlonged) {
+TEST_F(Resume, KeepsAndExtendsFinishedRuns) {
   saved_run({.epochs = 2});
   SmallRun again(folder / "second", comm.get(), {.epochs = 2});
   resume(folder / "state", *again.trainer);
@@ -211,7 +211,7 @@ TEST_F(Resume, AFinishedRunStaysFinishedAndCanBeProlonged) {
 }
 
 // Rank 0 trains alone; then all ranks continue, and the other way round.
-TEST_F(Resume, AnotherNumberOfRanksGoesOnFromTheEndOfAnEpoch) {
+TEST_F(Resume, AllowsOtherRanksAtAnEpochsEnd) {
   const auto alone = comm->split(comm->rank() == 0 ? 0 : 1, comm->rank());
   SmallRun::Options options{.optimizer = "momentum_sgd", .epochs = 1};
   std::vector<Tensor> before(1);

@@ -37,9 +37,9 @@ void flip_last_byte(const fs::path& file) {
   write_file(file, contents);
 }
 
-class Room : public ::testing::Test {
+class Retention : public ::testing::Test {
  protected:
-  Room() {
+  Retention() {
     for (const int iteration : {10, 20, 30, 40, 50}) write_alone(out.path(), iteration, 1);
   }
   fs::path at(std::int64_t iteration) const {
@@ -53,14 +53,14 @@ class Room : public ::testing::Test {
   TemporaryFolder out;
 };
 
-TEST_F(Room, IsWhereAllButTheNewestAndTheBestWere) {
+TEST_F(Retention, RemovesAllButTheNewestAndTheBest) {
   write_best(out.path(), at(20));
   EXPECT_THAT(make(55), ElementsAre("iter_40", "iter_30", "iter_10"));
   EXPECT_THAT(left(), ElementsAre("iter_50", "iter_20"));
   EXPECT_THAT(make(55), IsEmpty());
 }
 
-TEST_F(Room, IsNotMadeOfTheNewestIntactOne) {
+TEST_F(Retention, KeepsTheNewestIntactGeneration) {
   flip_last_byte(at(50) / "state.npz");
   fs::remove(at(40) / manifest_name);  // a folder without a manifest may be a user's
   EXPECT_THAT(make(55), ElementsAre("iter_50", "iter_20", "iter_10"));
@@ -71,7 +71,7 @@ TEST_F(Room, IsNotMadeOfTheNewestIntactOne) {
 }
 
 // By what the system answered, wherever the folder is.
-TEST(AFullDisk, IsNotAWordInAPath) {
+TEST(FullDisk, IsNotDetectedFromAPath) {
   const auto error_of_system = [](int number) {
     return SystemError(ErrorKind::cannot_write, {number, std::generic_category()},
                        "cannot write w/No space left on device/x");
@@ -81,7 +81,7 @@ TEST(AFullDisk, IsNotAWordInAPath) {
   EXPECT_FALSE(is_of_full_disk(error_of_system(0)));
 }
 
-TEST_F(Room, IsNotMadeWhereTheFolderIsCalledAFullDisk) {
+TEST_F(Retention, RemovesNothingForAFolderNamedLikeTheError) {
   const fs::path disk = out / "No space left on device";
   fs::create_directory(disk);
   const auto save_of = [&](std::int64_t iteration) {
@@ -108,7 +108,7 @@ TEST_F(Room, IsNotMadeWhereTheFolderIsCalledAFullDisk) {
   EXPECT_THAT(names_of_generations(disk), ElementsAre("iter_30", "iter_20", "iter_10"));
 }
 
-TEST_F(Room, IsNotMadeOfWhatTheRunHasLeft) {
+TEST_F(Retention, KeepsGenerationsTheRunHasLeft) {
   start_course(out.path(), at(30));  // abandons 40 and 50
   write_alone(out.path(), 45, 1);
   EXPECT_THAT(make(45), ElementsAre("iter_30", "iter_20", "iter_10"));
@@ -116,7 +116,7 @@ TEST_F(Room, IsNotMadeOfWhatTheRunHasLeft) {
 }
 
 // Each writer has a part of the model on a disk of its own.
-class RoomOnDisks : public ::testing::Test {
+class RetentionOnSeveralDisks : public ::testing::Test {
  protected:
   static constexpr int writers = 2;
 
@@ -138,7 +138,7 @@ class RoomOnDisks : public ::testing::Test {
   TemporaryFolder folders[writers];
 };
 
-TEST_F(RoomOnDisks, IsMadeOnAllAlike) {
+TEST_F(RetentionOnSeveralDisks, RemovesAlikeOnAllDisks) {
   const auto errors = with_writers(writers, [&](const Writers& of) {
     for (const int iteration : {10, 20, 30}) save_of(of, iteration, 100).run();
   });
@@ -153,7 +153,7 @@ TEST_F(RoomOnDisks, IsMadeOnAllAlike) {
     EXPECT_THAT(names_of_generations(disk(index)), ElementsAre("iter_20", "iter_10"));
 }
 
-TEST_F(RoomOnDisks, LetsARunSaveWhereOneOfThemIsSmall) {
+TEST_F(RetentionOnSeveralDisks, LetsARunSaveOnASmallDisk) {
   constexpr std::int64_t elements = 25'000;  // 100 kB
   if (mount("tmpfs", folders[1].path().c_str(), "tmpfs", 0, "size=360k") != 0)
     GTEST_SKIP() << "file systems can be mounted as root only: " << std::strerror(errno);

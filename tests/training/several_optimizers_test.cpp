@@ -129,7 +129,7 @@ class SeveralOptimizers : public ::testing::TestWithParam<const char*> {
 
 // One rank's losses are not finite: of both models in step 4, of the second one in step 6. A step
 // is left out as a whole, as if it had not been.
-TEST_P(SeveralOptimizers, LeaveOutTheSameStepsOnAllRanks) {
+TEST_P(SeveralOptimizers, SkipTheSameStepsOnAllRanks) {
   Run run(*this, 9, folder / "out", 1, true);
   run.trainer->extend(std::make_unique<FailOnNonNumber>());
   run.spoil = [&](std::vector<Variable>& losses) {
@@ -164,7 +164,7 @@ TEST_P(SeveralOptimizers, LeaveOutTheSameStepsOnAllRanks) {
   }
 }
 
-TEST_P(SeveralOptimizers, EachLearnsFromItsOwnLoss) {
+TEST_P(SeveralOptimizers, LearnFromTheirOwnLosses) {
   for (const auto mode : {ExchangeMode::whole, ExchangeMode::slices, ExchangeMode::thread}) {
     exchange.mode = mode;
     Run run(*this, 9, folder / "out");
@@ -175,7 +175,7 @@ TEST_P(SeveralOptimizers, EachLearnsFromItsOwnLoss) {
   }
 }
 
-TEST_P(SeveralOptimizers, RanksHaveEqualWeights) {
+TEST_P(SeveralOptimizers, KeepWeightsEqualOnAllRanks) {
   for (const auto mode : {ExchangeMode::whole, ExchangeMode::double_buffered}) {
     exchange.mode = mode;
     Run run(*this, 9, folder / "out", 2);
@@ -191,7 +191,7 @@ TEST_P(SeveralOptimizers, RanksHaveEqualWeights) {
 }
 
 // Whichever pass comes first leaves the other what they share.
-TEST_P(SeveralOptimizers, ALossMayReachOneModelAlone) {
+TEST_P(SeveralOptimizers, SupportLossesOfOneModel) {
   std::vector<Weights> found;
   for (const bool is_reversed : {false, true}) {
     Pair pair;
@@ -234,7 +234,7 @@ class NormalisedModel : public Module {
 };
 
 // The last batch of 6 has one example; of batches of 1, one rank has the example.
-TEST_P(SeveralOptimizers, RanksWithoutExamplesTakePart) {
+TEST_P(SeveralOptimizers, IncludeRanksWithoutExamples) {
   for (const std::int64_t batch : {6, 1}) {
     for (const bool is_reversed : {false, true}) {
       Linear first{std::nullopt, 5};
@@ -266,7 +266,7 @@ TEST_P(SeveralOptimizers, RanksWithoutExamplesTakePart) {
   }
 }
 
-TEST_P(SeveralOptimizers, LossesHaveTheNamesOfTheOptimizers) {
+TEST_P(SeveralOptimizers, NameLossesAfterOptimizers) {
   Run run(*this, 1, folder / "out");
   run.trainer->run();
   const Observation& seen = run.trainer->observation();
@@ -276,7 +276,7 @@ TEST_P(SeveralOptimizers, LossesHaveTheNamesOfTheOptimizers) {
                   static_cast<float>(gen + dis));
 }
 
-TEST_P(SeveralOptimizers, SnapshotsHaveBothAndRunsGoOnFromThem) {
+TEST_P(SeveralOptimizers, ResumeFromSnapshotsOfBoth) {
   Run whole(*this, 9, folder / "whole");
   whole.trainer->run();
   {
@@ -305,7 +305,7 @@ TEST_P(SeveralOptimizers, SnapshotsHaveBothAndRunsGoOnFromThem) {
     EXPECT_TRUE(file.find(name)) << name;
 }
 
-TEST_P(SeveralOptimizers, SchedulesSetTheRatesOfAll) {
+TEST_P(SeveralOptimizers, ApplySchedulesToAll) {
   Run run(*this, 5, folder / "out");
   run.trainer->extend(exponential_shift("alpha", 0.5));
   run.trainer->run();

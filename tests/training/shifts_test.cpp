@@ -134,7 +134,7 @@ std::vector<double> rates_of_late_shift(std::int64_t cut, std::unique_ptr<Trigge
   return seen;
 }
 
-TEST(Shifts, NewInAResumedRunAreAsIfTheyHadBeenThere) {
+TEST(Shifts, ActFromTheStartInAResumedRun) {
   EXPECT_THAT(rates_of_late_shift(2, every(1, Unit::iteration)),
               ElementsAre(0.2, 0.1, 0.05, 0.025));
   EXPECT_THAT(rates_of_late_shift(3, every(1, Unit::epoch)), ElementsAre(0.4, 0.2, 0.2, 0.1));
@@ -146,7 +146,7 @@ TEST(Shifts, NewInAResumedRunAreAsIfTheyHadBeenThere) {
               HasSubstr("ExponentialShift is not in the snapshot"));
 }
 
-TEST(Shifts, InASnapshotBeginAtANumber) {
+TEST(Shifts, RejectNonFiniteStartInASnapshot) {
   const auto shift = exponential_shift("lr", 0.5);
   testing::load_with(*shift, "initial", 0.25);
   EXPECT_EQ(shift->initial(), 0.25);
@@ -155,7 +155,7 @@ TEST(Shifts, InASnapshotBeginAtANumber) {
               HasSubstr("the snapshot's ExponentialShift: expected a number at the start"));
 }
 
-TEST(Shifts, WhatMakesNoSenseIsAUsageError) {
+TEST(Shifts, RejectInvalidSettings) {
   EXPECT_THAT(error_of([] { exponential_shift("lr", -0.5); }), HasSubstr("-0.5"));
   EXPECT_THAT(error_of([] { linear_shift("lr", 1, 2, 5, 5); }), HasSubstr("not at 5"));
   EXPECT_THAT(error_of([] { step_shift("lr", 0.5, 0); }), HasSubstr("positive"));
@@ -173,7 +173,7 @@ TEST(Shifts, WhatMakesNoSenseIsAUsageError) {
 }
 
 // A schedule that runs before it, too, is about the next update.
-TEST(Observe, LearningRateOfTheUpdateJustDoneAndOwnValues) {
+TEST(Observe, ReportsLastLearningRateAndOwnValues) {
   for (const std::string name : {"adam", "adadelta"}) {
     SCOPED_TRACE(name);
     const TemporaryFolder folder;

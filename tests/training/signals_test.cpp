@@ -96,7 +96,7 @@ struct Case {
 
 class SignalsInTraining : public ::testing::TestWithParam<Case> {};
 
-TEST_P(SignalsInTraining, LeaveTheWeightsAlone) {
+TEST_P(SignalsInTraining, DoNotChangeWeights) {
   const int signal = GetParam().signal;
   const bool convnet = GetParam().convnet;
   set_cpu_threads(1);
@@ -119,13 +119,13 @@ TEST_P(SignalsInTraining, LeaveTheWeightsAlone) {
 }
 
 // Each answer to the launcher takes 10 ms.
-TEST(Signals, ManyToContinueAreAnsweredOnce) {
+TEST(Signals, AnswerManyContinueSignalsOnce) {
   Stopwatch watch;
   for (int i = 0; i < 100; ++i) raise(SIGCONT);
   EXPECT_LT(watch.lap(), 0.5);
 }
 
-TEST(Signals, AreHandledOnAlternateStacks) {
+TEST(Signals, RunOnAlternateStacks) {
   for (const int signal : {SIGCONT, SIGTERM, SIGUSR1}) {
     struct sigaction present {};
     ASSERT_EQ(sigaction(signal, nullptr, &present), 0);

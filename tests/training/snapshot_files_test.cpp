@@ -20,7 +20,7 @@ using testing::Resume;
 using testing::SmallRun;
 
 // A run resumed from an earlier snapshot finds later ones: only its own count, and those stay.
-TEST_F(Resume, ANewSnapshotMakesRoomAmongEarlierOnesOnly) {
+TEST_F(Resume, SnapshotReplacesOnlyEarlierOnes) {
   const std::filesystem::path later = folder / "first/snapshot_iter_1000";
   if (comm->rank() == 0) {
     std::filesystem::create_directories(folder / "first");
@@ -38,7 +38,7 @@ TEST_F(Resume, ANewSnapshotMakesRoomAmongEarlierOnesOnly) {
 }
 
 // There is no such folder, so that none of them can be written.
-TEST_F(Resume, ASnapshotThatFailedIsTriedAgainAtTheEndUnlessItStandsForItsMoment) {
+TEST_F(Resume, RetriesFailedSnapshotsAtTheEnd) {
   const auto run = [&](bool retry) {
     SmallRun run(folder / "first", comm.get(), {});
     run.trainer->extend(std::make_unique<Snapshot>(
@@ -50,7 +50,7 @@ TEST_F(Resume, ASnapshotThatFailedIsTriedAgainAtTheEndUnlessItStandsForItsMoment
   EXPECT_EQ(error_of([&] { run(false); }), "(nothing thrown)");
 }
 
-TEST_F(Resume, KeysAreChainersForWhatThereIs) {
+TEST_F(Resume, UsesChainersKeys) {
   saved_run({.epochs = 1});
   if (comm->rank() != 0) return;
   const NpzFile file(folder / "state", /*require_hash=*/true);
@@ -76,7 +76,7 @@ TEST_F(Resume, KeysAreChainersForWhatThereIs) {
 }
 
 // Older versions have saved the log as a text of NumPy, four bytes for a character.
-TEST_F(Resume, LogsAreBytesAndMayBeTexts) {
+TEST_F(Resume, ReadsLogsAsBytesOrText) {
   const auto first = saved_run({.epochs = 2});
   std::vector<NpzEntry> entries;
   if (comm->rank() == 0) {
@@ -102,7 +102,7 @@ TEST_F(Resume, LogsAreBytesAndMayBeTexts) {
   }
 }
 
-TEST_F(Resume, DamagedFilesAreRefused) {
+TEST_F(Resume, RejectsDamagedFiles) {
   saved_run({.iterations = 1});
   std::string good;
   if (comm->rank() == 0) good = read_file(folder / "state");
@@ -127,7 +127,7 @@ TEST_F(Resume, DamagedFilesAreRefused) {
   EXPECT_THAT(refusal({}), HasSubstr("no such file"));
 }
 
-TEST_F(Resume, AFullDiskKeepsTheOlderSnapshot) {
+TEST_F(Resume, KeepsTheOlderSnapshotOnAFullDisk) {
   const auto run = saved_run({.iterations = 1});
   std::string good;
   if (comm->rank() == 0) good = read_file(folder / "state");
@@ -151,7 +151,7 @@ TEST_F(Resume, AFullDiskKeepsTheOlderSnapshot) {
   EXPECT_EQ(refusal({}), "(nothing thrown)");
 }
 
-TEST_F(Resume, TrainingGoesOnWhileSnapshotsCannotBeWritten) {
+TEST_F(Resume, ContinuesTrainingWhenSnapshotsFail) {
   SmallRun::Options options{.epochs = 2};
   SmallRun run(folder / "first", comm.get(), options);
   const std::int64_t steps = run.trainer->updater().steps_per_epoch();

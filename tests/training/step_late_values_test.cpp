@@ -41,7 +41,7 @@ struct Ticking {
   }
 };
 
-TEST_F(StepRunnerTest, LateValuesAreThoseOfEachStep) {
+TEST_F(StepRunnerTest, UsesEachStepsLateValues) {
   for (const GraphMode mode : {GraphMode::off, GraphMode::on}) {
     SCOPED_TRACE(static_cast<int>(mode));
     const auto runner = make(mode);
@@ -62,7 +62,7 @@ TEST_F(StepRunnerTest, LateValuesAreThoseOfEachStep) {
   }
 }
 
-TEST_F(StepRunnerTest, TwoCountsOfLateValuesInAStepAreAnError) {
+TEST_F(StepRunnerTest, RejectsTwoCountsOfLateValuesInAStep) {
   for (const GraphMode mode : {GraphMode::off, GraphMode::automatic, GraphMode::on}) {
     SCOPED_TRACE(static_cast<int>(mode));
     const auto runner = make(mode);
@@ -82,7 +82,7 @@ TEST_F(StepRunnerTest, TwoCountsOfLateValuesInAStepAreAnError) {
 }
 
 // Each in its place, which is used again.
-TEST_F(StepRunnerTest, CountsOfLateValuesMayDifferFromStepToStep) {
+TEST_F(StepRunnerTest, AllowsDifferentCountsOfLateValues) {
   const auto runner = make(GraphMode::off);
   Ticking ticking, other;
   std::set<const void*> places;
@@ -106,7 +106,7 @@ TEST_F(StepRunnerTest, CountsOfLateValuesMayDifferFromStepToStep) {
   EXPECT_LE(places.size(), 3U);
 }
 
-TEST_F(StepRunnerTest, AFailingRecordingDrawsNothingAnew) {
+TEST_F(StepRunnerTest, KeepsRandomNumbersAfterAFailedRecording) {
   const auto runner = make(GraphMode::automatic);
   Ticking ticking;
   work = [&](const Batch&, Observation& seen) {
@@ -118,7 +118,7 @@ TEST_F(StepRunnerTest, AFailingRecordingDrawsNothingAnew) {
 }
 
 // Work that fails leaves counters where they were, and nothing that anybody waits for.
-TEST_F(StepRunnerTest, AStepThatFailsIsNotCounted) {
+TEST_F(StepRunnerTest, DoesNotCountFailedSteps) {
   const auto runner = make(GraphMode::off);
   Ticking ticking;
   bool fails = false;
@@ -134,7 +134,7 @@ TEST_F(StepRunnerTest, AStepThatFailsIsNotCounted) {
   EXPECT_EQ(run(*runner, 4, 2), 7);
 }
 
-TEST_F(StepRunnerTest, ARecordingIsDroppedWithTheOwnerOfItsValues) {
+TEST_F(StepRunnerTest, DropsRecordingsWithTheirValuesOwner) {
   const auto runner = make(GraphMode::automatic);
   std::optional<Ticking> ticking(std::in_place);
   work = [&](const Batch&, Observation& seen) {
@@ -147,7 +147,7 @@ TEST_F(StepRunnerTest, ARecordingIsDroppedWithTheOwnerOfItsValues) {
   EXPECT_EQ(recorded, 2);
 }
 
-TEST_F(StepRunnerTest, ARecordingIsDroppedWithWhatItReads) {
+TEST_F(StepRunnerTest, DropsRecordingsWithTheirInputs) {
   const auto runner = make(GraphMode::automatic);
   work = [&](const Batch& batch, Observation& seen) {
     ++(is_recording() ? recorded : done);
@@ -178,7 +178,7 @@ TEST_F(StepRunnerTest, ARecordingIsDroppedWithWhatItReads) {
 }
 
 // Random functions, and more of them than in the steps before, without an own word on recordings.
-TEST_F(StepRunnerTest, DropoutOfRecordedStepsIsThatOfOthers) {
+TEST_F(StepRunnerTest, GivesTheSameDropoutInRecordedSteps) {
   const auto losses = [this](GraphMode mode) {
     const auto runner = make(mode);
     RandomKeys keys(7);

@@ -18,7 +18,7 @@ using testing::is_recording;
 using testing::StepRunnerTest;
 using testing::values;
 
-TEST_F(StepRunnerTest, WarmUpThenOneRecordingForAll) {
+TEST_F(StepRunnerTest, WarmsUpThenReplaysOneRecording) {
   const auto runner = make(GraphMode::automatic);
   EXPECT_EQ(run(*runner, 100, 10), 55);  // each step is done once, with values of its own
   EXPECT_EQ(done, 3);
@@ -26,7 +26,7 @@ TEST_F(StepRunnerTest, WarmUpThenOneRecordingForAll) {
   EXPECT_EQ(replays, 7);
 }
 
-TEST_F(StepRunnerTest, EachKindHasARecordingOfItsOwn) {
+TEST_F(StepRunnerTest, KeepsOneRecordingPerKind) {
   const auto runner = make(GraphMode::on);
   EXPECT_EQ(run(*runner, 100, 5), 15);
   EXPECT_EQ(run(*runner, 50, 5), 15);
@@ -38,7 +38,7 @@ TEST_F(StepRunnerTest, EachKindHasARecordingOfItsOwn) {
   EXPECT_EQ(run(*runner, 100, 3), 6);  // after longer and shorter ones
 }
 
-TEST_F(StepRunnerTest, AFailureIsRememberedAndTheStepIsDone) {
+TEST_F(StepRunnerTest, RemembersFailureAndRunsTheStep) {
   const auto runner = make(GraphMode::automatic);
   failure = "the stream is busy";
   EXPECT_EQ(run(*runner, 1, 6), 21);
@@ -48,7 +48,7 @@ TEST_F(StepRunnerTest, AFailureIsRememberedAndTheStepIsDone) {
   EXPECT_EQ(runner->why_not_recorded(), "the stream is busy");
 }
 
-TEST_F(StepRunnerTest, DevicesThatDoNotRecord) {
+TEST_F(StepRunnerTest, RunsStepsOnDevicesThatCannotRecord) {
   const auto runner = make(GraphMode::automatic);
   testing::set_guarded_device_records(false);
   run(*runner, 1, 6);
@@ -57,7 +57,7 @@ TEST_F(StepRunnerTest, DevicesThatDoNotRecord) {
   EXPECT_EQ(runner->why_not_recorded(), "the device cannot record");
 }
 
-TEST_F(StepRunnerTest, AskedForAndImpossibleIsAnError) {
+TEST_F(StepRunnerTest, FailsIfRequestedRecordingIsImpossible) {
   const auto runner = make(GraphMode::on);
   failure = "the stream is busy";
   run(*runner, 1, 3);
@@ -73,7 +73,7 @@ TEST_F(StepRunnerTest, AskedForAndImpossibleIsAnError) {
   EXPECT_THROW(make(GraphMode::on)->run(batch_of(1), unused, work, ""), Error);
 }
 
-TEST_F(StepRunnerTest, OffAndRefusedAndForgotten) {
+TEST_F(StepRunnerTest, HandlesDisabledAndForgottenRecordings) {
   const auto off = make(GraphMode::off);
   run(*off, 1, 9);
   EXPECT_EQ(recorded, 0);
@@ -100,7 +100,7 @@ TEST_F(StepRunnerTest, OffAndRefusedAndForgotten) {
   EXPECT_EQ(changed->recordings(), 2);
 }
 
-TEST_F(StepRunnerTest, NumbersThatTheHostComputesAreNotReplayed) {
+TEST_F(StepRunnerTest, DoesNotReplayHostComputedNumbers) {
   const auto runner = make(GraphMode::automatic);
   work = [this](const Batch&, Observation& seen) { seen.add_sum("first", ++done, 1); };
   EXPECT_EQ(run(*runner, 1, 6), 21);
@@ -108,7 +108,7 @@ TEST_F(StepRunnerTest, NumbersThatTheHostComputesAreNotReplayed) {
 }
 
 // A count of the host beside a sum of the device, and a sum of both.
-TEST_F(StepRunnerTest, NumbersOfTheHostBesideThoseOfTheDeviceAreNotReplayed) {
+TEST_F(StepRunnerTest, DoesNotReplayMixedHostAndDeviceNumbers) {
   std::int64_t step = 0;
   const auto one = [] { return Tensor::full({}, 1, DType::float64, device); };
   const std::vector<std::function<void(Observation & seen)>> reports = {
@@ -138,7 +138,7 @@ TEST_F(StepRunnerTest, NumbersOfTheHostBesideThoseOfTheDeviceAreNotReplayed) {
 }
 
 // Each batch has its own.
-TEST_F(StepRunnerTest, NumbersOfTheBatchThatTheHostReadsAreNotReplayed) {
+TEST_F(StepRunnerTest, DoesNotReplayBatchNumbersReadByTheHost) {
   struct Reader {
     std::string what;
     std::function<std::int64_t(const Batch& batch)> read;
@@ -176,7 +176,7 @@ TEST_F(StepRunnerTest, NumbersOfTheBatchThatTheHostReadsAreNotReplayed) {
 }
 
 // In some of the steps, after others were recorded.
-TEST_F(StepRunnerTest, NumbersOfTheBatchAreReadForTheFirstTimeInARecording) {
+TEST_F(StepRunnerTest, HandlesBatchNumbersFirstReadWhileRecording) {
   const auto runner = make(GraphMode::automatic);
   work = [&](const Batch& batch, Observation& seen) {
     const auto epoch = static_cast<double>(++done > 3 ? batch.epoch() : 0);
@@ -190,13 +190,13 @@ TEST_F(StepRunnerTest, NumbersOfTheBatchAreReadForTheFirstTimeInARecording) {
 }
 
 // As in a long epoch.
-TEST_F(StepRunnerTest, ResultsOfManyStepsAreReadAtTheEnd) {
+TEST_F(StepRunnerTest, ReadsResultsOfManyStepsAtTheEnd) {
   const auto runner = make(GraphMode::automatic);
   EXPECT_EQ(run(*runner, 1, 5000), 5000.0 * 5001 / 2);
 }
 
 // More than a device writes at once, and then more than the steps before.
-TEST_F(StepRunnerTest, AnyNumberOfScalarsIsReported) {
+TEST_F(StepRunnerTest, ReportsAnyNumberOfScalars) {
   const auto runner = make(GraphMode::on);
   Observation seen;
   std::int64_t scalars = 0;
@@ -229,7 +229,7 @@ TEST_F(StepRunnerTest, AnyNumberOfScalarsIsReported) {
   EXPECT_EQ(guarded_device_counts().replays - before.replays, 5 * 600 - done);
 }
 
-TEST_F(StepRunnerTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
+TEST_F(StepRunnerTest, EvictsTheLeastRecentlyUsedRecording) {
   const auto runner = make(GraphMode::automatic, 2);
   run(*runner, 1, 4);
   run(*runner, 2, 2);
@@ -244,7 +244,7 @@ TEST_F(StepRunnerTest, TheRecordingThatWasNotUsedForLongestGoesFirst) {
 }
 
 // As of sequences whose batches are hardly ever as long as one before.
-TEST_F(StepRunnerTest, KindsThatDoNotComeBackAreNotRecordedWithoutEnd) {
+TEST_F(StepRunnerTest, StopsRecordingKindsThatDoNotRecur) {
   constexpr int room = 4;
   const auto runner = make(GraphMode::automatic, room);
   // No kind comes back before its recording has to go.
@@ -263,7 +263,7 @@ TEST_F(StepRunnerTest, KindsThatDoNotComeBackAreNotRecordedWithoutEnd) {
   EXPECT_EQ(runner->recordings(), recordings + 1);
 }
 
-TEST_F(StepRunnerTest, KindsThatComeBackMayBeMoreThanThereIsRoomFor) {
+TEST_F(StepRunnerTest, HandlesMoreRecurringKindsThanFit) {
   constexpr int room = 4;
   const auto runner = make(GraphMode::automatic, room);
   for (int round = 0; round < 6; ++round)
@@ -271,7 +271,7 @@ TEST_F(StepRunnerTest, KindsThatComeBackMayBeMoreThanThereIsRoomFor) {
   EXPECT_EQ(runner->recordings(), 6 * 2 * room);
 }
 
-TEST_F(StepRunnerTest, AskedForEveryKindIsRecorded) {
+TEST_F(StepRunnerTest, RecordsEveryKindOnRequest) {
   const auto runner = make(GraphMode::on, 4);
   for (int round = 0; round < 12; ++round)
     for (int examples = 1; examples <= 8; ++examples) run(*runner, examples, 1);

@@ -36,7 +36,7 @@ class SlowIterator final : public ForwardingIterator {
   std::chrono::duration<double> delay_;
 };
 
-TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
+TEST(StepTimes, RevealRankThatWaitsForInput) {
   constexpr double delay = 0.01;
   const auto comm = create_communicator("naive");
   const int slow = comm->size() - 1;
@@ -82,7 +82,7 @@ TEST(StepTimes, ARankThatWaitsForItsInputIsSeen) {
 
 const StepTimes fast{10, 0.001, 0.3, 0.5, 0.099, 0.1}, waiting{10, 0.5, 0.15, 0.2, 0.1, 0.05};
 
-TEST(StepTimes, TheTableHasALineForEachRank) {
+TEST(StepTimes, TableHasALinePerRank) {
   const std::vector<RankTimes> ranks = {{fast}, {waiting}};
   EXPECT_EQ(step_time_table(ranks),
             "rank    input       forward      backward      exchange        update ms/step\n"
@@ -93,7 +93,7 @@ TEST(StepTimes, TheTableHasALineForEachRank) {
   EXPECT_EQ(step_time_table({ranks[0], {{}}}), "");
 }
 
-TEST(StepTimes, TheTableHasALineForEachWorkerOfARank) {
+TEST(StepTimes, TableHasALinePerWorker) {
   EXPECT_EQ(step_time_table({{fast, waiting}}),
             "worker    input       forward      backward      exchange        update ms/step\n"
             "   0.0     0.10   0%    30.00  30%    50.00  50%     9.90  10%    10.00  10%\n"
@@ -101,7 +101,7 @@ TEST(StepTimes, TheTableHasALineForEachWorkerOfARank) {
             "the exchange takes 10 % of a step; the slowest is 0.0\n");
 }
 
-TEST(StepTimes, NumbersThatAreNoTimesAreRefused) {
+TEST(StepTimes, RejectInvalidTimes) {
   const auto expect_refused = [](const StepTimes& times, const std::string& found) {
     testing::expect_error(ErrorKind::data, {"times of steps: expected ", "from 0, found " + found},
                           [&] { decode_step_times(std::as_bytes(std::span(&times, 1))); });
@@ -120,12 +120,12 @@ TEST(StepTimes, NumbersThatAreNoTimesAreRefused) {
     }
 }
 
-TEST(StepTimes, AloneNothingIsExchanged) {
+TEST(StepTimes, ExchangeNothingOnASingleRank) {
   EXPECT_EQ(step_time_table({{fast}}).find("exchange takes"), std::string::npos);
 }
 
 // Of a transfer of 1 second, 0.4 are exposed. Sending new weights takes another 0.1.
-TEST(StepTimes, TheTableSaysHowMuchOfTheTransferIsHidden) {
+TEST(StepTimes, TableShowsHiddenTransferTime) {
   StepTimes times{1, 0, 1, 2, 0.5, 0.5};
   times.transfer = 1;
   times.exposed = 0.4;
@@ -134,7 +134,7 @@ TEST(StepTimes, TheTableSaysHowMuchOfTheTransferIsHidden) {
       << table;
 }
 
-TEST(StepTimes, OfManyRanksTheSlowestIsShown) {
+TEST(StepTimes, TableShowsTheSlowestOfManyRanks) {
   std::vector<RankTimes> ranks(100, {{1, 0, 0.5, 0.5, 1, 0}});
   ranks[80][0].exchange = 0.25;
   const std::string table = step_time_table(ranks);

@@ -16,9 +16,9 @@ using testing::device;
 using testing::is_recording;
 using testing::values;
 
-class StepsOfRanks : public ::testing::Test {
+class RecordedStepsOfRanks : public ::testing::Test {
  protected:
-  StepsOfRanks() {
+  RecordedStepsOfRanks() {
     model.initialize(3);
     model.to(device);
     optimizer->setup(model);
@@ -54,7 +54,7 @@ class StepsOfRanks : public ::testing::Test {
   int done = 0, recorded = 0;
 };
 
-TEST_F(StepsOfRanks, NobodyReplaysWhatAnotherRankCouldNotRecord) {
+TEST_F(RecordedStepsOfRanks, AreReplayedOnlyIfRecordedOnAllRanks) {
   StepRunner runner({optimizer.get()}, {.graph = GraphMode::automatic});
   train(runner, 4, 5);
   EXPECT_EQ(recorded, 1);
@@ -71,7 +71,7 @@ TEST_F(StepsOfRanks, NobodyReplaysWhatAnotherRankCouldNotRecord) {
 
 // A rank that has dropped a recording which the others still have: all do what the least ready one
 // can, and all record again.
-TEST_F(StepsOfRanks, ARecordingThatOneRankAloneHasDropped) {
+TEST_F(RecordedStepsOfRanks, AreRecordedAgainWhenOneRankDropsThem) {
   StepRunner runner({optimizer.get()}, {.graph = GraphMode::automatic});
   train(runner, 4, 6);
   EXPECT_EQ(done, 3);
@@ -82,7 +82,7 @@ TEST_F(StepsOfRanks, ARecordingThatOneRankAloneHasDropped) {
   EXPECT_EQ(optimizer->t(), 10);
 }
 
-TEST_F(StepsOfRanks, RanksNeedNotHaveEquallyManyExamples) {
+TEST_F(RecordedStepsOfRanks, AllowUnevenExamples) {
   StepRunner runner({optimizer.get()}, {.graph = GraphMode::automatic});
   knows_all = false;  // the sizes are added up
   train(runner, is_last ? 5 : 4, 6);
@@ -99,7 +99,7 @@ TEST_F(StepsOfRanks, RanksNeedNotHaveEquallyManyExamples) {
 
 // How many examples other ranks have makes no other kind of step: what sums are divided by is a
 // late value. (Of exchanges in 16 bits the power of two counts.)
-TEST_F(StepsOfRanks, ExamplesOfOtherRanksMakeNoOtherKind) {
+TEST_F(RecordedStepsOfRanks, DoNotDependOnOtherRanksExamples) {
   if (comm->size() != 2) GTEST_SKIP() << "needs two ranks";
   const auto train_for = [&](GraphMode mode) {
     model.initialize(3);
@@ -123,7 +123,7 @@ TEST_F(StepsOfRanks, ExamplesOfOtherRanksMakeNoOtherKind) {
 }
 
 // Rates are late values.
-TEST_F(StepsOfRanks, ARateThatIsSetAfterTheRecordingCounts) {
+TEST_F(RecordedStepsOfRanks, FollowLaterRateChanges) {
   const auto weights = [this](GraphMode mode) {
     Linear net{2, 3};
     net.initialize(3);

@@ -59,7 +59,7 @@ std::string message_of(Trainer& trainer) {
   return "it was not stopped";
 }
 
-TEST_P(StoppedRuns, GoOnAsIfTheyHadNotBeen) {
+TEST_P(StoppedRuns, ResumeLikeUninterruptedRuns) {
   const SmallRun undisturbed = start("undisturbed", *comm);
   undisturbed.trainer->run();
 
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(All, StoppedRuns,
                          [](const auto& info) { return std::string(info.param.name); });
 
 // Nothing is exchanged in its steps.
-TEST(Stops, WithoutExchangesComeAtTheEndOfAnEpoch) {
+TEST(StopRequest, TakesEffectAtTheEpochsEndWithoutExchanges) {
   const auto comm = create_communicator("dummy");
   const TemporaryFolder folder(comm.get());
   const SmallRun run(folder / "out", comm.get(), {});
@@ -104,7 +104,7 @@ TEST(Stops, WithoutExchangesComeAtTheEndOfAnEpoch) {
 }
 
 // The last step of a run is its end anyway.
-TEST(Stops, AreNoneInTheLastStep) {
+TEST(StopRequest, IsIgnoredInTheLastStep) {
   const auto comm = create_communicator("auto");
   const TemporaryFolder folder(comm.get());
   const SmallRun run(folder / "out", comm.get(), {.iterations = 5});
@@ -126,7 +126,7 @@ std::unique_ptr<Trainer> bare_trainer(const SmallRun& run, Communicator& comm,
       stop_after(100, 8), out);
 }
 
-TEST(Stops, AreForgottenByTheNextTraining) {
+TEST(StopRequest, DoesNotAffectTheNextTraining) {
   const auto comm = create_communicator("auto");
   const TemporaryFolder folder(comm.get());
   const SmallRun run(folder / "out", comm.get(), {});
@@ -139,7 +139,7 @@ TEST(Stops, AreForgottenByTheNextTraining) {
 }
 
 // The trainer saves, as there is no numbered Snapshot.
-TEST(Stops, MakeARemovedFolderAgain) {
+TEST(StopRequest, RecreatesRemovedFolder) {
   const auto comm = create_communicator("auto");
   const TemporaryFolder folder(comm.get());
   const SmallRun run(folder / "out", comm.get(), {});
@@ -157,7 +157,7 @@ TEST(Stops, MakeARemovedFolderAgain) {
 }
 
 // Work that takes long at the end of a run comes after the snapshot, and can be left out.
-TEST(Stops, SaveBeforeWhatExtensionsDoAtTheEnd) {
+TEST(StopRequest, SavesBeforeExtensionsFinish) {
   struct LongWork final : Extension {
     std::string default_name() const override { return "long_work"; }
     int priority() const override { return priority_snapshot - 1; }
@@ -183,7 +183,7 @@ TEST(Stops, SaveBeforeWhatExtensionsDoAtTheEnd) {
 }
 
 // Those that come during an evaluation are taken after it.
-TEST(Stops, WaitForTheEndOfAnEvaluation) {
+TEST(StopRequest, WaitsForTheEndOfAnEvaluation) {
   const auto comm = create_communicator("auto");
   const TemporaryFolder folder(comm.get());
   const SmallRun run(folder / "out", comm.get(), {});
@@ -205,7 +205,7 @@ TEST(Stops, WaitForTheEndOfAnEvaluation) {
 }
 
 // Each rank's workers share one request.
-TEST(Stops, EndTrainingsOfSeveralWorkers) {
+TEST(StopRequest, EndsTrainingWithSeveralWorkers) {
   const auto comm = create_communicator("auto");
   const TemporaryFolder folder(comm.get());
   const auto first = small_model(), second = small_model(8, 6);

@@ -125,7 +125,7 @@ std::unique_ptr<Trainer> trainer_on(std::FILE* out, const std::filesystem::path&
   return trainer;
 }
 
-TEST(Terminal, NoLineWrapsAndNothingIsLeft) {
+TEST(Terminal, WrapsNoLineAndCleansUp) {
   const TemporaryFolder folder;
   for (const int width : {20, 40, 60, 80, 100, 200}) {
     const PseudoTerminal terminal;
@@ -144,7 +144,7 @@ TEST(Terminal, NoLineWrapsAndNothingIsLeft) {
   }
 }
 
-TEST(Terminal, ANewWidthCountsAtOnce) {
+TEST(Terminal, FollowsWidthChangesAtOnce) {
   const TemporaryFolder folder;
   const PseudoTerminal terminal;
   terminal.resize(200);
@@ -166,7 +166,7 @@ TEST(Terminal, ANewWidthCountsAtOnce) {
       << "the header once more, and rows of the epochs 2 and 3";
 }
 
-TEST(Terminal, WithoutASizeColumnsCount) {
+TEST(Terminal, UsesColumnsWithoutASize) {
   const PseudoTerminal terminal;
   setenv("COLUMNS", "70", 1);
   EXPECT_EQ(line_width(terminal.out), 69u);
@@ -179,7 +179,7 @@ TEST(Terminal, WithoutASizeColumnsCount) {
   EXPECT_EQ(line_width(file.get()), unlimited_width);
 }
 
-TEST(Terminal, OneThatIsDumbOrUnknownGetsLinesOnly) {
+TEST(Terminal, PrintsOnlyLinesWhenDumbOrUnknown) {
   const TemporaryFolder folder;
   for (const char* const kind : {"dumb", "", static_cast<const char*>(nullptr)}) {
     const PseudoTerminal terminal;
@@ -202,7 +202,7 @@ TEST(Terminal, OneThatIsDumbOrUnknownGetsLinesOnly) {
   }
 }
 
-TEST(WrapLines, BreaksAtBlanksAndIndentsTheRest) {
+TEST(WrapLines, BreaksAtSpacesAndIndentsTheRest) {
   EXPECT_EQ(wrap_lines("one two three four\n  five  six seven\n", 11),
             "one two\n  three\n  four\n  five  six\n  seven\n");
   EXPECT_EQ(wrap_lines("/a/long/path/without/blanks and", 10),
@@ -217,7 +217,7 @@ TEST(WrapLines, BreaksAtBlanksAndIndentsTheRest) {
 }
 
 // Steps of 20 ms, ten an epoch; the table's rows count as signs of life.
-TEST(PrintProgress, BreaksTheSilenceWithinAnEpoch) {
+TEST(PrintProgress, PrintsWithinAnEpoch) {
   const TemporaryFolder folder;
   const auto lines_with = [&](double interval, bool with_table) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);
@@ -244,7 +244,7 @@ TEST(PrintProgress, BreaksTheSilenceWithinAnEpoch) {
   EXPECT_EQ(lines_with(30, false).size(), 0u);
 }
 
-TEST(PrintProgress, IsSilentWhereOthersReport) {
+TEST(PrintProgress, IsSilentWhenOthersReport) {
   const TemporaryFolder folder;
   const auto lines_with = [&](const auto& extend) {
     const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::tmpfile(), std::fclose);

@@ -21,7 +21,7 @@ using nlohmann::json;
 using testing::SmallRun;
 using testing::TemporaryFolder;
 
-struct Traced : ::testing::Test {
+struct TraceFileTest : ::testing::Test {
   std::unique_ptr<Communicator> comm = create_communicator("auto");
   TemporaryFolder folder{comm.get()};
   const std::filesystem::path file = folder / "new/trace.json";
@@ -45,7 +45,7 @@ std::map<std::string, std::vector<json>> events_of(const json& trace, int rank) 
   return events;
 }
 
-TEST_F(Traced, EachRankHasThePartsOfEachStep) {
+TEST_F(TraceFileTest, ContainsStepPartsOfEachRank) {
   train({.skipped = 2, .steps = 3});
   const json trace = read();
   EXPECT_EQ(trace.at("otherData").at("first_iteration"), 3);
@@ -70,7 +70,7 @@ TEST_F(Traced, EachRankHasThePartsOfEachStep) {
   }
 }
 
-TEST_F(Traced, RowsHaveNames) {
+TEST_F(TraceFileTest, NamesItsRows) {
   train({.skipped = 0, .steps = 2});
   std::map<int, std::set<std::string>> rows;
   std::map<int, std::string> processes;
@@ -90,7 +90,7 @@ TEST_F(Traced, RowsHaveNames) {
 }
 
 // All ranks are on one machine, whose clock they share: what the correction finds is its error.
-TEST_F(Traced, ClocksAreCorrectedToWithinTheError) {
+TEST_F(TraceFileTest, CorrectsClocksWithinTheError) {
   train({.skipped = 1, .steps = 2});
   const json trace = read();
   for (const json& rank : trace.at("otherData").at("ranks")) {
@@ -100,19 +100,19 @@ TEST_F(Traced, ClocksAreCorrectedToWithinTheError) {
   }
 }
 
-TEST_F(Traced, AShorterRunIsWrittenAtItsEnd) {
+TEST_F(TraceFileTest, IsWrittenAtTheEndOfAShorterRun) {
   train({.skipped = 3, .steps = 1'000'000}, 1);
   const json trace = read();
   EXPECT_EQ(trace.at("otherData").at("steps"),
             (97 + 7 * comm->size() - 1) / (7 * comm->size()) - 3);
 }
 
-TEST_F(Traced, ARunWithoutFurtherStepsLeavesAnEmptyFile) {
+TEST_F(TraceFileTest, IsEmptyWithoutFurtherSteps) {
   train({.skipped = 1000, .steps = 5}, 1);
   EXPECT_EQ(read_file(file), "");
 }
 
-TEST_F(Traced, AFileThatCannotBeWrittenIsAnErrorBeforeTheFirstStep) {
+TEST_F(TraceFileTest, ReportsUnwritablePathBeforeTheFirstStep) {
   SmallRun run(folder / "out", comm.get(), {.epochs = 1});
   run.trainer->extend(trace_file({.file = "/dev/null/trace.json"}));
   EXPECT_THROW(run.trainer->run(), Error);

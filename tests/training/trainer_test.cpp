@@ -34,7 +34,7 @@ class TrainerTest : public ::testing::Test {
   TemporaryFolder folder;
 };
 
-TEST_F(TrainerTest, NamesThatAreTakenAreNumbered) {
+TEST_F(TrainerTest, NumbersDuplicateNames) {
   const auto trainer = make(1);
   const auto nothing = [](Trainer&) {};
   for (int i = 0; i < 3; ++i) trainer->extend(make_extension("same", nothing));
@@ -47,7 +47,7 @@ TEST_F(TrainerTest, NamesThatAreTakenAreNumbered) {
   EXPECT_EQ(trainer->name_of(*trainer->find_extension("same_1")), "same_1");
 }
 
-TEST_F(TrainerTest, HigherPriorityRunsFirstAndEqualOnesInOrder) {
+TEST_F(TrainerTest, RunsExtensionsByPriorityThenOrder) {
   const auto trainer = make(1);
   std::vector<std::string> order;
   const auto add = [&](const std::string& name, int priority,
@@ -67,7 +67,7 @@ TEST_F(TrainerTest, HigherPriorityRunsFirstAndEqualOnesInOrder) {
               ElementsAre("made first", "writer", "editor", "reader 1", "reader 2", "snapshot"));
 }
 
-TEST_F(TrainerTest, EachIterationHasItsOwnObservation) {
+TEST_F(TrainerTest, ObservesEachIterationSeparately) {
   const auto trainer = make(3, [](std::int64_t iteration, Observation& observation) {
     observation.set(iteration == 2 ? "even" : "odd", static_cast<double>(iteration));
   });
@@ -79,7 +79,7 @@ TEST_F(TrainerTest, EachIterationHasItsOwnObservation) {
   EXPECT_EQ(trainer->observation().mean("odd"), 3.0);
 }
 
-TEST_F(TrainerTest, InitializeAndFinalizeFollowPriority) {
+TEST_F(TrainerTest, InitializesAndFinalizesByPriority) {
   struct Recorder : Extension {
     Recorder(std::string name, int priority, std::vector<std::string>& log)
         : name_(std::move(name)), priority_(priority), log_(log) {}
@@ -101,7 +101,7 @@ TEST_F(TrainerTest, InitializeAndFinalizeFollowPriority) {
                                "finalize b"));
 }
 
-TEST_F(TrainerTest, ExceptionsTravel) {
+TEST_F(TrainerTest, PropagatesExceptions) {
   const auto trainer = make(10);
   std::vector<std::int64_t> ran;
   trainer->extend(note_iterations(ran));
@@ -113,7 +113,7 @@ TEST_F(TrainerTest, ExceptionsTravel) {
 }
 
 // A host program may fork its workers, and train there without run_job.
-TEST_F(TrainerTest, ExceptionsTravelInAForkedProcessToo) {
+TEST_F(TrainerTest, PropagatesExceptionsInAForkedProcess) {
   EXPECT_EQ(testing::status_of_child([&] {
               const auto trainer = make(10);
               trainer->extend(make_extension(
@@ -128,7 +128,7 @@ TEST_F(TrainerTest, ExceptionsTravelInAForkedProcessToo) {
             0);
 }
 
-TEST_F(TrainerTest, AnOutputFolderThatCannotBeIsFoundBeforeTraining) {
+TEST_F(TrainerTest, RejectsUnusableOutputFolderBeforeTraining) {
   write_file(folder / "out", "a file is in the way");
   bool trained = false;
   const auto trainer = make(1, [&](std::int64_t, Observation&) { trained = true; });
@@ -136,7 +136,7 @@ TEST_F(TrainerTest, AnOutputFolderThatCannotBeIsFoundBeforeTraining) {
   EXPECT_FALSE(trained);
 }
 
-TEST_F(TrainerTest, ElapsedTimeStandsStillAfterTheRun) {
+TEST_F(TrainerTest, StopsElapsedTimeAfterTheRun) {
   const auto trainer = make(1, [](std::int64_t, Observation&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   });
@@ -147,7 +147,7 @@ TEST_F(TrainerTest, ElapsedTimeStandsStillAfterTheRun) {
   EXPECT_EQ(trainer->elapsed_time(), after);
 }
 
-TEST(SnapshotNames, NewestIsThatWithTheHighestIteration) {
+TEST(SnapshotNames, NewestHasTheHighestIteration) {
   const TemporaryFolder folder;
   EXPECT_EQ(newest_snapshot(folder.path()), std::nullopt);
   EXPECT_EQ(newest_snapshot(folder / "nowhere"), std::nullopt);

@@ -51,7 +51,7 @@ Iterations firings(std::int64_t steps_per_epoch, std::int64_t iterations, const 
   return noted;
 }
 
-TEST(Triggers, TheBestValueOfASnapshotIsANumber) {
+TEST(Triggers, RejectNonFiniteBestValueInASnapshot) {
   const auto trigger = on_min_value("main/loss", every(1, Unit::epoch));
   testing::load_with(*trigger, "best", 0.5);
   for (const double value : {std::nan(""), HUGE_VAL})
@@ -125,7 +125,7 @@ TEST(Triggers, StopAfterEpochsOrIterations) {
   }
 }
 
-TEST(Triggers, BestValuesOfTheMeansBetweenChecks) {
+TEST(Triggers, BestValuesUseMeansBetweenChecks) {
   // Two iterations a check: means 3, 2.5, 4, 2, 2, nothing, 1.
   const std::vector<double> values{2, 4, 2, 3, 4, 4, 1, 3, 2, 2, -1, -1, 1, 1};
   const auto script = [&](std::int64_t iteration, Observation& observation) {
@@ -140,7 +140,7 @@ TEST(Triggers, BestValuesOfTheMeansBetweenChecks) {
   }
 }
 
-TEST(Triggers, ANanIsNeverTheBest) {
+TEST(Triggers, NanIsNeverTheBest) {
   const auto script = [](std::int64_t iteration, Observation& observation) {
     observation.set("x", iteration < 3 ? std::nan("") : 1.0);
   };
@@ -190,13 +190,13 @@ TEST(Triggers, EarlyStopping) {
   EXPECT_EQ(stopped_at({.monitor = "x"}, accuracies), 4);
 }
 
-TEST(Triggers, EarlyStoppingCountsOnWhenResumed) {
+TEST(Triggers, EarlyStoppingKeepsCountWhenResumed) {
   const std::vector<double> losses{5, 4, 4.5, 3, 3.1, 3, 3.2, 1, 1, 1, 1, 1};
   for (std::int64_t cut = 1; cut < 7; ++cut)
     EXPECT_EQ(stopped_at({.monitor = "main/loss", .patience = 3}, losses, cut), 7) << cut;
 }
 
-TEST(Triggers, ARunThatEarlyStoppingHasEndedIsOver) {
+TEST(Triggers, EarlyStoppingEndsTheRunForGood) {
   const TemporaryFolder folder;
   const auto script = [](std::int64_t, Observation& observation) { observation.set("x", 1); };
   const auto make = [&] {
@@ -214,7 +214,7 @@ TEST(Triggers, ARunThatEarlyStoppingHasEndedIsOver) {
   }
 }
 
-TEST(Triggers, EarlyStoppingNamesAValueThatNothingObservesAfterTheFirstIteration) {
+TEST(Triggers, EarlyStoppingNamesUnobservedKey) {
   const TemporaryFolder folder;
   const auto script = [](std::int64_t, Observation& observation) {
     observation.set("main/loss", 1);
@@ -231,7 +231,7 @@ TEST(Triggers, EarlyStoppingNamesAValueThatNothingObservesAfterTheFirstIteration
 }
 
 // What an extension observes that has not run yet is not known before.
-TEST(Triggers, EarlyStoppingSavesBeforeItNamesAValueThatWasExpectedLater) {
+TEST(Triggers, EarlyStoppingSavesBeforeNamingMissingKey) {
   const TemporaryFolder folder;
   Trainer trainer(std::make_unique<ScriptedUpdater>(2), early_stopping({.monitor = "mine/lost"}),
                   folder / "out");
@@ -247,7 +247,7 @@ TEST(Triggers, EarlyStoppingSavesBeforeItNamesAValueThatWasExpectedLater) {
   EXPECT_TRUE(std::filesystem::exists(folder / "out/snapshot_iter_4"));
 }
 
-TEST(Triggers, EarlyStoppingWaitsForEvaluatorsThatRunMoreRarely) {
+TEST(Triggers, EarlyStoppingWaitsForInfrequentEvaluators) {
   const TemporaryFolder folder;
   Trainer trainer(std::make_unique<ScriptedUpdater>(2),
                   early_stopping({.monitor = "mine/loss", .patience = 2}), folder / "out");
@@ -258,7 +258,7 @@ TEST(Triggers, EarlyStoppingWaitsForEvaluatorsThatRunMoreRarely) {
   EXPECT_EQ(trainer.updater().iteration(), 18);  // the third evaluation
 }
 
-TEST(Triggers, SecondsPass) {
+TEST(Triggers, CountSeconds) {
   const auto script = [](std::int64_t, Observation&) {
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   };
@@ -271,7 +271,7 @@ TEST(Triggers, SecondsPass) {
               IsEmpty());
 }
 
-TEST(Triggers, ImpossiblePeriodsAreUsageErrors) {
+TEST(Triggers, RejectImpossiblePeriods) {
   for (const double period : {0.0, -1.0, std::nan("")}) {
     EXPECT_THAT(error_of([&] { every(period, Unit::epoch); }), HasSubstr("must be positive"));
     EXPECT_THAT(error_of([&] { every_seconds(period); }), HasSubstr("must be positive"));

@@ -17,7 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-TEST(WorkerThreads, WorkAtTheSameTime) {
+TEST(WorkerThreads, RunConcurrently) {
   WorkerThreads workers({1, 1, 1});
   std::barrier meet(3);  // passes only when all are in it
   std::vector<int> seen(3);
@@ -29,13 +29,13 @@ TEST(WorkerThreads, WorkAtTheSameTime) {
   EXPECT_THAT(seen, ElementsAre(100, 100, 100));
 }
 
-TEST(WorkerThreads, AreNotWaitedForInAForkedChild) {
+TEST(WorkerThreads, AreNotJoinedInAForkedChild) {
   auto workers = std::make_unique<WorkerThreads>(std::vector<int>{1, 1, 1});
   workers->run([](std::size_t) {});
   EXPECT_EQ(status_of_child([&] { workers.reset(); }), 0);
 }
 
-TEST(WorkerThreads, ComputeAsTheThreadThatMadeThem) {
+TEST(WorkerThreads, InheritSettingsOfTheirCreator) {
   set_conv_algorithm(ConvAlgorithm::direct);
   WorkerThreads workers({1, 1});
   set_conv_algorithm(ConvAlgorithm::fastest);
@@ -44,14 +44,14 @@ TEST(WorkerThreads, ComputeAsTheThreadThatMadeThem) {
   EXPECT_EQ(found, (std::vector{ConvAlgorithm::fastest, ConvAlgorithm::direct}));
 }
 
-TEST(WorkerThreads, HaveComputingThreadsOfTheirOwn) {
+TEST(WorkerThreads, HaveTheirOwnComputingThreads) {
   WorkerThreads workers({1, 3, 2});
   std::vector<int> threads(3);
   workers.run([&](std::size_t worker) { threads[worker] = cpu_threads(); });
   EXPECT_THAT(threads, ElementsAre(1, 3, 2));
 }
 
-TEST(WorkerThreads, ThrowTheFirstFailureWhenAllAreDone) {
+TEST(WorkerThreads, ThrowTheFirstFailureOnceAllAreDone) {
   WorkerThreads workers({1, 1, 1});
   std::atomic<int> done = 0;
   const auto work = [&](std::size_t worker) {
@@ -64,7 +64,7 @@ TEST(WorkerThreads, ThrowTheFirstFailureWhenAllAreDone) {
   }
 }
 
-TEST(WorkerThreads, MayNeverRun) {
+TEST(WorkerThreads, CanStayUnused) {
   const WorkerThreads workers({1, 1});
 }
 

@@ -25,7 +25,7 @@ namespace {
 
 using namespace testing;
 
-TEST(Ranks, WriteTheirPiecesAndAnyNumberReadsThem) {
+TEST(Writers, WritePiecesForAnyNumberOfReaders) {
   const auto comm = create_communicator("naive");
   const TemporaryFolder out(comm.get());
   GenerationWriter writer({.out = out.path(), .iteration = 3, .epoch = 1, .parts = 1},
@@ -53,7 +53,7 @@ TEST(Ranks, WriteTheirPiecesAndAnyNumberReadsThem) {
 }
 
 // A full disk is a warning; a bug or too little memory is not.
-TEST(Ranks, ShareAFailureOfAnyKind) {
+TEST(Writers, ShareFailuresOfAnyKind) {
   const auto comm = create_communicator("naive");
   const TemporaryFolder out(comm.get());
   const Writers writers(*comm);
@@ -98,7 +98,7 @@ double cpu_seconds() {
 }
 
 // In the background, on cores where the training computes.
-TEST(Ranks, WaitForASlowOneWithoutPolling) {
+TEST(Writers, WaitForASlowRankWithoutPolling) {
   const auto comm = create_communicator("naive");
   const Writers writers(*comm);
   const double before = cpu_seconds();
@@ -110,7 +110,7 @@ TEST(Ranks, WaitForASlowOneWithoutPolling) {
 }
 
 // Each rank has a part of the model, in a working folder of its own.
-TEST(Ranks, RefusePartsOfTwoSaves) {
+TEST(Writers, RejectPartsOfTwoSaves) {
   const auto comm = create_communicator("naive");
   if (comm->size() == 1) GTEST_SKIP() << "needs two ranks";
   const TemporaryFolder own;
@@ -144,7 +144,7 @@ TEST(Ranks, RefusePartsOfTwoSaves) {
 }
 
 // It would throw training away.
-TEST(Ranks, DoNotPassOverWhatMayBeIntact) {
+TEST(Writers, DoNotSkipPossiblyIntactGenerations) {
   const auto comm = create_communicator("naive");
   const TemporaryFolder out(comm.get());
   if (comm->rank() == 0)
@@ -169,7 +169,7 @@ TEST(Ranks, DoNotPassOverWhatMayBeIntact) {
 }
 
 // Each machine has a disk of its own: a folder of another name.
-TEST(OverwrittenResults, GoOnAllDisks) {
+TEST(OverwrittenResults, AreRemovedOnAllDisks) {
   const auto comm = create_communicator("naive");
   const TemporaryFolder folder(comm.get());
   const OutputFolder out(folder / fmt::format("disk {}", comm->inter_rank()));

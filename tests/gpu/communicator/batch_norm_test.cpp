@@ -53,7 +53,7 @@ void expect_near(const Tensor& found, const Tensor& expected, const std::string&
         << what << ", element " << i;
 }
 
-TEST(MultiNodeBatchNormOnGpus, EqualsTheWholeBatchOnACpu) {
+TEST(MultiNodeBatchNormOnGpus, MatchesTheWholeBatchOnACpu) {
   const testing::OwnGpu own = testing::own_gpu();
   if (!own.device) GTEST_SKIP() << own.reason_for_none;
   const int ranks = create_communicator("naive")->size();

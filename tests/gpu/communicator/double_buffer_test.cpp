@@ -27,7 +27,7 @@ TEST_P(DoubleBuffersOnGpus, AreOneStepBehind) {
 }
 
 // Recordings of the model as it was still hold sums when its arrays are replaced.
-TEST_P(DoubleBuffersOnGpus, FollowAModelThatChanges) {
+TEST_P(DoubleBuffersOnGpus, FollowChangingModel) {
   if (!queues()) GTEST_SKIP() << GetParam() << " exchanges by way of the host";
   Way way{.exchange = late, .steps = 18};
   way.change = [](ExchangedNet& net, Optimizer& optimizer, std::uint64_t step) {
@@ -46,7 +46,7 @@ TEST_P(DoubleBuffersOnGpus, FollowAModelThatChanges) {
 }
 
 // By the examples of the step before, whose gradients travel.
-TEST_P(DoubleBuffersOnGpus, ScaleWhatTravelsAsFloat16ByItsExamples) {
+TEST_P(DoubleBuffersOnGpus, ScaleFloat16TrafficByItsExamples) {
   if (!queues()) GTEST_SKIP() << GetParam() << " exchanges by way of the host";
   Way way{.exchange = late, .steps = 20};
   way.examples = [](std::uint64_t step) {
@@ -64,7 +64,7 @@ TEST_P(DoubleBuffersOnGpus, ScaleWhatTravelsAsFloat16ByItsExamples) {
 }
 
 // It may fail when sums have begun to travel, and when the arrays have been swapped.
-TEST_P(DoubleBuffersOnGpus, GoOnAfterARecordingThatFails) {
+TEST_P(DoubleBuffersOnGpus, ContinueAfterAFailedRecording) {
   if (!queues()) GTEST_SKIP() << GetParam() << " exchanges by way of the host";
   const Result plain = trained({late});
   for (const Moment moment : {Moment::forward, Moment::backward, Moment::update}) {

@@ -14,7 +14,7 @@ class ExchangeOnGpus : public ExchangeFixture {};
 
 constexpr std::int64_t small = 1024;
 
-TEST_P(ExchangeOnGpus, OverlapsWhereTheGpuQueuesIt) {
+TEST_P(ExchangeOnGpus, OverlapsWhenQueuedOnTheGpu) {
   ExchangedNet net;
   net.to(gpu_);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm_);
@@ -26,7 +26,7 @@ TEST_P(ExchangeOnGpus, OverlapsWhereTheGpuQueuesIt) {
   EXPECT_THAT(exchange.describe(), HasSubstr(queues() ? " during the backward" : " after the"));
 }
 
-TEST_P(ExchangeOnGpus, HasTheSameBitsDuringAndAfterTheBackwardPass) {
+TEST_P(ExchangeOnGpus, HasTheSameBitsDuringAndAfterBackward) {
   const Result whole = trained({{.mode = ExchangeMode::whole, .range_bytes = small}});
   EXPECT_EQ(std::ranges::count(whole.was_busy, true), 0);
   const Result overlapped = trained({{.mode = ExchangeMode::overlapped, .range_bytes = small}});
@@ -47,7 +47,7 @@ TEST_P(ExchangeOnGpus, IsAPartOfRecordedSteps) {
   EXPECT_TRUE(recorded.was_busy.back()) << "the recording has no overlap";
 }
 
-TEST_P(ExchangeOnGpus, GoesOnAfterARecordingThatFails) {
+TEST_P(ExchangeOnGpus, ContinuesAfterAFailedRecording) {
   if (!queues()) GTEST_SKIP() << GetParam() << " exchanges by way of the host";
   const Way overlapped{.exchange = {.mode = ExchangeMode::overlapped, .range_bytes = small}};
   EXPECT_EQ(trained_without_recordings(overlapped, Moment::backward).weights,
@@ -55,7 +55,7 @@ TEST_P(ExchangeOnGpus, GoesOnAfterARecordingThatFails) {
 }
 
 // Two exchanges of NCCL's at a time may block each other.
-TEST_P(ExchangeOnGpus, WaitsForTheBackwardPassWhereLayersCommunicate) {
+TEST_P(ExchangeOnGpus, WaitsForBackwardWhenLayersCommunicate) {
   const Result synced =
       trained({.exchange = {.mode = ExchangeMode::overlapped}, .syncs_norm = true});
   EXPECT_FALSE(synced.was_busy.empty());
@@ -64,7 +64,7 @@ TEST_P(ExchangeOnGpus, WaitsForTheBackwardPassWhereLayersCommunicate) {
   EXPECT_EQ(trained({.syncs_norm = true}).description, "in 1 range(s) after the backward pass");
 }
 
-TEST_P(ExchangeOnGpus, SharesTheStatesOfTheOptimizer) {
+TEST_P(ExchangeOnGpus, ShardsOptimizerStates) {
   for (const bool is_clipped : {false, true}) {
     Way way{.rule = "adam", .is_clipped = is_clipped};
     const Result alone = trained(way);
@@ -80,7 +80,7 @@ TEST_P(ExchangeOnGpus, SharesTheStatesOfTheOptimizer) {
   }
 }
 
-TEST_P(ExchangeOnGpus, RefusesToShareStatesThatAnUpdateNeedsAsAWhole) {
+TEST_P(ExchangeOnGpus, RejectsShardedStatesForWholeArenaUpdates) {
   ExchangedNet net;
   net.to(gpu_);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("lamb"), *comm_);

@@ -74,7 +74,7 @@ std::vector<Tensor> run_all(Communicator& comm, DType dtype) {
   return found;
 }
 
-TEST_F(FunctionsOnGpus, EqualThoseOnCpus) {
+TEST_F(FunctionsOnGpus, MatchTheCpu) {
   const auto on_cpu = create_communicator("naive");
   for (const DType dtype : {DType::float32, DType::float16, DType::bfloat16}) {
     const std::vector<Tensor> found = run_all(*comm_, dtype);
@@ -94,7 +94,7 @@ TEST_F(FunctionsOnGpus, EqualThoseOnCpus) {
 }
 
 // Values that pass through the host cannot be replayed; sums that a GPU does itself can.
-TEST_F(FunctionsOnGpus, StepsAreRecordedOnlyIfNothingPassesThroughTheHost) {
+TEST_F(FunctionsOnGpus, AreRecordedOnlyWithoutHostTransfers) {
   for (const bool by_host : {true, false}) {
     Linear layer(3, 3);
     layer.initialize(1);

@@ -4,11 +4,11 @@
 namespace tasuki::testing {
 namespace {
 
-class Loading : public TrainMnist {
+class DataLoading : public TrainMnist {
  protected:
   static constexpr int examples = 12000;  // 9.4 MB
 
-  Loading() { write_digits(data, examples, 100); }
+  DataLoading() { write_digits(data, examples, 100); }
 
   // Losses of 40 steps, by a GPU with so much memory.
   std::vector<double> losses(const std::string& out, int megabytes, int said,
@@ -24,7 +24,7 @@ class Loading : public TrainMnist {
   }
 };
 
-TEST_F(Loading, ByAnyNumberOfThreadsIsTheSameAsFromTheDevice) {
+TEST_F(DataLoading, MatchesDeviceDataForAnyNumberOfThreads) {
   const auto expected = losses("resident", 900, 0, {});
   ASSERT_EQ(expected.size(), 40U);
   for (const char* threads : {"0", "1", "3"})

@@ -49,7 +49,7 @@ std::vector<float> train(std::unique_ptr<Optimizer> optimizer, Device device, DT
   return {host.span<float>().begin(), host.span<float>().end()};
 }
 
-TEST(OwnRuleOnGpu, IsTheBuiltInOne) {
+TEST(OwnRuleOnGpu, MatchesTheBuiltInRule) {
   ASSERT_EQ(why_no_gpu(), std::nullopt);
   const Device gpu = Device::cuda(0);
   for (const DType type : {DType::float32, DType::float16}) {

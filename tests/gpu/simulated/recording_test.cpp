@@ -58,7 +58,7 @@ cudaError_t allocate() {
   return cudaMalloc(&block, 512);
 }
 
-TEST(SimulatedCapture, RefusesUnsafeCallsByItsMode) {
+TEST(SimulatedCapture, RejectsUnsafeCallsByMode) {
   struct Case {
     cudaStreamCaptureMode mode;
     bool own_thread, other_thread;  // may allocate
@@ -78,7 +78,7 @@ TEST(SimulatedCapture, RefusesUnsafeCallsByItsMode) {
   }
 }
 
-TEST(SimulatedCapture, IsBrokenByWhatWaitsForTheDevice) {
+TEST(SimulatedCapture, IsInvalidatedByDeviceSynchronization) {
   void *block = nullptr, *pinned = nullptr;
   ASSERT_EQ(cudaMalloc(&block, 512), cudaSuccess);
   ASSERT_EQ(cudaHostAlloc(&pinned, 512, cudaHostAllocDefault), cudaSuccess);
@@ -95,7 +95,7 @@ TEST(SimulatedCapture, IsBrokenByWhatWaitsForTheDevice) {
   }
 }
 
-TEST(SimulatedNccl, DiesOfACommunicatorThatAGraphOutlives) {
+TEST(SimulatedNccl, AbortsWhenAGraphOutlivesItsCommunicator) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   ncclUniqueId id;
   ncclComm_t comm = nullptr;
@@ -157,7 +157,7 @@ class Recording : public ::testing::Test {
   }
 };
 
-TEST_F(Recording, ThatFailsLeavesConvolutionsTheirStream) {
+TEST_F(Recording, LeavesConvolutionsTheirStreamAfterFailing) {
   Side side(gpu, DType::float32, DType::float32, 5);
   expect_right_convolution();
   const Tensor x = side.activations({2, 4, 7, 6}), w = side.weights({6, 4, 3, 3});
@@ -169,7 +169,7 @@ TEST_F(Recording, ThatFailsLeavesConvolutionsTheirStream) {
   expect_right_convolution();
 }
 
-TEST_F(Recording, OutlivesMemoryThatIsReleasedMeanwhile) {
+TEST_F(Recording, OutlivesReleasedMemory) {
   const auto channel = gpu_transport().open(gpu);
   constexpr std::size_t bytes = std::size_t{64} << 20;
   const auto free_bytes = [] { return backend(gpu).memory(gpu).free; };
@@ -202,7 +202,7 @@ class RecordingInLittleMemory : public Recording {
   static constexpr std::size_t some = 35'000'000, more = 45'000'000;
 };
 
-TEST_F(RecordingInLittleMemory, OutlivesAPoolThatWouldGiveMemoryBack) {
+TEST_F(RecordingInLittleMemory, PreventsThePoolFromReturningMemory) {
   expect_to_record([&] {
     std::thread([&] {
       backend(gpu).allocate(some, gpu);  // kept by the pool
@@ -212,7 +212,7 @@ TEST_F(RecordingInLittleMemory, OutlivesAPoolThatWouldGiveMemoryBack) {
   EXPECT_NE(backend(gpu).allocate(more, gpu), nullptr);
 }
 
-TEST_F(RecordingInLittleMemory, GivesItsMemoryBackWhenItFails) {
+TEST_F(RecordingInLittleMemory, ReturnsItsMemoryOnFailure) {
   EXPECT_EQ(error_of([&] {
               backend(gpu).allocate(some, gpu);
               fail(ErrorKind::io, "a step that fails");

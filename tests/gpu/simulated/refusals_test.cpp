@@ -22,7 +22,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // All of ctest's entries ask for it.
-TEST(GpuMemory, IsNaNUntilItIsWrittenWhereThatIsAsked) {
+TEST(GpuMemory, IsNaNUntilWrittenOnRequest) {
   ASSERT_EQ(why_no_gpu(), std::nullopt);
   const char* const asked = std::getenv("TASUKI_CHECK_MEMORY");
   if (asked == nullptr || std::string_view(asked) != "1")
@@ -160,7 +160,7 @@ class Refusals : public ::testing::TestWithParam<DType> {
   const std::string first = plain_first ? "plain" : "channels_last";
 };
 
-TEST_P(Refusals, OfAnAlgorithmAnotherTakesItsPlace) {
+TEST_P(Refusals, SelectAnotherAlgorithm) {
   for (const cudnnStatus_t status : unsupported) {
     SCOPED_TRACE(static_cast<int>(status));
     for (const char* moment : {"offer", "workspace", "run"}) {
@@ -177,7 +177,7 @@ TEST_P(Refusals, OfAnAlgorithmAnotherTakesItsPlace) {
   }
 }
 
-TEST_P(Refusals, OfALayoutTheOtherTakesItsPlace) {
+TEST_P(Refusals, SelectTheOtherLayout) {
   for (const cudnnStatus_t status : unsupported) {
     SCOPED_TRACE(static_cast<int>(status));
     for (const char* moment : {"ask", "offer", "workspace", "run"}) {
@@ -195,7 +195,7 @@ TEST_P(Refusals, OfALayoutTheOtherTakesItsPlace) {
   }
 }
 
-TEST_P(Refusals, OfNothingImagesGetTheChannelsThatTensorCoresTake) {
+TEST_P(Refusals, AllowPaddingChannelsForTensorCores) {
   refuse("run 9 any", CUDNN_STATUS_NOT_SUPPORTED);
   const Convolution colours({2, 3, 9, 8}, {8, 3, 3, 3}, {1, 1, 1, 1, 1, 1, 1});
   expect_right(colours, plain_first);
@@ -211,7 +211,7 @@ TEST_P(Refusals, OfNothingImagesGetTheChannelsThatTensorCoresTake) {
 }
 
 // Numbers of channels, groups and dilation for which cuDNN may have nothing in 16 bits.
-TEST_P(Refusals, OfATypeFloat32TakesItsPlace) {
+TEST_P(Refusals, FallBackToFloat32) {
   const std::vector<Convolution> irregular = {
       Convolution({2, 5, 7, 8}, {9, 5, 2, 3}, {1, 1, 1, 1, 1, 1, 1}),
       Convolution({2, 8, 12, 12}, {8, 8, 3, 3}, {1, 1, 2, 2, 2, 2, 1}),
@@ -233,7 +233,7 @@ TEST_P(Refusals, OfATypeFloat32TakesItsPlace) {
   expect_type(regular, GetParam());
 }
 
-TEST_P(Refusals, OfEverythingAreOneLine) {
+TEST_P(Refusals, AreReportedInOneLineWithoutAlternatives) {
   for (const char* moment : {"ask", "offer", "workspace"}) {
     SCOPED_TRACE(moment);
     refuse(fmt::format("{} any any", moment), CUDNN_STATUS_NOT_SUPPORTED);
@@ -247,7 +247,7 @@ TEST_P(Refusals, OfEverythingAreOneLine) {
 }
 
 // What is no refusal must not be taken for one.
-TEST_P(Refusals, AreNotFailures) {
+TEST_P(Refusals, AreDistinguishedFromFailures) {
   for (const cudnnStatus_t status : failures) {
     SCOPED_TRACE(static_cast<int>(status));
     for (const char* moment : {"ask", "workspace", "run"}) {
@@ -261,7 +261,7 @@ TEST_P(Refusals, AreNotFailures) {
 }
 
 // It leaves a result that is spoilt, and an error behind that the next kernel must not find.
-TEST_P(Refusals, AnAlgorithmThatFailsGivesWay) {
+TEST_P(Refusals, FailingAlgorithmIsReplaced) {
   for (const cudnnStatus_t status :
        {CUDNN_STATUS_INTERNAL_ERROR, CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
         CUDNN_STATUS_EXECUTION_FAILED, CUDNN_STATUS_EXECUTION_FAILED_CUDART})
@@ -282,7 +282,7 @@ TEST_P(Refusals, AnAlgorithmThatFailsGivesWay) {
     }
 }
 
-TEST_P(Refusals, AProductsAlgorithmThatFailsGivesWay) {
+TEST_P(Refusals, FailingProductAlgorithmIsReplaced) {
   for (const cublasStatus_t status : product_failures)
     for (const char* which : {"1 any", "any fused"})
       for (const bool adds : {false, true}) {
@@ -306,7 +306,7 @@ TEST_P(Refusals, AProductsAlgorithmThatFailsGivesWay) {
 
 // The recording is broken by then; the next one, and what is done without it, takes the next
 // algorithm.
-TEST_P(Refusals, AnAlgorithmThatFailsEndsARecording) {
+TEST_P(Refusals, FailingAlgorithmEndsTheRecording) {
   const Device gpu = Device::cuda(0);
   Side side(gpu, GetParam(), GetParam(), 5);
   const Tensor x = side.activations({2, 4, 3, 6}), w = side.weights({6, 4, 3, 3});
@@ -344,7 +344,7 @@ class FailingTraining : public TrainMnist {
   }
 };
 
-TEST_F(FailingTraining, GoesOnWithoutRecordings) {
+TEST_F(FailingTraining, ContinuesWithoutRecordings) {
   const Finished plain = train("plain", "off", ""),
                  failing = train("failing", "auto", "record any any 13");
   EXPECT_EQ(plain.exit_code, 0) << plain.all();

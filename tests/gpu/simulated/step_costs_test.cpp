@@ -40,7 +40,7 @@ class StepCosts : public TrainMnist {
 };
 
 // One copy brings all that differs from step to step, whether or not the step is replayed.
-TEST_F(StepCosts, OfResidentDataAreOneCopyAndNoWait) {
+TEST_F(StepCosts, AreOneCopyWithoutWaitingForResidentData) {
   for (const std::string graph : {"off", "on"}) {
     SCOPED_TRACE(graph);
     const Costs costs = of_step({"--graph", graph});

@@ -40,7 +40,7 @@ struct FakeDevice {
   }
 };
 
-TEST(BlockPool, GivesTheSameBlockAgainWithoutAskingTheDevice) {
+TEST(BlockPool, ReusesBlocksWithoutDeviceCalls) {
   FakeDevice device;
   BlockPool pool(device.source());
   void* const first = pool.acquire(5 * mib);
@@ -50,7 +50,7 @@ TEST(BlockPool, GivesTheSameBlockAgainWithoutAskingTheDevice) {
   EXPECT_EQ(device.calls, calls);
 }
 
-TEST(BlockPool, CutsSegmentsAndJoinsNeighbours) {
+TEST(BlockPool, SplitsSegmentsAndMergesNeighbours) {
   FakeDevice device;
   BlockPool pool(device.source());
   void* const a = pool.acquire(6 * mib);
@@ -73,7 +73,7 @@ TEST(BlockPool, KeepsSmallAndLargeBlocksApart) {
   EXPECT_EQ(device.taken, 32 * mib);
 }
 
-TEST(BlockPool, AddressesAreAlignedAndEmptyRequestsAreBlocksToo) {
+TEST(BlockPool, AlignsBlocksAndAcceptsEmptyRequests) {
   FakeDevice device;
   BlockPool pool(device.source());
   std::vector<void*> blocks;
@@ -84,7 +84,7 @@ TEST(BlockPool, AddressesAreAlignedAndEmptyRequestsAreBlocksToo) {
   EXPECT_EQ(std::ranges::adjacent_find(blocks), blocks.end());
 }
 
-TEST(BlockPool, GivesCachedSegmentsBackBeforeItRefuses) {
+TEST(BlockPool, ReleasesCachedSegmentsBeforeFailing) {
   FakeDevice device;
   device.capacity = 100 * mib;
   BlockPool pool(device.source());
@@ -98,7 +98,7 @@ TEST(BlockPool, GivesCachedSegmentsBackBeforeItRefuses) {
 }
 
 // Recorded work writes to the pool's memory long after its blocks were released.
-TEST(BlockPool, KeepsSegmentsWhenTold) {
+TEST(BlockPool, KeepsSegmentsOnRequest) {
   FakeDevice device;
   device.capacity = 100 * mib;
   {
@@ -114,7 +114,7 @@ TEST(BlockPool, KeepsSegmentsWhenTold) {
   EXPECT_EQ(device.segments, 0);
 }
 
-TEST(BlockPool, StatisticsFollow) {
+TEST(BlockPool, UpdatesStatistics) {
   FakeDevice device;
   {
     BlockPool pool(device.source());
@@ -134,7 +134,7 @@ TEST(BlockPool, StatisticsFollow) {
   EXPECT_EQ(device.segments, 0);  // the pool gives back what it holds
 }
 
-TEST(BlockPool, BlocksNeverOverlap) {
+TEST(BlockPool, NeverOverlapsBlocks) {
   FakeDevice device;
   BlockPool pool(device.source());
   std::mt19937 random(1);

@@ -22,7 +22,7 @@ TEST(CheckCuda, NamesCallTextAndCode) {
   EXPECT_EQ(error.kind(), ErrorKind::internal);
 }
 
-TEST(CheckCuda, TellsWhatTheMachineLacksFromDefects) {
+TEST(CheckCuda, DistinguishesMissingHardwareFromDefects) {
   const auto kind_of = [](cudaError_t code) {
     return caught([&] { check_cuda(code, "call"); }).value().kind();
   };
@@ -32,7 +32,7 @@ TEST(CheckCuda, TellsWhatTheMachineLacksFromDefects) {
   EXPECT_EQ(kind_of(cudaErrorIllegalAddress), ErrorKind::internal);
 }
 
-TEST(CheckCuda, SaysWhereToLookForTheCause) {
+TEST(CheckCuda, SuggestsWhereToLookForTheCause) {
   const auto message = [](cudaError_t code) {
     return std::string(caught([&] { check_cuda(code, "call"); }).value().what());
   };
@@ -50,7 +50,7 @@ TEST(CheckCublas, NamesCallTextAndCode) {
   EXPECT_NE(message.find("CUBLAS_STATUS_NOT_SUPPORTED"), std::string::npos) << message;
 }
 
-TEST(OutOfMemory, HasFiguresForPeopleAndPrograms) {
+TEST(OutOfMemory, HasReadableAndMachineReadableFigures) {
   constexpr std::size_t mib = 1 << 20;
   const OutOfMemory error(
       {Device::cuda(2), 512 * mib, 100 * mib, 1000 * mib, 700 * mib, 800 * mib});
@@ -63,7 +63,7 @@ TEST(OutOfMemory, HasFiguresForPeopleAndPrograms) {
       << error.what();
 }
 
-TEST(MatmulKey, HasAllThatAnAlgorithmDependsOn) {
+TEST(MatmulKey, ContainsEverythingAlgorithmsDependOn) {
   alignas(256) std::array<std::byte, 1024> memory{};
   MatrixProduct product{.m = 3,
                         .n = 4,
@@ -105,7 +105,7 @@ TEST(MatmulKey, HasAllThatAnAlgorithmDependsOn) {
   EXPECT_NE(key_of(moved), key);
 }
 
-TEST(MatmulKey, Tf32IsForFloat32Alone) {
+TEST(MatmulKey, UsesTf32OnlyForFloat32) {
   MatrixProduct product{.m = 1, .n = 1, .k = 1, .operands = DType::bfloat16};
   EXPECT_EQ(MatmulKey(product, true, false), MatmulKey(product, false, false));
 }
@@ -121,7 +121,7 @@ TEST(MatmulKey, AlignmentIsAPowerOfTwo) {
   EXPECT_EQ(of(0x1001), 1U);
 }
 
-TEST(MatmulAlgorithms, AsksOncePerKey) {
+TEST(MatmulAlgorithms, SearchesOncePerKey) {
   MatmulAlgorithms algorithms;
   int asked = 0;
   const auto choose = [&] {

@@ -161,7 +161,7 @@ def damaged_generations(place, run):
                  if (build / GENERATIONS_TEST).exists()), None)
     check(test, f"{Settings.build / GENERATIONS_TEST} is not built")
     report = new_folder() / "report.json"
-    names = ["OneOf1000BitsFlippedIsFound", "OneOf200TruncationsIsFound"]
+    names = ["DetectsEachOf1000FlippedBits", "DetectsEachOf200Truncations"]
     chosen = ":".join(f"DamagedGeneration.{name}" for name in names)
     with job_of([test, f"--gtest_filter={chosen}", f"--gtest_output=json:{report}"], 600) as job:
         job.expect_code(0)
