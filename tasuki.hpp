@@ -6,6 +6,8 @@
 #include "communicator/algorithms/link_probe.hpp"
 #include "communicator/communicator.hpp"
 #include "communicator/mpi_comm.hpp"
+#include "communicator/options.hpp"
+#include "communicator/pending_exchange.hpp"
 #include "communicator/registry.hpp"
 #include "communicator/run_on_root.hpp"
 #include "communicator/text_bytes.hpp"

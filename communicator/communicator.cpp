@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "communicator/exchanges_under_way.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/host_values.hpp"
 #include "communicator/mpi/collective_check.hpp"
@@ -13,7 +14,6 @@
 #include "communicator/node/node_array.hpp"
 #include "communicator/registry.hpp"
 #include "communicator/text_bytes.hpp"
-#include "core/background_thread.hpp"
 #include "core/hash.hpp"
 #include "tensor/backend.hpp"
 
@@ -37,7 +37,8 @@ Communicator::Communicator(const CommunicatorSetup& setup)
       handles_(std::make_unique<Handles>(mpi_ranks(setup))),
       topology_(discover_topology(handles_->collectives.get())),
       id_(make_communicator_id(setup_.name, handles_->collectives.get())),
-      check_(CollectiveCheck::make(setup_.name, handles_->collectives.get(), topology_)) {
+      check_(CollectiveCheck::make(setup_.name, handles_->collectives.get(), topology_)),
+      exchanges_(std::make_unique<ExchangesUnderWay>(id_, operations_)) {
   setup_.ranks = nullptr;  // owned by the caller; not valid after this constructor
 }
 
@@ -91,7 +92,7 @@ WaitScope Communicator::wait_for(Waiting kind, int peer) const {
 }
 
 bool Communicator::compares_calls() const {
-  return check_ && !works_on_exchange_ && !(background_ && background_->is_this_thread());
+  return check_ && !exchanges_->is_at_work();
 }
 
 void Communicator::compare(const std::string& call) const {
@@ -228,9 +229,8 @@ void Communicator::require_agreement(const char* operation, const std::string& t
 }
 
 void Communicator::check_free() const {
-  TASUKI_CHECK(
-      *under_way_ == 0 || works_on_exchange_ || (background_ && background_->is_this_thread()),
-      "the communicator is busy with an exchange of gradients; call wait() first");
+  TASUKI_CHECK(!exchanges_->any() || exchanges_->is_at_work(),
+               "the communicator is busy with an exchange of gradients; call wait() first");
 }
 
 void Communicator::check_root(const char* operation, int root) const {

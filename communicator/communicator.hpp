@@ -19,21 +19,18 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "communicator/algorithms/allreduce_algorithm.hpp"
-#include "communicator/algorithms/cost.hpp"
 #include "communicator/algorithms/wire_format.hpp"
 #include "communicator/gradient_view.hpp"
-#include "communicator/mpi/transfer_sizes.hpp"
+#include "communicator/options.hpp"
+#include "communicator/pending_exchange.hpp"
 #include "communicator/sliced_work.hpp"
 #include "communicator/topology.hpp"
 #include "core/activity.hpp"
@@ -43,13 +40,11 @@
 
 namespace tasuki {
 
-class BackgroundThread;
 class CollectiveCheck;
-class ExchangeChain;
+class ExchangesUnderWay;
 class GpuExchange;
 class MpiComm;
 class NodeArray;
-class SliceQueue;
 class SumSearch;
 enum class MessageKind : int;
 
@@ -65,63 +60,6 @@ struct MessageInfo {
 };
 
 using Bytes = std::vector<std::byte>;
-
-// Who does the work of an exchange in the background: a thread of the communicator, or the thread
-// that computes, in slices between other work.
-enum class Background { thread, slices };
-
-// A gradient exchange in the background (Communicator::start_sum_gradients).
-class PendingExchange {
- public:
-  // `finish` completes the exchange, `advance` does a slice of it. `under_way` counts the exchanges
-  // that were started and not waited for; null: this one runs in `finish` alone.
-  PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way,
-                  std::function<void()> advance = {});
-  // Waits for an exchange on which wait() was not called, and logs its failure as a warning.
-  ~PendingExchange();
-  PendingExchange(const PendingExchange&) = delete;
-  PendingExchange& operator=(const PendingExchange&) = delete;
-
-  // Does a slice of work: what this rank can do without waiting for others, first for exchanges
-  // that were started earlier. Does nothing for an exchange by a thread. An exchange in slices must
-  // end before its communicator.
-  void advance() const {
-    if (advance_) advance_();
-  }
-  // Returns when the arena holds the sums; throws if the exchange failed. Call it once, from the
-  // thread that started the exchange. On a GPU, work queued afterwards runs after the exchange, and
-  // the host blocks only if MPI carries the values.
-  void wait();
-
- private:
-  std::function<void()> finish_;
-  std::shared_ptr<std::atomic<int>> under_way_;
-  std::function<void()> advance_;
-};
-
-struct CommunicatorOptions {
-  Device device = Device::cpu();      // of this rank
-  DType wire_dtype = DType::float32;  // in which gradients travel; float16 and bfloat16 are rounded
-  bool gpu_is_shared = false;         // ranks may share a GPU; the same value on all ranks
-  TransferSizes sizes{};
-  // For kinds that send an allreduce's messages themselves. Empty: the algorithm with the least
-  // predicted time (algorithms/cost.hpp), or MPI_Allreduce for flat.
-  std::optional<AllreduceAlgorithm> algorithm{};
-  // Times are predicted from these links, which are the same on all ranks: between two nodes, and
-  // between two ranks of a node for kinds that exchange messages there. algorithms/link_probe.hpp
-  // measures them.
-  Link link = gigabit_ethernet, link_inside = shared_memory_messages;
-};
-
-// What a communicator is made from. Kinds pass it on to Communicator as it is.
-struct CommunicatorSetup {
-  std::string name;  // of the kind, as registered
-  CommunicatorOptions options{};
-  // MPI's handle of the ranks (mpi/mpi.hpp), read by the constructor alone; null: all of the job.
-  const MpiComm* ranks = nullptr;
-  // The kind that chose this one (auto), and why; empty: none did.
-  std::string chosen_by{}, reason{};
-};
 
 class Communicator {
  public:
@@ -185,7 +123,7 @@ class Communicator {
   bool supports(Background background) const;
   // The time that exchanges of gradients in host memory took until now, in seconds: from the moment
   // in which this rank began one, other ranks' delays included, whether or not the caller waited.
-  double exchange_seconds() const { return exchange_seconds_; }
+  double exchange_seconds() const;
   // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
   virtual bool exchanges_gradients() const { return true; }
   // Whether a sum of float32 values that Tasuki plans or adds has the same bits on all ranks. False
@@ -349,13 +287,6 @@ class Communicator {
 
   bool is_on_gpu(const Tensor& values) const;
   void sum_gradients_on_gpu(const GradientView& gradients);
-  // Does `work` of an exchange that is counted among those under way.
-  void do_work_of_exchange(const std::function<void()>& work);
-  std::unique_ptr<PendingExchange> start_in_thread(std::function<void()> work,
-                                                   std::function<void()> join, std::int64_t bytes);
-  std::unique_ptr<PendingExchange> start_in_slices(const GradientView& gradients,
-                                                   const std::function<void()>& work);
-
   void check_free() const;
   void check_root(const char* operation, int root) const;
   void check_peer(const char* operation, int peer) const;
@@ -367,15 +298,8 @@ class Communicator {
   std::unique_ptr<CollectiveCheck> check_;           // null: none is wanted
   mutable std::atomic<std::int64_t> operations_{0};  // begun
   std::unique_ptr<GpuExchange> gpu_;
-  std::set<std::string> agreed_;    // gradients on GPUs that all ranks are known to agree on
-  bool works_on_exchange_ = false;  // do_work_of_exchange() runs
-  std::atomic<double> exchange_seconds_{0};
-  // The number of exchanges started and not waited for. Shared with them.
-  std::shared_ptr<std::atomic<int>> under_way_ = std::make_shared<std::atomic<int>>(0);
-  // Since none was under way. Shared with them.
-  std::shared_ptr<ExchangeChain> chain_;
-  std::unique_ptr<BackgroundThread> background_;
-  std::shared_ptr<SliceQueue> slices_;  // shared with exchanges in slices
+  std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to agree on
+  std::unique_ptr<ExchangesUnderWay> exchanges_;  // the last member: its thread uses the others
 };
 
 }  // namespace tasuki
