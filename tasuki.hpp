@@ -4,8 +4,10 @@
 
 #include "communicator/agreement.hpp"
 #include "communicator/algorithms/link_probe.hpp"
+#include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
 #include "communicator/mpi_comm.hpp"
+#include "communicator/objects.hpp"
 #include "communicator/options.hpp"
 #include "communicator/pending_exchange.hpp"
 #include "communicator/registry.hpp"

@@ -23,10 +23,10 @@ void check_agreement(Communicator& communicator, const std::vector<std::string>&
   for (const std::string& line : lines) text += line + '\n';
   const std::uint64_t hash = hash_text(text);
   const std::vector<Bytes> hashes =
-      communicator.allgather_bytes(std::as_bytes(std::span(&hash, 1)));
+      allgather_bytes(communicator, std::as_bytes(std::span(&hash, 1)));
   if (std::equal(hashes.begin() + 1, hashes.end(), hashes.begin())) return;
 
-  const std::vector<Bytes> texts = communicator.allgather_bytes(text_to_bytes(text));
+  const std::vector<Bytes> texts = allgather_bytes(communicator, text_to_bytes(text));
   const auto other = std::find_if(texts.begin(), texts.end(),
                                   [&](const Bytes& candidate) { return candidate != texts[0]; });
   const auto rank = static_cast<std::size_t>(other - texts.begin());

@@ -1,17 +1,18 @@
 // What all kinds of communicators share: ranks, memory, reductions and checks. Gradients are in
-// gradients.cpp, arrays and objects in mpi/, values on GPUs in gpu/communicator_on_gpu.cpp.
+// gradients.cpp, arrays in mpi/arrays.cpp, values on GPUs in gpu/communicator_on_gpu.cpp.
 #include "communicator/communicator.hpp"
 
 #include <algorithm>
 
+#include "communicator/bytes.hpp"
 #include "communicator/exchanges_under_way.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/host_values.hpp"
 #include "communicator/mpi/collective_check.hpp"
 #include "communicator/mpi/communicator_id.hpp"
+#include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/mpi/ranks.hpp"
 #include "communicator/mpi/transfer.hpp"
-#include "communicator/node/node_array.hpp"
 #include "communicator/registry.hpp"
 #include "communicator/text_bytes.hpp"
 #include "core/hash.hpp"
@@ -71,45 +72,21 @@ const MpiComm& Communicator::comm() const {
   return handles_->collectives;
 }
 
-const MpiComm& Communicator::messages() const {
-  return handles_->messages;
-}
-
 std::unique_ptr<Communicator> Communicator::split(int color, int key) const {
-  const auto waiting = wait_in(Waiting::split);
-  compare_calls("split");
+  const CollectiveScope scope(*this, Waiting::split, "split");
   if (color < 0) fail(ErrorKind::usage, "split: expected a color of 0 or more, found {}", color);
   const MpiComm part = MpiComm::split(comm().get(), color, key);
   return create_communicator(
       CommunicatorSetup{.name = name(), .options = options(), .ranks = &part});
 }
 
-WaitScope Communicator::wait_for(Waiting kind, int peer) const {
-  const bool is_any = peer == any_source;
-  return WaitScope(
-      kind, id_,
-      std::int64_t{is_any ? any_source : handles_->job_ranks[static_cast<std::size_t>(peer)]});
-}
-
-bool Communicator::compares_calls() const {
-  return check_ && !exchanges_->is_at_work();
-}
-
-void Communicator::compare(const std::string& call) const {
-  // The start of an exchange in the background waits for others here alone.
-  const WaitScope waiting(Waiting::barrier, id_);
-  check_->compare(call);
-}
-
 void Communicator::barrier() {
-  const auto waiting = wait_in(Waiting::barrier);
-  compare_calls("barrier");
+  const CollectiveScope scope(*this, Waiting::barrier, "barrier");
   TASUKI_MPI(MPI_Barrier, comm().get());
 }
 
 std::shared_ptr<Storage> Communicator::allocate(std::size_t bytes, Device device) {
-  const auto waiting = wait_in(Waiting::allocate, bytes);
-  compare_calls("allocate");
+  const CollectiveScope scope(*this, Waiting::allocate, bytes, "allocate");
   return allocate_memory(bytes, device);
 }
 
@@ -122,27 +99,10 @@ std::shared_ptr<Storage> Communicator::allocate_memory(std::size_t bytes, Device
   return storage;
 }
 
-std::unique_ptr<NodeArray> Communicator::allocate_once(std::size_t bytes) {
-  const auto waiting = wait_in(Waiting::allocate, bytes);
-  compare_calls("allocate_once of {} bytes", bytes);
-  TASUKI_CHECK(inter_size() == 1, "allocate_once() among ranks on {} nodes", inter_size());
-  return make_node_array(bytes);
-}
-
-void Communicator::barrier(const NodeArray& array) {
-  const auto waiting = wait_in(Waiting::barrier);
-  compare_calls("barrier in common memory");
-  array.barrier();
-}
-
-std::unique_ptr<NodeArray> Communicator::make_node_array(std::size_t /*bytes*/) {
-  return nullptr;
-}
-
 void Communicator::allreduce(const Tensor& tensor, ReduceOp op, bool is_agreed) {
   check_reducible("allreduce", tensor);
-  const auto waiting = wait_in(Waiting::allreduce, tensor.bytes());
-  compare_calls("allreduce of {} {} ({})", tensor.count(), name_of(tensor.dtype()), name_of(op));
+  const CollectiveScope scope(*this, Waiting::allreduce, tensor.bytes(), "allreduce of {} {} ({})",
+                              tensor.count(), name_of(tensor.dtype()), name_of(op));
   check_free();
   if (size() == 1) return;
   const bool on_gpu = is_on_gpu(tensor);
@@ -167,10 +127,10 @@ void Communicator::combine(const Tensor& values, ReduceOp op) {
 
 void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
   check_reducible("reduce", tensor);
-  const auto waiting = wait_in(Waiting::reduce, tensor.bytes());
-  compare_calls("reduce of {} {} ({}) to rank {}", tensor.count(), name_of(tensor.dtype()),
-                name_of(op), root);
-  check_root("reduce", root);
+  const CollectiveScope scope(*this, Waiting::reduce, tensor.bytes(),
+                              "reduce of {} {} ({}) to rank {}", tensor.count(),
+                              name_of(tensor.dtype()), name_of(op), root);
+  check_root(*this, "reduce", root);
   require_agreement("reduce", text_of(tensor, op));
   const HostValues values(tensor);
   tasuki::reduce(values.tensor().raw(), tensor.count(), tensor.dtype(), op, root, comm().get(),
@@ -180,9 +140,9 @@ void Communicator::reduce(const Tensor& tensor, ReduceOp op, int root) {
 
 Tensor Communicator::reduce_scatter(const Tensor& tensor, ReduceOp op) {
   check_reducible("reduce_scatter", tensor);
-  const auto waiting = wait_in(Waiting::reduce_scatter, tensor.bytes());
-  compare_calls("reduce_scatter of {} {} ({})", tensor.count(), name_of(tensor.dtype()),
-                name_of(op));
+  const CollectiveScope scope(*this, Waiting::reduce_scatter, tensor.bytes(),
+                              "reduce_scatter of {} {} ({})", tensor.count(),
+                              name_of(tensor.dtype()), name_of(op));
   TASUKI_CHECK(tensor.shape().rank() > 0,
                "reduce_scatter divides axis 0, which a scalar does not have");
   require_agreement("reduce_scatter", text_of(tensor, op));
@@ -218,7 +178,7 @@ void Communicator::require_agreement(const char* operation, const std::string& t
   tasuki::allreduce(numbers.data(), std::ssize(numbers), DType::int64, ReduceOp::max, comm().get());
   std::copy(numbers.begin() + 2, numbers.end(), maxima.begin());
   if (numbers[0] == -numbers[1]) return;
-  const auto texts = allgather_bytes(std::as_bytes(std::span(text)));
+  const auto texts = allgather_bytes(*this, std::as_bytes(std::span(text)));
   const auto other = std::find_if(texts.begin(), texts.end(),
                                   [&](const Bytes& bytes) { return bytes != texts.front(); });
   throw Error(
@@ -231,23 +191,6 @@ void Communicator::require_agreement(const char* operation, const std::string& t
 void Communicator::check_free() const {
   TASUKI_CHECK(!exchanges_->any() || exchanges_->is_at_work(),
                "the communicator is busy with an exchange of gradients; call wait() first");
-}
-
-void Communicator::check_root(const char* operation, int root) const {
-  if (root < 0 || root >= size())
-    throw Error(ErrorKind::usage,
-                fmt::format("{}: root {} of {} ranks; expected 0 to {}", operation, root, size(),
-                            size() - 1),
-                topology_.shared_error_scope);
-}
-
-void Communicator::check_peer(const char* operation, int peer) const {
-  if (peer == rank())
-    fail(ErrorKind::usage, "{}: rank {} cannot send to itself or receive from itself", operation,
-         peer);
-  if (peer < 0 || peer >= size())
-    fail(ErrorKind::usage, "{}: rank {} of {} ranks; expected 0 to {}", operation, peer, size(),
-         size() - 1);
 }
 
 }  // namespace tasuki

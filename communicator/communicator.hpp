@@ -1,9 +1,9 @@
 // Communicator: exchanges values between the ranks of a job, or some of them, over MPI.
 //
-// The kinds (kinds/, registered by name in registry.hpp) derive from this class and override
-// protected functions, usually `combine` and `allocate_memory`. The members are defined in
-// communicator.cpp, gradients.cpp, parts.cpp, mpi/arrays.cpp, mpi/objects.cpp and
-// gpu/communicator_on_gpu.cpp.
+// This class has arrays and gradients; functions beside it exchange JSON values (objects.hpp) and
+// bytes (bytes.hpp). The kinds (kinds/, registered by name in registry.hpp) derive from it and
+// override protected functions, usually `combine` and `allocate_memory`. The members are defined in
+// communicator.cpp, gradients.cpp, parts.cpp, mpi/arrays.cpp and gpu/communicator_on_gpu.cpp.
 //
 // Every operation, split() and allocate() included, is collective: all ranks call it, in the same
 // order, which TASUKI_CHECK_COLLECTIVES=1 in the environment of rank 0 has each of them check
@@ -14,17 +14,13 @@
 // use a communicator at a time.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "communicator/algorithms/wire_format.hpp"
@@ -33,7 +29,6 @@
 #include "communicator/pending_exchange.hpp"
 #include "communicator/sliced_work.hpp"
 #include "communicator/topology.hpp"
-#include "core/activity.hpp"
 #include "core/range.hpp"
 #include "tensor/reduce.hpp"
 #include "tensor/tensor.hpp"
@@ -44,22 +39,7 @@ class CollectiveCheck;
 class ExchangesUnderWay;
 class GpuExchange;
 class MpiComm;
-class NodeArray;
 class SumSearch;
-enum class MessageKind : int;
-
-// For receiving the first message from any rank, or with any tag. Tags are 0 .. 32767 (the range
-// that MPI guarantees; most libraries accept larger ones).
-inline constexpr int any_source = -1;
-inline constexpr int any_tag = -1;
-
-// The sender and the tag of a received message.
-struct MessageInfo {
-  int source = 0;
-  int tag = 0;
-};
-
-using Bytes = std::vector<std::byte>;
 
 class Communicator {
  public:
@@ -96,14 +76,6 @@ class Communicator {
   // may ask for different sizes. Values in other memory can be exchanged, too, through copies.
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
 
-  // Whether ranks of a node can have memory in common.
-  virtual bool shares_memory() const { return false; }
-  // Memory that exists once for all ranks (node/node_array.hpp), which must be on one node. Null
-  // where the kind does not share memory, or the system does not allow it.
-  std::unique_ptr<NodeArray> allocate_once(std::size_t bytes);
-  // barrier() through such memory: about a microsecond once all ranks have arrived.
-  void barrier(const NodeArray& array);
-
   // --- gradients; for models without an optimizer see optimizer/module_exchange.hpp ---
   // Sums the gradients of all ranks in place.
   void sum_gradients(const GradientView& gradients);
@@ -118,22 +90,6 @@ class Communicator {
   // order. After one has failed, later ones fail, too, without a message to other ranks.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
-  // Whether exchanges in host memory can run in the background in this way: by a thread if MPI has
-  // MPI_THREAD_MULTIPLE, in slices if the kind implements that (start_sum).
-  bool supports(Background background) const;
-  // The time that exchanges of gradients in host memory took until now, in seconds: from the moment
-  // in which this rank began one, other ranks' delays included, whether or not the caller waited.
-  double exchange_seconds() const;
-  // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
-  virtual bool exchanges_gradients() const { return true; }
-  // Whether a sum of float32 values that Tasuki plans or adds has the same bits on all ranks. False
-  // where that is not known, as with MPI_Allreduce, which does not promise it.
-  virtual bool sums_alike() const { return false; }
-  // Looks for numbers that are not finite while sums are computed; null: this kind does not.
-  virtual SumSearch* sum_search() { return nullptr; }
-  // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
-  // it. False if ranks share a GPU: inside a recorded step they could deadlock.
-  bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }
   // Copies rank 0's values to all ranks, in place.
   void bcast_data(const Tensor& values);
 
@@ -144,8 +100,8 @@ class Communicator {
   // send() may block until the receiver has called recv(), so two ranks must not both send to each
   // other first. A rank cannot send to itself. A message must be received by the counterpart of
   // the function that sent it: as arrays, as an object or as bytes. recv() takes a message of one
-  // tensor, recv_many() of any number. `source` may be any_source and `tag` any_tag; note that
-  // recv_object() and recv_bytes() accept any tag by default.
+  // tensor, recv_many() of any number. `source` may be any_source and `tag` any_tag (bytes.hpp);
+  // note that recv_object() and recv_bytes() accept any tag by default.
   void send(std::span<const Tensor> tensors, int dest, int tag = 0);
   void send(const Tensor& tensor, int dest, int tag = 0) { send({&tensor, 1}, dest, tag); }
   std::vector<Tensor> recv_many(int source, int tag = 0);
@@ -175,24 +131,25 @@ class Communicator {
   // it is complete when all of them have returned.
   void share_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node = false);
 
-  // --- objects: JSON values ---
-  void send_object(const nlohmann::json& object, int dest, int tag = 0);
-  nlohmann::json recv_object(int source, int tag = any_tag, MessageInfo* info = nullptr);
-  nlohmann::json bcast_object(const nlohmann::json& object, int root = 0);  // read at the root only
-  std::vector<nlohmann::json> gather_object(const nlohmann::json& object, int root = 0);
-  std::vector<nlohmann::json> allgather_object(const nlohmann::json& object);
-  // Returns objects[rank()] of the root, which passes one object per rank; others may pass none.
-  nlohmann::json scatter_object(const std::vector<nlohmann::json>& objects, int root = 0);
-
-  // --- objects as bytes, of any length ---
-  void send_bytes(std::span<const std::byte> bytes, int dest, int tag = 0);
-  Bytes recv_bytes(int source, int tag = any_tag, MessageInfo* info = nullptr);
-  // Travels in chunks of at most `chunk` bytes (1 .. INT_MAX - 1).
-  Bytes bcast_bytes(std::span<const std::byte> bytes, int root = 0,
-                    std::int64_t chunk = std::int64_t{256} << 20);
-  std::vector<Bytes> gather_bytes(std::span<const std::byte> bytes, int root = 0);
-  std::vector<Bytes> allgather_bytes(std::span<const std::byte> bytes);
-  Bytes scatter_bytes(std::span<const Bytes> parts, int root = 0);
+  // --- what this communicator can do, and what it has done ---
+  // Whether ranks of a node can have memory in common (node/node_array.hpp).
+  virtual bool shares_memory() const { return false; }
+  // Whether exchanges in host memory can run in the background in this way: by a thread if MPI has
+  // MPI_THREAD_MULTIPLE, in slices if the kind implements that (start_sum).
+  bool supports(Background background) const;
+  // The time that exchanges of gradients in host memory took until now, in seconds: from the moment
+  // in which this rank began one, other ranks' delays included, whether or not the caller waited.
+  double exchange_seconds() const;
+  // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
+  virtual bool exchanges_gradients() const { return true; }
+  // Whether a sum of float32 values that Tasuki plans or adds has the same bits on all ranks. False
+  // where that is not known, as with MPI_Allreduce, which does not promise it.
+  virtual bool sums_alike() const { return false; }
+  // Looks for numbers that are not finite while sums are computed; null: this kind does not.
+  virtual SumSearch* sum_search() { return nullptr; }
+  // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
+  // it. False if ranks share a GPU: inside a recorded step they could deadlock.
+  bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }
 
  protected:
   // --- what a kind may replace ---
@@ -221,11 +178,9 @@ class Communicator {
   // Both are plain and in host memory. Default: MPI_Reduce_scatter.
   virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                             ReduceOp op);
-  // share_parts() in host memory. Default: MPI_Allgatherv. `once_per_node`: only of kinds that have
-  // make_node_array().
+  // share_parts() in host memory. Default: MPI_Allgatherv. `once_per_node`: only of kinds that
+  // share memory.
   virtual void give_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node);
-  // For allocate_once().
-  virtual std::unique_ptr<NodeArray> make_node_array(std::size_t bytes);
   // Zeroed memory for allocate().
   virtual std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device);
 
@@ -262,34 +217,16 @@ class Communicator {
                          std::span<std::int64_t> maxima = {});
 
  private:
+  friend class CollectiveScope;  // mpi/operation_scopes.hpp
+  friend class MessageScope;
   struct Handles;
-
-  // RAII: shows the watchdog which operation this rank is blocked in.
-  WaitScope wait_in(Waiting kind, std::size_t bytes = 0) const {
-    return {kind, id_, operations_, static_cast<std::int64_t>(bytes)};
-  }
-  // The same for an operation with one other rank (or any_source).
-  WaitScope wait_for(Waiting kind, int peer) const;
-  // With CollectiveCheck: compares what the ranks are about to do together, as fmt::format(call).
-  // An exchange in the background was compared when it was started.
-  template <class... Arguments>
-  void compare_calls(fmt::format_string<Arguments...> call, Arguments&&... arguments) const {
-    if (compares_calls()) compare(fmt::format(call, std::forward<Arguments>(arguments)...));
-  }
-  bool compares_calls() const;
-  void compare(const std::string& call) const;
 
   std::size_t ranks() const { return static_cast<std::size_t>(size()); }
   std::int64_t call_bytes() const { return options().sizes.mpi_call; }
-  const MpiComm& messages() const;  // of send and recv
-  void send_message(MessageKind kind, std::span<const std::byte> bytes, int dest, int tag);
-  Bytes recv_message(MessageKind kind, int source, int tag, MessageInfo* info);
-
   bool is_on_gpu(const Tensor& values) const;
   void sum_gradients_on_gpu(const GradientView& gradients);
+  // Refuses an operation while an exchange of gradients runs in the background.
   void check_free() const;
-  void check_root(const char* operation, int root) const;
-  void check_peer(const char* operation, int peer) const;
 
   CommunicatorSetup setup_;  // without its ranks
   std::unique_ptr<Handles> handles_;

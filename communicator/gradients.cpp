@@ -6,6 +6,7 @@
 #include "communicator/exchanges_under_way.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/host_values.hpp"
+#include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/mpi/transfer.hpp"
 #include "tensor/backend.hpp"
 
@@ -35,9 +36,9 @@ void Communicator::sum_gradients(const GradientView& gradients) {
       !gradients.residual.defined() || gradients.residual.count() == gradients.arena.count(),
       "a residual of {} elements for {} gradients", gradients.residual.count(),
       gradients.arena.count());
-  const auto waiting = wait_in(Waiting::sum_gradients, gradients.arena.bytes());
-  compare_calls("sum_gradients of {} {}", gradients.arena.count(),
-                name_of(gradients.arena.dtype()));
+  const CollectiveScope scope(*this, Waiting::sum_gradients, gradients.arena.bytes(),
+                              "sum_gradients of {} {}", gradients.arena.count(),
+                              name_of(gradients.arena.dtype()));
   if (!exchanges_gradients()) return;
   check_free();
   if (size() == 1) return;
@@ -90,8 +91,8 @@ double Communicator::exchange_seconds() const {
 
 std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const GradientView& gradients,
                                                                    Background background) {
-  compare_calls("start_sum_gradients of {} {}", gradients.arena.count(),
-                name_of(gradients.arena.dtype()));
+  CollectiveScope::compare_calls(*this, "start_sum_gradients of {} {}", gradients.arena.count(),
+                                 name_of(gradients.arena.dtype()));
   if (!exchanges_gradients()) return exchanges_->start_queued([] {}, [] {});
   const auto kept = std::make_shared<const KeptGradients>(gradients);
   const auto work = [this, kept] { sum_gradients(kept->view); };
@@ -115,8 +116,8 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
 
 void Communicator::bcast_data(const Tensor& values) {
   TASUKI_CHECK(values.defined(), "bcast_data of an undefined tensor");
-  const auto waiting = wait_in(Waiting::bcast_data, values.bytes());
-  compare_calls("bcast_data of {} {}", values.count(), name_of(values.dtype()));
+  const CollectiveScope scope(*this, Waiting::bcast_data, values.bytes(), "bcast_data of {} {}",
+                              values.count(), name_of(values.dtype()));
   require_agreement("bcast_data",
                     fmt::format("{} {}", name_of(values.dtype()), values.shape().text()));
   if (is_on_gpu(values)) return gpu().in_order([&] { bcast_on_gpu(values); });

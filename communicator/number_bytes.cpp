@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "core/error.hpp"
+
 namespace tasuki {
 
 Bytes encode_numbers(std::span<const std::int64_t> numbers) {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "communicator/communicator.hpp"
+#include "communicator/bytes.hpp"
 
 namespace tasuki {
 

@@ -3,6 +3,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/host_values.hpp"
+#include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/mpi/transfer.hpp"
 
 namespace tasuki {
@@ -29,8 +30,8 @@ void Communicator::share_parts(const Tensor& values, std::span<const Range> part
                "share_parts() takes a plain array of one axis");
   TASUKI_CHECK(parts.size() == ranks(), "share_parts() of {} parts among {} ranks", parts.size(),
                ranks());
-  const auto waiting = wait_in(Waiting::allgather, values.bytes());
-  compare_calls("share_parts of {} {}", values.count(), name_of(values.dtype()));
+  const CollectiveScope scope(*this, Waiting::allgather, values.bytes(), "share_parts of {} {}",
+                              values.count(), name_of(values.dtype()));
   check_free();
   if (size() == 1 || values.count() == 0) return;
   if (is_on_gpu(values)) return gpu().in_order([&] { give_parts_on_gpu(values, parts); });

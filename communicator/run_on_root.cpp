@@ -1,5 +1,6 @@
 #include "communicator/run_on_root.hpp"
 
+#include "communicator/communicator.hpp"
 #include "communicator/outcome.hpp"
 #include "communicator/text_bytes.hpp"
 
@@ -16,12 +17,13 @@ Bytes run_on_root(Communicator& communicator, int root, const std::function<Byte
   Bytes result, message;
   if (communicator.rank() == root)
     message = text_to_bytes(encode(outcome_of([&] { result = work(); })));
-  throw_if_failed(communicator.bcast_bytes(message, root), communicator);
-  return communicator.bcast_bytes(result, root);
+  throw_if_failed(bcast_bytes(communicator, message, root), communicator);
+  return bcast_bytes(communicator, result, root);
 }
 
 void run_on_all(Communicator& communicator, const std::function<void()>& work) {
-  for (const Bytes& message : communicator.allgather_bytes(text_to_bytes(encode(outcome_of(work)))))
+  for (const Bytes& message :
+       allgather_bytes(communicator, text_to_bytes(encode(outcome_of(work)))))
     throw_if_failed(message, communicator);
 }
 

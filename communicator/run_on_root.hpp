@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "communicator/communicator.hpp"
+#include "communicator/bytes.hpp"
 
 namespace tasuki {
 

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "communicator/bytes.hpp"
 #include "communicator/number_bytes.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/activity.hpp"
@@ -165,7 +166,7 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
     for (int i = 0; i < options.ranks_per_share; ++i) {
       const int rank = share * options.ranks_per_share + i;
       if (rank != options.root)
-        communicator.send_bytes(message, rank, examples_tag);
+        send_bytes(communicator, message, rank, examples_tag);
       else if (!message.empty())
         unpack(message, own);
     }
@@ -192,7 +193,7 @@ std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
 
 void receive_share(Communicator& communicator, int root, InMemoryDataset& own) {
   for (;;) {
-    const Bytes message = communicator.recv_bytes(root, examples_tag);
+    const Bytes message = recv_bytes(communicator, root, examples_tag);
     if (message.empty()) return;
     unpack(message, own);
   }

@@ -28,7 +28,7 @@ Tensor zeros(std::int64_t count, Device device, Communicator* allocator) {
 // Makes an array that exists once for all sharers; `own` and `shared` are its two addresses.
 std::unique_ptr<NodeArray> share(std::int64_t count, DType type, Communicator& sharers, Tensor& own,
                                  Tensor& shared) {
-  auto array = sharers.allocate_once(static_cast<std::size_t>(count) * size_of(type));
+  auto array = allocate_once(sharers, static_cast<std::size_t>(count) * size_of(type));
   TASUKI_CHECK(array != nullptr, "communicator {} has no memory for weights that ranks share",
                sharers.name());
   own = Tensor(array->own(), 0, {count}, type);
@@ -98,7 +98,7 @@ ParameterArena::~ParameterArena() = default;
 
 void ParameterArena::begin_update() const {
   if (!is_shared()) return;
-  sharers_->barrier(*node_values_);
+  barrier(*sharers_, *node_values_);
   const auto bytes_of = [this](const Tensor& array) {
     const auto size = static_cast<std::int64_t>(size_of(array.dtype()));
     return Range{own_slice_.begin * size, own_slice_.end * size};
@@ -112,13 +112,13 @@ void ParameterArena::begin_update() const {
 
 void ParameterArena::end_update() const {
   if (!is_shared()) return;
-  sharers_->barrier(*node_values_);
+  barrier(*sharers_, *node_values_);
   node_values_->forget(written_);
   if (rounded_) node_rounded_->forget(written_rounded_);
 }
 
 void ParameterArena::wait_for_sharers() const {
-  if (is_shared()) sharers_->barrier(*node_values_);
+  if (is_shared()) barrier(*sharers_, *node_values_);
 }
 
 void ParameterArena::keep_rounded(DType type) {

@@ -14,6 +14,8 @@
 
 namespace tasuki {
 
+class NodeArray;
+
 // For updates by callers with threads or extra copies of the weights: must call `apply` for ranges
 // of arena elements that together cover [0, count) exactly once. Ranges begin at multiples of 16.
 using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
@@ -34,7 +36,7 @@ class ParameterArena {
 
   // Moves the parameters of `model` into memory from `allocator` (collective; plain memory of their
   // device without one); values are kept. With `sharers`, ranks of one node, these have the values
-  // once if there are several (collective among them; Communicator::allocate_once()): call
+  // once if there are several (collective among them; allocate_once()): call
   // begin_update() and end_update() before a rank reads what another one has written.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
                  Communicator* sharers = nullptr);

@@ -61,7 +61,7 @@ std::unique_ptr<Communicator> Optimizer::find_sharers() {
   }
   const auto rank = static_cast<std::size_t>(communicator_->rank());
   sharers_ = communicator_->split(static_cast<int>(groups_[rank]), communicator_->rank());
-  if (!all_ranks(sharers_->size() == 1 || sharers_->allocate_once(1) != nullptr)) {
+  if (!all_ranks(sharers_->size() == 1 || allocate_once(*sharers_, 1) != nullptr)) {
     why_not_shared_ = "/proc/self/pagemap cannot be read";
     sharers_.reset();
   }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "communicator/bytes.hpp"
 #include "core/log.hpp"
 #include "core/trace.hpp"
 #include "optimizer/power_sgd.hpp"
@@ -262,7 +263,7 @@ void RangeExchange::agree_on_order() {
   std::vector<std::size_t> order;
   std::vector<bool> is_listed(ranges().size(), false);
   // As bytes, which stay on the host.
-  for (const Bytes& told : communicator_.allgather_bytes(std::as_bytes(std::span(completed_)))) {
+  for (const Bytes& told : allgather_bytes(communicator_, std::as_bytes(std::span(completed_)))) {
     if (!order.empty()) break;
     order.resize(told.size() / sizeof(std::size_t));
     if (!told.empty()) std::memcpy(order.data(), told.data(), told.size());

@@ -4,6 +4,7 @@
 #include <deque>
 #include <utility>
 
+#include "communicator/bytes.hpp"
 #include "communicator/number_bytes.hpp"
 #include "parallel/functions/messages.hpp"
 
@@ -149,7 +150,7 @@ MultiNodeChainList& MultiNodeChainList::add_link(Component component, const Link
 void MultiNodeChainList::check_plans() {
   if (is_checked_) return;
   std::vector<ChainPlan> plans;
-  for (const Bytes& each : communicator_.allgather_bytes(encode(plan_)))
+  for (const Bytes& each : allgather_bytes(communicator_, encode(plan_)))
     plans.push_back(decode(each));
   if (const auto deadlock = find_deadlock(plans))
     fail_everywhere(ErrorKind::usage, "the model's components wait for each other: {}", *deadlock);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "communicator/number_bytes.hpp"
+#include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "communicator/text_bytes.hpp"
 #include "core/activity.hpp"

@@ -78,7 +78,7 @@ std::unique_ptr<ArraySource> open_part(const fs::path& snapshot, int part, int p
 void check_same_save(const fs::path& snapshot, const ArraySource* part,
                      Communicator& communicator) {
   const auto* const own = dynamic_cast<const Generation*>(part);
-  const auto ids = communicator.allgather_bytes(text_to_bytes(own ? own->manifest().id : ""));
+  const auto ids = allgather_bytes(communicator, text_to_bytes(own ? own->manifest().id : ""));
   for (int rank = 1; rank < communicator.size(); ++rank) {
     const Bytes& id = ids[static_cast<std::size_t>(rank)];
     if (!id.empty() && id != ids.front())

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
-#include "communicator/text_bytes.hpp"
 #include "core/log.hpp"
 #include "dataset/shard_plan.hpp"
 #include "optimizer/update_rule.hpp"

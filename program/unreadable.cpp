@@ -104,7 +104,7 @@ ImageFindings decode_on_ranks(const SplitData& split, Communicator& communicator
       }
   });
   ImageFindings all;
-  for (const Bytes& each : communicator.allgather_bytes(encode(own))) append_decoded(all, each);
+  for (const Bytes& each : allgather_bytes(communicator, encode(own))) append_decoded(all, each);
   return all;
 }
 

@@ -313,7 +313,7 @@ class Bench {
                         fmt::join(ranks, " ")));
     }
     if (!device().is_cpu()) {
-      const auto names = everyone_->allgather_bytes(text_to_bytes(device_.text));
+      const auto names = allgather_bytes(*everyone_, text_to_bytes(device_.text));
       for (std::size_t rank = 0; rank < names.size(); ++rank) {
         print(fmt::format("# rank {}: {}\n", rank, bytes_to_text(names[rank])));
         json_["devices"].push_back(bytes_to_text(names[rank]));

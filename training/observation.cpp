@@ -217,7 +217,7 @@ Observation Observation::join(const std::vector<Bytes>& parts) {
 
 Observation Observation::over_ranks(Communicator* communicator) const {
   Observation all = communicator && communicator->size() > 1
-                        ? join(communicator->allgather_bytes(encode()))
+                        ? join(allgather_bytes(*communicator, encode()))
                         : *this;
   all.values();
   for (auto& [key, value] : all.values_) value.reach = Reach::job;

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
 #include "tensor/tensor.hpp"
 #include "training/recording/journal.hpp"

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "communicator/bytes.hpp"
 #include "core/error.hpp"
 #include "tensor/step_clock.hpp"
 
@@ -57,7 +58,7 @@ std::string exchange_line(const std::vector<Row>& rows) {
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator) {
   if (communicator == nullptr) return {own};
   std::vector<RankTimes> all;
-  for (const Bytes& bytes : communicator->allgather_bytes(std::as_bytes(std::span(own))))
+  for (const Bytes& bytes : allgather_bytes(*communicator, std::as_bytes(std::span(own))))
     all.push_back(decode_step_times(bytes));
   return all;
 }

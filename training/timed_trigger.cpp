@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "communicator/bytes.hpp"
 #include "core/error.hpp"
 #include "training/snapshots/checked_numbers.hpp"
 #include "training/trainer.hpp"
@@ -25,7 +26,7 @@ class Timed final : public Trigger {
     Decision decision = decide(trainer.elapsed_time(), iteration);
     if (Communicator* communicator = trainer.communicator()) {
       const Bytes bytes =
-          communicator->bcast_bytes(std::as_bytes(std::span(&decision, std::size_t{1})));
+          bcast_bytes(*communicator, std::as_bytes(std::span(&decision, std::size_t{1})));
       std::memcpy(&decision, bytes.data(), sizeof(decision));
     }
     due_ = decision.due;

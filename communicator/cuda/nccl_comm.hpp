@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
 #include "communicator/gpu/nccl_failure.hpp"
 #include "core/error.hpp"

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "communicator/algorithms/wire_format.hpp"
+#include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
 #include "core/range.hpp"
 

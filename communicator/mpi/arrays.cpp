@@ -3,6 +3,7 @@
 #include "communicator/host_values.hpp"
 #include "communicator/mpi/array_header.hpp"
 #include "communicator/mpi/message.hpp"
+#include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/mpi/transfer.hpp"
 
 namespace tasuki {
@@ -40,35 +41,31 @@ void check_number(const char* operation, std::size_t given, std::size_t ranks) {
 }  // namespace
 
 void Communicator::send(std::span<const Tensor> tensors, int dest, int tag) {
-  check_peer("send", dest);
-  const auto waiting = wait_for(Waiting::send, dest);
+  const MessageScope scope(*this, Waiting::send, "send", dest);
   const auto values = all_on_host("send", tensors);
   const auto headers = headers_of(values);
   const MessageStart start(MessageKind::arrays, std::as_bytes(std::span(headers)));
   MpiRequests requests;
-  start.send(requests, dest, tag, messages().get());
+  start.send(requests, dest, tag, scope.comm());
   for (const Tensor& tensor : values)
-    start_send(requests, bytes_of(tensor), dest, tag, messages().get(), call_bytes());
+    start_send(requests, bytes_of(tensor), dest, tag, scope.comm(), call_bytes());
   requests.wait();
 }
 
 std::vector<Tensor> Communicator::recv_many(int source, int tag) {
-  if (source != any_source) check_peer("recv", source);
-  const auto waiting = wait_for(Waiting::recv, source);
-  const auto start = MessageStart::receive(MessageKind::arrays, source, tag, messages().get());
+  const MessageScope scope(*this, Waiting::recv, "recv", source);
+  const auto start = MessageStart::receive(MessageKind::arrays, source, tag, scope.comm());
   const auto tensors = make_all(start.contents<ArrayHeader>());
   MpiRequests requests;
   for (const Tensor& tensor : tensors)
-    start_recv(requests, bytes_of(tensor), start.source(), start.tag(), messages().get(),
-               call_bytes());
+    start_recv(requests, bytes_of(tensor), start.source(), start.tag(), scope.comm(), call_bytes());
   requests.wait();
   return delivered(tensors, options().device);
 }
 
 Tensor Communicator::bcast(const Tensor& tensor, int root) {
-  const auto waiting = wait_in(Waiting::bcast);
-  compare_calls("bcast from rank {}", root);
-  check_root("bcast", root);
+  const CollectiveScope scope(*this, Waiting::bcast, "bcast from rank {}", root);
+  check_root(*this, "bcast", root);
   Tensor values;
   if (rank() == root) values = on_host("bcast", tensor);
   ArrayHeader header;
@@ -80,9 +77,8 @@ Tensor Communicator::bcast(const Tensor& tensor, int root) {
 }
 
 std::vector<Tensor> Communicator::gather(const Tensor& tensor, int root) {
-  const auto waiting = wait_in(Waiting::gather);
-  compare_calls("gather to rank {}", root);
-  check_root("gather", root);
+  const CollectiveScope scope(*this, Waiting::gather, "gather to rank {}", root);
+  check_root(*this, "gather", root);
   const Tensor values = on_host("gather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(rank() == root ? ranks() : 0);
@@ -99,8 +95,7 @@ std::vector<Tensor> Communicator::gather(const Tensor& tensor, int root) {
 }
 
 std::vector<Tensor> Communicator::allgather(const Tensor& tensor) {
-  const auto waiting = wait_in(Waiting::allgather);
-  compare_calls("allgather");
+  const CollectiveScope scope(*this, Waiting::allgather, "allgather");
   const Tensor values = on_host("allgather", tensor);
   const ArrayHeader header(values);
   std::vector<ArrayHeader> headers(ranks());
@@ -116,8 +111,7 @@ std::vector<Tensor> Communicator::allgather(const Tensor& tensor) {
 
 std::vector<Tensor> Communicator::alltoall(std::span<const Tensor> tensors) {
   check_number("alltoall", tensors.size(), ranks());
-  const auto waiting = wait_in(Waiting::alltoall);
-  compare_calls("alltoall");
+  const CollectiveScope scope(*this, Waiting::alltoall, "alltoall");
   const auto values = all_on_host("alltoall", tensors);
   const auto headers = headers_of(values);
   std::vector<ArrayHeader> incoming(ranks());
@@ -136,9 +130,8 @@ std::vector<Tensor> Communicator::alltoall(std::span<const Tensor> tensors) {
 }
 
 Tensor Communicator::scatter(std::span<const Tensor> tensors, int root) {
-  const auto waiting = wait_in(Waiting::scatter);
-  compare_calls("scatter from rank {}", root);
-  check_root("scatter", root);
+  const CollectiveScope scope(*this, Waiting::scatter, "scatter from rank {}", root);
+  check_root(*this, "scatter", root);
   std::vector<Tensor> values;
   if (rank() == root) {
     check_number("scatter", tensors.size(), ranks());
@@ -167,7 +160,7 @@ Tensor Communicator::recv(int source, int tag) {
 }
 
 Tensor Communicator::scatter(const Tensor& tensor, int root) {
-  check_root("scatter", root);
+  check_root(*this, "scatter", root);
   std::vector<Tensor> parts;
   if (rank() == root) {
     const Tensor values = on_host("scatter", tensor);

@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "communicator/communicator.hpp"
+#include "communicator/mpi/operation_scopes.hpp"
+#include "communicator/mpi/transfer.hpp"
 #include "core/cast.hpp"
 #include "core/error.hpp"
 #include "core/polite_wait.hpp"
@@ -67,6 +69,30 @@ void MessageStart::send(MpiRequests& requests, int dest, int tag, MPI_Comm comm)
 void MessageStart::copy_contents(std::span<std::byte> destination) const {
   if (!destination.empty())
     std::memcpy(destination.data(), message_.data() + sizeof(MessageKind), destination.size());
+}
+
+void send_message(Communicator& communicator, const char* operation, MessageKind kind,
+                  std::span<const std::byte> bytes, int dest, int tag) {
+  const MessageScope scope(communicator, Waiting::send, operation, dest);
+  const std::int64_t length = std::ssize(bytes);
+  const MessageStart start(kind, std::as_bytes(std::span(&length, 1)));
+  MpiRequests requests;
+  start.send(requests, dest, tag, scope.comm());
+  start_send(requests, bytes, dest, tag, scope.comm(), communicator.options().sizes.mpi_call);
+  requests.wait();
+}
+
+Bytes recv_message(Communicator& communicator, const char* operation, MessageKind kind, int source,
+                   int tag, MessageInfo* info) {
+  const MessageScope scope(communicator, Waiting::recv, operation, source);
+  const auto start = MessageStart::receive(kind, source, tag, scope.comm());
+  Bytes bytes(static_cast<std::size_t>(start.contents<std::int64_t>().at(0)));
+  MpiRequests requests;
+  start_recv(requests, bytes, start.source(), start.tag(), scope.comm(),
+             communicator.options().sizes.mpi_call);
+  requests.wait();
+  if (info != nullptr) *info = {start.source(), start.tag()};
+  return bytes;
 }
 
 }  // namespace tasuki

@@ -1,10 +1,11 @@
-// MessageStart: the first part of a message between two ranks, which announces the rest.
+// Messages between two ranks. Each begins with a MessageStart, which announces the rest.
 #pragma once
 
 #include <cstddef>
 #include <span>
 #include <vector>
 
+#include "communicator/bytes.hpp"
 #include "communicator/mpi/mpi.hpp"
 
 namespace tasuki {
@@ -40,5 +41,12 @@ class MessageStart {
   std::vector<std::byte> message_;
   int source_ = 0, tag_ = 0;
 };
+
+// Bytes as a message of this kind: a start with their number, then the bytes. `operation` is for
+// the text of an error.
+void send_message(Communicator& communicator, const char* operation, MessageKind kind,
+                  std::span<const std::byte> bytes, int dest, int tag);
+Bytes recv_message(Communicator& communicator, const char* operation, MessageKind kind, int source,
+                   int tag, MessageInfo* info);
 
 }  // namespace tasuki

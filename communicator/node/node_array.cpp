@@ -12,6 +12,8 @@
 #include <system_error>
 #include <utility>
 
+#include "communicator/communicator.hpp"
+#include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/node/shared_counter.hpp"
 #include "communicator/node/shared_memory.hpp"
 #include "core/error.hpp"
@@ -139,6 +141,19 @@ void NodeArray::forget(const std::vector<Range>& written) const {
 
 void NodeArray::barrier() const {
   reinterpret_cast<SharedBarrier*>(memory_->shared() + memory_->bytes)->wait(memory_->ranks);
+}
+
+std::unique_ptr<NodeArray> allocate_once(Communicator& communicator, std::size_t bytes) {
+  const CollectiveScope scope(communicator, Waiting::allocate, bytes, "allocate_once of {} bytes",
+                              bytes);
+  TASUKI_CHECK(communicator.inter_size() == 1, "allocate_once() among ranks on {} nodes",
+               communicator.inter_size());
+  return communicator.shares_memory() ? NodeArray::make(bytes, scope.comm()) : nullptr;
+}
+
+void barrier(Communicator& communicator, const NodeArray& array) {
+  const CollectiveScope scope(communicator, Waiting::barrier, "barrier in common memory");
+  array.barrier();
 }
 
 }  // namespace tasuki

@@ -17,6 +17,8 @@
 
 namespace tasuki {
 
+class Communicator;
+
 class NodeArray {
  public:
   // Zeroed memory, freed when no rank has storages of it. Collective over the ranks of the node;
@@ -45,5 +47,13 @@ class NodeArray {
   std::shared_ptr<Memory> memory_;
   std::shared_ptr<Storage> shared_, own_;
 };
+
+// A NodeArray of all ranks of a communicator, which must be on one node. Collective over them;
+// null, on all of them, where Communicator::shares_memory() is false or NodeArray::make() returns
+// null.
+std::unique_ptr<NodeArray> allocate_once(Communicator& communicator, std::size_t bytes);
+// Communicator::barrier() through the array of its ranks: about a microsecond once all have
+// arrived.
+void barrier(Communicator& communicator, const NodeArray& array);
 
 }  // namespace tasuki

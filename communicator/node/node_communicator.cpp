@@ -6,7 +6,6 @@
 
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/mpi/transfer.hpp"
-#include "communicator/node/node_array.hpp"
 
 namespace tasuki {
 
@@ -19,10 +18,6 @@ void NodeCommunicator::combine_part(const Tensor& values, std::span<const Range>
                                     const Tensor& own, ReduceOp op) {
   if (inter_size() > 1) return Communicator::combine_part(values, parts, own, op);
   node_.reduce_parts(values, parts, op, part_piece_bytes, own.raw());
-}
-
-std::unique_ptr<NodeArray> NodeCommunicator::make_node_array(std::size_t bytes) {
-  return NodeArray::make(bytes, node_.comm());
 }
 
 void NodeCommunicator::give_parts(const Tensor& values, std::span<const Range> parts,

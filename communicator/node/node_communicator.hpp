@@ -53,7 +53,6 @@ class NodeCommunicator : public Communicator, public SumSearch {
                     ReduceOp op) override;
   // Each part is sent to each other node once, and copied inside nodes.
   void give_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node) override;
-  std::unique_ptr<NodeArray> make_node_array(std::size_t bytes) override;
   bool has_gpu_groups() const override { return true; }
 
   // The elements of `shared`, a piece of these gradients, that a rank of this node needs. Where

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
 #include "core/range.hpp"
 #include "dataset/images/image_folder.hpp"

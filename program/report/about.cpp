@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/json.hpp"
 #include "program/start/processors.hpp"
@@ -85,7 +86,7 @@ bool is_oversubscribed(const RankSetup& setup) {
                               {"threads", threads_of_each * static_cast<std::int64_t>(workers)},
                               {"cores", setup.processors.cores}};
   std::map<std::string, std::int64_t> threads, cores;
-  for (const nlohmann::json& rank : communicator.gather_object(own)) {
+  for (const nlohmann::json& rank : gather_object(communicator, own)) {
     const std::string system = rank.at("system");
     threads[system] += rank.at("threads").get<std::int64_t>();
     cores[system] = std::max(cores[system], rank.at("cores").get<std::int64_t>());

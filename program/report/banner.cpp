@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "communicator/objects.hpp"
+
 namespace tasuki::program {
 namespace {
 
@@ -73,7 +75,7 @@ void print_banner(const RankSetup& setup, const BannerLines& lines) {
   const nlohmann::json own = {setup.device_text, cpu_list(setup.processors.cpus),
                               setup.threads.threads, setup.threads.lost_to_binding,
                               setup.threads.origin};
-  const auto gathered = communicator.gather_object(own);
+  const auto gathered = gather_object(communicator, own);
   if (communicator.rank() != 0) return;
 
   std::vector<RankPlace> places;

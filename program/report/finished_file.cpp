@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
-#include "communicator/text_bytes.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"
@@ -52,7 +52,7 @@ void write_finished(const Trainer& trainer, const std::vector<std::string>& file
   nlohmann::json own = nlohmann::json::array();
   for (const fs::path& file : trainer.results())
     own.push_back(file.lexically_relative(trainer.out()).string());
-  const std::vector<Bytes> results = communicator.gather_bytes(object_to_bytes(own));
+  const std::vector<Bytes> results = gather_bytes(communicator, object_to_bytes(own));
   run_on_root(communicator, 0, [&] {
     nlohmann::json names = files;
     for (const Bytes& of_rank : results)
@@ -74,7 +74,7 @@ bool is_finished(const fs::path& folder, std::int64_t iteration, Communicator& c
     std::error_code ignored;
     seen.push_back(std::byte{fs::exists(folder / name.get<std::string>(), ignored)});
   }
-  const std::vector<Bytes> seen_by = communicator.allgather_bytes(seen);
+  const std::vector<Bytes> seen_by = allgather_bytes(communicator, seen);
   for (std::size_t i = 0; i < files.size(); ++i)
     if (std::ranges::none_of(seen_by, [i](const Bytes& each) { return each[i] == std::byte{1}; }))
       return false;

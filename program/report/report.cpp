@@ -71,7 +71,7 @@ std::string parameter_table(const NamedOptimizers& optimizers) {
 std::string parameters_text(const NamedOptimizers& optimizers, const ModelGrid& grid) {
   std::string text = parameter_table(optimizers);
   if (!grid.is_divided()) return "Parameters:\n" + text;
-  const auto of_ranks = grid.model().gather_bytes(text_to_bytes(text), 0);
+  const auto of_ranks = gather_bytes(grid.model(), text_to_bytes(text), 0);
   text.clear();
   for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
     text += fmt::format("Parameters of rank {}:\n{}", rank, bytes_to_text(of_ranks[rank]));

@@ -7,6 +7,7 @@
 #include "communicator/gpu/gpu_binding.hpp"
 #include "communicator/gpu/gpu_transport.hpp"
 #include "communicator/gpu/shared_gpu.hpp"
+#include "communicator/objects.hpp"
 #include "core/error.hpp"
 #include "program/start/processors.hpp"
 #include "tensor/cuda_loading/loader.hpp"
@@ -32,7 +33,7 @@ json look_for_gpus(std::vector<Gpu>& gpus) {
 // The GPUs of all ranks. If a rank can use none, all throw the error of the first such rank.
 std::vector<std::vector<std::string>> gather_gpus(const json& own, Communicator& communicator) {
   std::vector<std::vector<std::string>> visible;
-  for (const json& found : communicator.allgather_object(own)) {
+  for (const json& found : allgather_object(communicator, own)) {
     if (found.contains("gpus")) {
       visible.push_back(found.at("gpus"));
       continue;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "communicator/objects.hpp"
 #include "communicator_fixture.hpp"
 #include "tests/support/errors.hpp"
 
@@ -27,7 +28,7 @@ class CollectiveChecks : public EveryCommunicator {
   std::string error_of_calls(const std::function<void()>& usual,
                              const std::function<void()>& other) {
     const std::string text = error_of(is_last() ? other : usual);
-    const auto texts = comm_->allgather_object(text);
+    const auto texts = allgather_object(*comm_, text);
     for (const auto& each : texts) EXPECT_EQ(each, text);
     return text;
   }
@@ -61,7 +62,7 @@ TEST_P(CollectiveChecks, DetectsDifferentSize) {
 }
 
 TEST_P(CollectiveChecks, DetectsDifferentRoot) {
-  const auto bcast = [&] { comm_->bcast_object(1, is_last() ? 1 : 0); };
+  const auto bcast = [&] { bcast_object(*comm_, 1, is_last() ? 1 : 0); };
   expect_found("bcast_bytes from rank 0", "bcast_bytes from rank 1", bcast, bcast);
 }
 
@@ -78,7 +79,7 @@ TEST_P(CollectiveChecks, DetectsDifferentBackgroundExchange) {
 
 // Sizes that may differ, several exchanges at once, and parts of the job with a communicator each.
 TEST_P(CollectiveChecks, AcceptsMatchingCalls) {
-  comm_->allgather_object(std::string(static_cast<std::size_t>(rank()), 'x'));
+  allgather_object(*comm_, std::string(static_cast<std::size_t>(rank()), 'x'));
   const Tensor memory = allocated(100 + rank()), values = memory.slice(0, 100);
   values.fill(1);
   const GradientView::Segment half[] = {{0, 50}};
@@ -93,7 +94,7 @@ TEST_P(CollectiveChecks, AcceptsMatchingCalls) {
   if (GetParam() != "naive") return;  // others may not allow all placements of parts
   const auto part = comm_->split(rank() % 2, rank());
   if (rank() % 2 == 0) part->barrier();
-  EXPECT_EQ(part->allgather_object(rank()).size(), static_cast<std::size_t>(part->size()));
+  EXPECT_EQ(allgather_object(*part, rank()).size(), static_cast<std::size_t>(part->size()));
 }
 
 TASUKI_FOR_EVERY_COMMUNICATOR(CollectiveChecks);

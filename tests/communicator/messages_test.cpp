@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "communicator/objects.hpp"
 #include "communicator_fixture.hpp"
 #include "tensor/backend.hpp"
 
@@ -163,14 +164,14 @@ TEST_P(Messages, ObjectsWithTagAndSource) {
   if (rank() == 0) {
     for (int turn = 1; turn < size(); ++turn) {
       MessageInfo info;
-      const Bytes bytes = comm_->recv_bytes(any_source, any_tag, &info);
+      const Bytes bytes = recv_bytes(*comm_, any_source, any_tag, &info);
       EXPECT_EQ(bytes, bytes_of_text("from " + std::to_string(info.source)));
       EXPECT_EQ(info.tag, 7 * info.source);
-      EXPECT_TRUE(comm_->recv_bytes(info.source, 99).empty());
+      EXPECT_TRUE(recv_bytes(*comm_, info.source, 99).empty());
     }
   } else {
-    comm_->send_bytes(bytes_of_text("from " + std::to_string(rank())), 0, 7 * rank());
-    comm_->send_bytes({}, 0, 99);
+    send_bytes(*comm_, bytes_of_text("from " + std::to_string(rank())), 0, 7 * rank());
+    send_bytes(*comm_, {}, 0, 99);
   }
 }
 
@@ -179,13 +180,13 @@ TEST_P(Messages, ObjectCollectives) {
     return std::string(static_cast<std::size_t>(of_rank), 'x');
   };
   const Bytes own = bytes_of_text(text_of(rank()));
-  const auto all = comm_->allgather_bytes(own);
+  const auto all = allgather_bytes(*comm_, own);
   for (int root = 0; root < size(); ++root) {
     EXPECT_EQ(all[static_cast<std::size_t>(root)], bytes_of_text(text_of(root)));
-    EXPECT_EQ(comm_->bcast_bytes(own, root), all[static_cast<std::size_t>(root)]);
-    const auto gathered = comm_->gather_bytes(own, root);
+    EXPECT_EQ(bcast_bytes(*comm_, own, root), all[static_cast<std::size_t>(root)]);
+    const auto gathered = gather_bytes(*comm_, own, root);
     EXPECT_EQ(gathered, rank() == root ? all : std::vector<Bytes>{});
-    EXPECT_EQ(comm_->scatter_bytes(rank() == root ? all : std::vector<Bytes>{}, root), own);
+    EXPECT_EQ(scatter_bytes(*comm_, rank() == root ? all : std::vector<Bytes>{}, root), own);
   }
 }
 
@@ -198,19 +199,19 @@ nlohmann::json object_of(int rank) {
 
 TEST_P(Messages, JsonCollectives) {
   for (int root = 0; root < size(); ++root) {
-    EXPECT_EQ(comm_->bcast_object(rank() == root ? object_of(root) : nlohmann::json(), root),
+    EXPECT_EQ(bcast_object(*comm_, rank() == root ? object_of(root) : nlohmann::json(), root),
               object_of(root));
     std::vector<nlohmann::json> all;
     all.reserve(static_cast<std::size_t>(size()));
     for (int other = 0; other < size(); ++other) all.push_back(object_of(other));
-    EXPECT_EQ(comm_->allgather_object(object_of(rank())), all);
-    EXPECT_EQ(comm_->gather_object(object_of(rank()), root),
+    EXPECT_EQ(allgather_object(*comm_, object_of(rank())), all);
+    EXPECT_EQ(gather_object(*comm_, object_of(rank()), root),
               rank() == root ? all : std::vector<nlohmann::json>{});
-    EXPECT_EQ(comm_->scatter_object(rank() == root ? all : std::vector<nlohmann::json>{}, root),
+    EXPECT_EQ(scatter_object(*comm_, rank() == root ? all : std::vector<nlohmann::json>{}, root),
               object_of(rank()));
   }
   const double infinite = std::numeric_limits<double>::infinity();
-  EXPECT_EQ(comm_->bcast_object(infinite).get<double>(), infinite);
+  EXPECT_EQ(bcast_object(*comm_, infinite).get<double>(), infinite);
 }
 
 TEST_P(Messages, JsonWithTagAndSource) {
@@ -218,17 +219,17 @@ TEST_P(Messages, JsonWithTagAndSource) {
   if (rank() == 0) {
     for (int turn = 1; turn < size(); ++turn) {
       MessageInfo info;
-      const nlohmann::json object = comm_->recv_object(any_source, any_tag, &info);
+      const nlohmann::json object = recv_object(*comm_, any_source, any_tag, &info);
       EXPECT_EQ(object, object_of(info.source));
       EXPECT_EQ(info.tag, 7 * info.source);
     }
   } else {
-    comm_->send_object(object_of(rank()), 0, 7 * rank());
+    send_object(*comm_, object_of(rank()), 0, 7 * rank());
   }
   comm_->barrier();  // else the next message could be received above
-  if (rank() == 1) comm_->send_bytes(bytes_of_text("{}"), 0);
+  if (rank() == 1) send_bytes(*comm_, bytes_of_text("{}"), 0);
   if (rank() == 0) {
-    EXPECT_THROW(comm_->recv_object(1), Error);
+    EXPECT_THROW(recv_object(*comm_, 1), Error);
   }
 }
 
@@ -239,11 +240,11 @@ TEST_P(Messages, ChunkedBroadcast) {
   for (const auto& [length, chunk] : cases) {
     Bytes sent(length);
     for (std::size_t i = 0; i < length; ++i) sent[i] = static_cast<std::byte>(i * 31);
-    EXPECT_EQ(comm_->bcast_bytes(rank() == 0 ? sent : Bytes{}, 0, chunk), sent);
+    EXPECT_EQ(bcast_bytes(*comm_, rank() == 0 ? sent : Bytes{}, 0, chunk), sent);
   }
-  EXPECT_THROW(comm_->bcast_bytes({}, 0, -1), Error);
-  EXPECT_THROW(comm_->bcast_bytes({}, 0, 0), Error);
-  EXPECT_THROW(comm_->bcast_bytes({}, 0, longest), Error);
+  EXPECT_THROW(bcast_bytes(*comm_, {}, 0, -1), Error);
+  EXPECT_THROW(bcast_bytes(*comm_, {}, 0, 0), Error);
+  EXPECT_THROW(bcast_bytes(*comm_, {}, 0, longest), Error);
 }
 
 // Like messages beyond 2^31 elements, with a limit of 10.
@@ -255,8 +256,8 @@ TEST_P(Messages, SplitBeyondMpisCountLimit) {
     expect_equal(all[static_cast<std::size_t>(other)], sequence({101}, other));
   if (size() > 1) expect_equal(pass_on({&own, 1}).at(0), sequence({101}, previous()));
   const std::vector<Bytes> parts(static_cast<std::size_t>(size()), Bytes(1234, std::byte{42}));
-  EXPECT_EQ(comm_->scatter_bytes(rank() == 0 ? parts : std::vector<Bytes>{}, 0), parts[0]);
-  EXPECT_EQ(comm_->allgather_bytes(parts[0]), parts);
+  EXPECT_EQ(scatter_bytes(*comm_, rank() == 0 ? parts : std::vector<Bytes>{}, 0), parts[0]);
+  EXPECT_EQ(allgather_bytes(*comm_, parts[0]), parts);
 }
 
 TEST_P(Messages, BcastDataSendsRankZerosValues) {
@@ -268,7 +269,7 @@ TEST_P(Messages, BcastDataSendsRankZerosValues) {
 
 TEST_P(Messages, NameTheRankOnMisuse) {
   EXPECT_THROW(comm_->send(Tensor::zeros({1}), size()), Error);
-  EXPECT_THROW(comm_->send_bytes({}, rank()), Error);
+  EXPECT_THROW(send_bytes(*comm_, {}, rank()), Error);
   EXPECT_THROW(comm_->recv(-2), Error);
   EXPECT_THROW(comm_->bcast(Tensor::zeros({1}), size()), Error);
   EXPECT_THROW(comm_->gather(Tensor::zeros({1}), -1), Error);
@@ -280,7 +281,7 @@ TEST_P(Messages, RejectArraysReceivedAsBytes) {
   if (size() == 1) GTEST_SKIP() << "one rank has no other side";
   if (rank() == 1) comm_->send(Tensor::empty({0}), 0);
   if (rank() == 0) {
-    EXPECT_THROW(comm_->recv_bytes(1), Error);
+    EXPECT_THROW(recv_bytes(*comm_, 1), Error);
   }
 }
 

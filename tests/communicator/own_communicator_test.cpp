@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "communicator/bytes.hpp"
 #include "communicator/mpi_comm.hpp"
 #include "core/activity.hpp"
 
@@ -46,18 +47,18 @@ TEST(OwnCommunicator, TakesDefaultArguments) {
   EXPECT_EQ(comm.gather(one).size(), comm.rank() == 0 ? size : 0);
   EXPECT_EQ(comm.scatter(std::vector(size, Tensor::full({1}, comm.rank()))).item(), 0);
   EXPECT_EQ(comm.reduce_scatter(Tensor::full({comm.size()}, 2)).item(), 2 * size);
-  EXPECT_EQ(comm.bcast_bytes(Bytes(2)).size(), 2);
-  EXPECT_EQ(comm.gather_bytes(Bytes(2)).size(), comm.rank() == 0 ? size : 0);
-  EXPECT_EQ(comm.scatter_bytes(std::vector(size, Bytes(3))).size(), 3);
+  EXPECT_EQ(bcast_bytes(comm, Bytes(2)).size(), 2);
+  EXPECT_EQ(gather_bytes(comm, Bytes(2)).size(), comm.rank() == 0 ? size : 0);
+  EXPECT_EQ(scatter_bytes(comm, std::vector(size, Bytes(3))).size(), 3);
   EXPECT_EQ(comm.allocate(64)->bytes(), 64);
   if (comm.rank() == 1) {
     comm.send(one, 0);
     comm.send({&one, 1}, 0);
-    comm.send_bytes(Bytes(5), 0);
+    send_bytes(comm, Bytes(5), 0);
   } else if (comm.rank() == 0 && size > 1) {
     EXPECT_EQ(comm.recv(1).item(), size);
     EXPECT_EQ(comm.recv_many(1).size(), 1);
-    EXPECT_EQ(comm.recv_bytes(1).size(), 5);
+    EXPECT_EQ(recv_bytes(comm, 1).size(), 5);
   }
 }
 
@@ -86,9 +87,9 @@ TEST(MpisOwnHandle, HasTheSameRanksButSeparateMessages) {
   if (part->size() > 1 && part->rank() == 0) {
     const int number = 17;
     MPI_Send(&number, 1, MPI_INT, 1, 0, mpi);
-    part->send_bytes(Bytes(3), 1);
+    send_bytes(*part, Bytes(3), 1);
   } else if (part->rank() == 1) {
-    EXPECT_EQ(part->recv_bytes(any_source).size(), 3);
+    EXPECT_EQ(recv_bytes(*part, any_source).size(), 3);
     int number = 0;
     MPI_Recv(&number, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, mpi, MPI_STATUS_IGNORE);
     EXPECT_EQ(number, 17);

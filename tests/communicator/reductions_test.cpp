@@ -2,6 +2,7 @@
 // communicator, type, operation and size.
 #include <mpi.h>
 
+#include "communicator/bytes.hpp"
 #include "communicator_fixture.hpp"
 
 namespace tasuki {
@@ -106,7 +107,7 @@ TEST_P(Reductions, AreBitIdenticalOnAllRanksAndRepeatedly) {
   const auto first = run();
   EXPECT_EQ(first, run());
   const auto bytes = std::as_bytes(std::span(first));
-  EXPECT_EQ(comm_->bcast_bytes(bytes), Bytes(bytes.begin(), bytes.end()));
+  EXPECT_EQ(bcast_bytes(*comm_, bytes), Bytes(bytes.begin(), bytes.end()));
 }
 
 TEST_P(Reductions, ReduceReachesOnlyTheRoot) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "communicator/bytes.hpp"
 #include "communicator/registry.hpp"
 #include "communicator/run_on_root.hpp"
 #include "dataset/catalog.hpp"
@@ -29,7 +30,7 @@ class ScatterFailure : public ::testing::Test {
       for (const std::string& word : words)
         EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
     }
-    const Bytes greeting = communicator->bcast_bytes(std::as_bytes(std::span("hello", 5)));
+    const Bytes greeting = bcast_bytes(*communicator, std::as_bytes(std::span("hello", 5)));
     EXPECT_EQ(greeting.size(), 5u);
   }
   void scatter(const OpenSource& open, int root, bool shuffle) const {

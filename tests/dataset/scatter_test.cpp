@@ -1,5 +1,6 @@
 // Scattered shares are those of the plan.
 #include "dataset/scatter.hpp"
+#include "communicator/bytes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -54,7 +55,7 @@ Contents contents_of(const Dataset& dataset) {
 std::vector<std::int64_t> gathered_ids(const Share& share) {
   const Contents own = contents_of(*share.dataset);
   std::vector<std::int64_t> ids;
-  for (const Bytes& bytes : world().allgather_bytes(std::as_bytes(std::span(own.ids)))) {
+  for (const Bytes& bytes : allgather_bytes(world(), std::as_bytes(std::span(own.ids)))) {
     const auto* numbers = reinterpret_cast<const std::int64_t*>(bytes.data());
     ids.insert(ids.end(), numbers, numbers + bytes.size() / sizeof(std::int64_t));
   }
@@ -117,7 +118,7 @@ TEST(ScatterDataset, SendsEveryField) {
         expect_sequences(batch, 3);
         const std::vector<std::int64_t> header =
             encode_header(broadcast_header([&] { return source_of(*whole); }, world(), root));
-        const auto headers = world().allgather_bytes(std::as_bytes(std::span(header)));
+        const auto headers = allgather_bytes(world(), std::as_bytes(std::span(header)));
         for (const Bytes& found : headers) EXPECT_EQ(found, headers[0]);
       }
 }

@@ -142,7 +142,7 @@ TEST_P(Freezing, RejectsFreezingOnOnlyOneRank) {
   update();
   if (is_last()) optimizer_->freeze("b");
   const std::string error = coded_error_of([&] { update(); });
-  const auto all = communicator_->allgather_bytes(text_to_bytes(error));
+  const auto all = allgather_bytes(*communicator_, text_to_bytes(error));
   for (const Bytes& each : all) EXPECT_EQ(each, all[0]);
   if (communicator_->size() == 1) {
     EXPECT_EQ(error, "");

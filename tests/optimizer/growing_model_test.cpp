@@ -38,7 +38,7 @@ class GrowingModel : public testing::WithOptimizer {
       message = error.what();
     }
     std::vector<std::string> all;
-    for (const Bytes& bytes : communicator_->allgather_bytes(text_to_bytes(message)))
+    for (const Bytes& bytes : allgather_bytes(*communicator_, text_to_bytes(message)))
       all.emplace_back(bytes_to_text(bytes));
     return all;
   }

@@ -91,7 +91,7 @@ class LazyShapes : public testing::WithCommunicator {
   }
   void expect_equal_on_all_ranks(const Module& model) const {
     const std::vector<float> own = all_values(model);
-    for (const Bytes& other : communicator_->allgather_bytes(std::as_bytes(std::span(own)))) {
+    for (const Bytes& other : allgather_bytes(*communicator_, std::as_bytes(std::span(own)))) {
       ASSERT_EQ(other.size(), own.size() * sizeof(float));
       EXPECT_EQ(std::memcmp(other.data(), own.data(), other.size()), 0);
     }
@@ -105,7 +105,7 @@ class LazyShapes : public testing::WithCommunicator {
       EXPECT_EQ(error.kind(), ErrorKind::disagreement);
       message = error.what();
     }
-    for (const Bytes& other : communicator_->allgather_bytes(text_to_bytes(message)))
+    for (const Bytes& other : allgather_bytes(*communicator_, text_to_bytes(message)))
       EXPECT_EQ(bytes_to_text(other), message);
     return message;
   }

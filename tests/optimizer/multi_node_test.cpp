@@ -2,6 +2,7 @@
 // said.
 #include <gtest/gtest.h>
 
+#include "communicator/bytes.hpp"
 #include "communicator/registry.hpp"
 #include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
@@ -43,7 +44,7 @@ class MultiNode : public ::testing::Test {
       EXPECT_EQ(error.scope(), ErrorScope::every_rank);
       message = error.what();
     }
-    const auto all = communicator_->allgather_bytes(std::as_bytes(std::span(message)));
+    const auto all = allgather_bytes(*communicator_, std::as_bytes(std::span(message)));
     for (const Bytes& other : all) EXPECT_EQ(other, all[0]);
     if (size_ == 1) {
       EXPECT_EQ(message, "");

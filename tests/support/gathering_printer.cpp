@@ -26,7 +26,7 @@ class GatheringPrinter : public ::testing::EmptyTestEventListener {
   }
 
   void OnTestEnd(const ::testing::TestInfo& /*test*/) override {
-    const auto gathered = communicator_->gather_bytes(text_to_bytes(failures_), 0);
+    const auto gathered = gather_bytes(*communicator_, text_to_bytes(failures_), 0);
     failures_.clear();
     std::string text;
     for (const Bytes& bytes : gathered) text += bytes_to_text(bytes);

@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "communicator/communicator.hpp"
 #include "communicator/text_bytes.hpp"
 
 namespace tasuki::testing {
@@ -24,7 +25,7 @@ class TemporaryFolder {
     if (is_owner_ && ::mkdtemp(name.data()) == nullptr)
       throw std::runtime_error("no temporary folder");
     if (communicator) {
-      const Bytes bytes = communicator->bcast_bytes(text_to_bytes(name));
+      const Bytes bytes = bcast_bytes(*communicator, text_to_bytes(name));
       name = bytes_to_text(bytes);
     }
     path_ = name;

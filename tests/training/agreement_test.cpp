@@ -6,6 +6,7 @@
 #include <cmath>
 #include <thread>
 
+#include "communicator/bytes.hpp"
 #include "communicator/registry.hpp"
 #include "core/file.hpp"
 #include "scripted_updater.hpp"
@@ -35,7 +36,7 @@ class AgreementOfRanks : public ::testing::Test {
   }
   // The same text on all ranks?
   void expect_same_everywhere(const std::string& text) {
-    const auto all = comm->allgather_bytes(text_to_bytes(text));
+    const auto all = allgather_bytes(*comm, text_to_bytes(text));
     for (const Bytes& each : all) EXPECT_EQ(each, all[0]);
   }
 

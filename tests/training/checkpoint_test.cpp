@@ -1,6 +1,7 @@
 // Runs that save checkpoints: what they leave, what goes on from it, and what happens where nothing
 // can be written.
 #include "training/extensions/checkpoint.hpp"
+#include "communicator/bytes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -373,7 +374,7 @@ TEST_F(Checkpoints, MakeRoomForLaterOnes) {
       const std::string options = fmt::format("size={}", bytes * 7 / 2);
       is_mounted = mount("tmpfs", disk.c_str(), "tmpfs", 0, options.c_str()) == 0;
     }
-    if (comm->bcast_bytes(Bytes(is_mounted ? 1 : 0)).empty())
+    if (bcast_bytes(*comm, Bytes(is_mounted ? 1 : 0)).empty())
       GTEST_SKIP() << "file systems can be mounted as root only";
     ::testing::internal::CaptureStderr();
     run("first", 2);

@@ -1,5 +1,6 @@
 // Evaluation over ranks is exact, however examples are dealt.
 #include "training/extensions/evaluator.hpp"
+#include "communicator/bytes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,7 @@ class EvaluatorTest : public ::testing::Test {
  protected:
   // Whether these bytes are the same on all ranks.
   bool same_everywhere(std::span<const std::byte> own) {
-    for (const Bytes& other : comm->allgather_bytes(own))
+    for (const Bytes& other : allgather_bytes(*comm, own))
       if (other != Bytes(own.begin(), own.end())) return false;
     return true;
   }

@@ -158,7 +158,7 @@ TEST_F(ReplicaSnapshot, ReportsFailureOfOneSetOnAllRanks) {
   const auto expect_error = [&](const std::function<void()>& work) {
     const std::string message = error_of(work);
     EXPECT_THAT(message, HasSubstr(last));
-    for (const Bytes& other : comm->allgather_bytes(text_to_bytes(message)))
+    for (const Bytes& other : allgather_bytes(*comm, text_to_bytes(message)))
       EXPECT_EQ(bytes_to_text(other), message);
   };
   // A folder is where the file should be.

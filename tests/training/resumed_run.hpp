@@ -26,7 +26,7 @@ class Resume : public ::testing::Test {
   std::string refusal(const SmallRun::Options& options) {
     SmallRun run(folder / "second", comm.get(), options);
     std::string message = error_of([&] { resume(folder / "state", *run.trainer); });
-    const auto all = comm->allgather_bytes(text_to_bytes(message));
+    const auto all = allgather_bytes(*comm, text_to_bytes(message));
     for (const Bytes& each : all) EXPECT_EQ(each, all[0]);
     return message;
   }

@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
-#include "communicator/text_bytes.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "dataset/images/augmentation.hpp"

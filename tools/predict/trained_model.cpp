@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
-#include "communicator/text_bytes.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/json.hpp"

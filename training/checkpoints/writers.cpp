@@ -56,7 +56,7 @@ Writers::Writers(int index, int count, Exchange exchange)
 Writers::Writers(Communicator& communicator)
     : Writers(communicator.rank(), communicator.size(), [&communicator](const std::string& own) {
         std::vector<std::string> texts;
-        for (const Bytes& bytes : communicator.allgather_bytes(text_to_bytes(own)))
+        for (const Bytes& bytes : allgather_bytes(communicator, text_to_bytes(own)))
           texts.emplace_back(bytes_to_text(bytes));
         return texts;
       }) {}

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "communicator/bytes.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
@@ -57,7 +58,7 @@ void BestCheckpoint::find(const Trainer& trainer, Communicator* all, bool holds_
     look();
   bool is_there = !holds_state || found;
   if (all) {
-    const auto each = all->allgather_bytes(Bytes(is_there ? 1 : 0));
+    const auto each = allgather_bytes(*all, Bytes(is_there ? 1 : 0));
     is_there = std::ranges::none_of(each, [](const Bytes& none) { return none.empty(); });
   }
   if (!is_there) {

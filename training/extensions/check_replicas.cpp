@@ -74,7 +74,7 @@ std::string first_text(Communicator& all, const Communicator& replicas, const st
   const Tensor has_any = Tensor::full({}, own.empty() ? 0 : 1, DType::int32);
   all.allreduce(has_any, ReduceOp::max);
   if (has_any.item() == 0) return "";
-  for (const Bytes& bytes : all.allgather_bytes(text_to_bytes(own)))
+  for (const Bytes& bytes : allgather_bytes(all, text_to_bytes(own)))
     if (!bytes.empty()) return std::string(bytes_to_text(bytes));
   return "";
 }
@@ -211,7 +211,7 @@ std::string CheckReplicas::describe(const Trainer& trainer, const ReplicaCompari
   std::vector<std::uint64_t> own = {static_cast<std::uint64_t>(trainer.communicator()->rank())};
   for (const ReplicatedArray& array : arrays) own.push_back(hash_of_array(array.values));
   std::vector<std::vector<std::uint64_t>> all;
-  for (const Bytes& bytes : replicas.allgather_bytes(std::as_bytes(std::span(own))))
+  for (const Bytes& bytes : allgather_bytes(replicas, std::as_bytes(std::span(own))))
     all.push_back(decode<std::uint64_t>(bytes));
   const ReplicatedArray* first = nullptr;
   for (std::size_t i = 0; i < arrays.size() && first == nullptr; ++i)

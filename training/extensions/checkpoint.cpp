@@ -171,7 +171,7 @@ void Checkpoint::begin(const Trainer& trainer) {
   id = random_id();
   // States of several replica sets keep it.
   if (best_ && settings_.replicas)
-    id = bytes_to_text(settings_.replicas->whole().bcast_bytes(text_to_bytes(id)));
+    id = bytes_to_text(bcast_bytes(settings_.replicas->whole(), text_to_bytes(id)));
 }
 
 bool Checkpoint::all_see_one_folder(const Trainer& trainer) {
@@ -247,7 +247,7 @@ void Checkpoint::finish(Trainer& trainer) {
   Communicator* const all = everybody(trainer);
   if (all) {
     run_on_all(*all, wait);
-    save_->path = bytes_to_text(all->bcast_bytes(text_to_bytes(save_->path.string())));
+    save_->path = bytes_to_text(bcast_bytes(*all, text_to_bytes(save_->path.string())));
   } else {
     wait();
   }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "communicator/objects.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "training/trainer.hpp"
@@ -257,7 +258,7 @@ FailOnNonNumber::FindingOfRank FailOnNonNumber::first_of_ranks(const Trainer& tr
                                                                const Finding& own) {
   if (ranks_of(trainer) == 1) return {own, 0};
   const nlohmann::json told = {own.iteration, own.text, own.examples};
-  const auto all = trainer.communicator()->allgather_object(told);
+  const auto all = allgather_object(*trainer.communicator(), told);
   FindingOfRank first;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const nlohmann::json& other = all[rank];

@@ -87,7 +87,7 @@ std::vector<Bytes> GenericEvaluator::gather_results() {
   if (communicator_ == nullptr) {
     unpack(own, results);
   } else {
-    for (const Bytes& message : communicator_->gather_bytes(own, root_)) unpack(message, results);
+    for (const Bytes& message : gather_bytes(*communicator_, own, root_)) unpack(message, results);
   }
   // The parts are in the order of ranks.
   std::ranges::stable_sort(results, {}, &Result::round);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
 #include "dataset/iterators/iterator.hpp"
 #include "nn/module.hpp"

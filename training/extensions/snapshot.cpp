@@ -183,7 +183,7 @@ bool Snapshot::is_saved(Trainer& trainer) const {
       (fs::is_regular_file(with_suffix(trainer.out() / name, group.suffix), ignored) &&
        !abandoned_in(trainer.out()).contains(name));
   if (group.whole == nullptr) return is_there;
-  const auto each = group.whole->allgather_bytes(Bytes(is_there ? 1 : 0));
+  const auto each = allgather_bytes(*group.whole, Bytes(is_there ? 1 : 0));
   return std::ranges::none_of(each, [](const Bytes& none) { return none.empty(); });
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/environment.hpp"
 #include "core/file.hpp"
@@ -41,14 +42,14 @@ double number_in(const Bytes& bytes) {
 Offset compare_clocks(Communicator& communicator) {
   constexpr int questions = 16, tag = 0;
   const auto send = [&](double number, int peer) {
-    communicator.send_bytes(std::as_bytes(std::span(&number, 1)), peer, tag);
+    send_bytes(communicator, std::as_bytes(std::span(&number, 1)), peer, tag);
   };
   Offset best{.error = std::numeric_limits<double>::infinity()};
   if (communicator.rank() != 0) {
     for (int i = 0; i < questions; ++i) {
       const double asked = trace_clock();
       send(asked, 0);
-      const double answer = number_in(communicator.recv_bytes(0, tag));
+      const double answer = number_in(recv_bytes(communicator, 0, tag));
       const double answered = trace_clock(), error = (answered - asked) / 2;
       if (error >= best.error) continue;
       best = {.at = asked, .seconds = answer - (asked + answered) / 2, .error = error};
@@ -58,7 +59,7 @@ Offset compare_clocks(Communicator& communicator) {
   const Offset own{.at = trace_clock()};
   for (int peer = 1; peer < communicator.size(); ++peer) {
     for (int i = 0; i < questions; ++i) {
-      (void)communicator.recv_bytes(peer, tag);
+      (void)recv_bytes(communicator, peer, tag);
       send(trace_clock(), peer);
     }
   }
@@ -210,8 +211,8 @@ class TraceFile final : public Extension {
     std::vector<std::string> texts = {std::move(text)};
     std::vector<nlohmann::json> ranks = {std::move(own)};
     if (communicator != nullptr) {
-      ranks = communicator->gather_object(ranks[0]);
-      const auto parts = communicator->gather_bytes(std::as_bytes(std::span(texts[0])));
+      ranks = gather_object(*communicator, ranks[0]);
+      const auto parts = gather_bytes(*communicator, std::as_bytes(std::span(texts[0])));
       texts.clear();
       for (const Bytes& part : parts)
         texts.emplace_back(reinterpret_cast<const char*>(part.data()), part.size());

@@ -150,7 +150,7 @@ std::vector<Bytes> Serializer::of_every_rank(const std::string& name,
   const Serializer parts = (*this)[name];
   std::int64_t ranks = communicator_ ? communicator_->size() : 1;
   if (!is_loading()) {
-    std::vector<Bytes> gathered = communicator_ ? communicator_->gather_bytes(own, 0)
+    std::vector<Bytes> gathered = communicator_ ? gather_bytes(*communicator_, own, 0)
                                                 : std::vector<Bytes>{Bytes(own.begin(), own.end())};
     parts("ranks", ranks);
     for (std::size_t rank = 0; rank < gathered.size(); ++rank) {

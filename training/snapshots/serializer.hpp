@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
 #include "training/snapshots/array_source.hpp"
 #include "training/snapshots/npz.hpp"

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "communicator/bytes.hpp"
 #include "communicator/gpu/gpu_transport.hpp"
 
 namespace tasuki::testing {

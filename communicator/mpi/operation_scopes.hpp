@@ -1,0 +1,74 @@
+// CollectiveScope and MessageScope: what every operation of a communicator begins with, whether it
+// is a member of Communicator or a function beside it.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "communicator/communicator.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/activity.hpp"
+
+namespace tasuki {
+
+// RAII: an operation of all ranks.
+class CollectiveScope {
+ public:
+  // Shows the watchdog that this rank waits in the operation, and compares the calls of all ranks.
+  template <class... Arguments>
+  CollectiveScope(const Communicator& communicator, Waiting kind, std::size_t bytes,
+                  fmt::format_string<Arguments...> call, Arguments&&... arguments)
+      : communicator_(communicator),
+        waiting_(kind, communicator.id_, communicator.operations_,
+                 static_cast<std::int64_t>(bytes)) {
+    compare_calls(communicator, call, std::forward<Arguments>(arguments)...);
+  }
+  // The same where the number of bytes is unknown at the beginning, or none travel.
+  template <class... Arguments>
+  CollectiveScope(const Communicator& communicator, Waiting kind,
+                  fmt::format_string<Arguments...> call, Arguments&&... arguments)
+      : CollectiveScope(communicator, kind, std::size_t{0}, call,
+                        std::forward<Arguments>(arguments)...) {}
+
+  // With CollectiveCheck: compares what the ranks are about to do together, as fmt::format(call).
+  // An exchange in the background was compared when it was started.
+  template <class... Arguments>
+  static void compare_calls(const Communicator& communicator, fmt::format_string<Arguments...> call,
+                            Arguments&&... arguments) {
+    if (is_compared(communicator))
+      compare(communicator, fmt::format(call, std::forward<Arguments>(arguments)...));
+  }
+
+  // MPI's handle; an error while an exchange of gradients runs in the background.
+  MPI_Comm comm() const { return communicator_.comm().get(); }
+
+ private:
+  static bool is_compared(const Communicator& communicator);
+  static void compare(const Communicator& communicator, const std::string& call);
+
+  const Communicator& communicator_;
+  WaitScope waiting_;
+};
+
+// RAII: a message to another rank, or from it.
+class MessageScope {
+ public:
+  // Refuses a peer that is not another rank (with Waiting::recv: or any_source), and shows the
+  // watchdog that this rank waits for it. `operation` is for the error's text.
+  MessageScope(const Communicator& communicator, Waiting kind, const char* operation, int peer);
+
+  MPI_Comm comm() const { return comm_; }  // of messages alone
+
+ private:
+  MPI_Comm comm_;
+  WaitScope waiting_;
+};
+
+// Refuses a root that is not a rank of the communicator; all ranks throw the same error.
+void check_root(const Communicator& communicator, const char* operation, int root);
+
+}  // namespace tasuki
