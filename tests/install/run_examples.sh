@@ -93,6 +93,13 @@ for np in 1 2; do
   awk '/^epoch 1,/ { first = $4 } /^epoch 5,/ { last = $4 } END { exit !(last < first / 2) }' said ||
     { cat said; echo "plain_loop: expected half the loss"; exit 1; }
 
+  for name in auto naive; do
+    program $np allreduce $name
+    sum=$((np * (np + 1) / 2))
+    [[ $(grep -c "^after, rank [0-9]: $sum $((10 * sum)) $((100 * sum))\$" said) == "$np" ]] ||
+      { cat said; echo "allreduce $name: expected $sum $((10 * sum)) $((100 * sum)) on $np ranks"; exit 1; }
+  done
+
   # A loss over the examples of all ranks is that of one process.
   program $np contrastive
   [[ $np != 1 ]] || cp said alone

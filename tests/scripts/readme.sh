@@ -1,5 +1,5 @@
 #!/bin/bash
-# The code in README.md, docs/your-own.md and docs/layers.md is that of the files it names: each "<!-- path -->" stands
+# The code in README.md and docs/{your-own,layers,tutorial}.md is that of the files it names: each "<!-- path -->" stands
 # before a block. Files and folders that the pages name, in `code` or as links, exist.
 #
 #   readme.sh          compares
@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 status=0
-for page in README.md docs/{your-own,layers}.md; do
+for page in README.md docs/{your-own,layers,tutorial}.md; do
   filled=$(awk -v page="$page" '
     /^<!-- .* -->$/ { path = $2 }
     /^```$/ && inside { inside = 0; path = "" }

@@ -141,6 +141,31 @@ def trains_alike(reader, line):
     check.assertAlmostEqual(*reader.losses[-2:], delta=2e-4)
 
 
+def trains_to_the_end(reader, line):
+    check.assertRegex(reader.run(line, limit=120), r"(?m)^ *3 +\d")
+
+
+def trains_alike_three_times(reader, line):
+    losses = [float(loss) for loss in re.findall(
+        r"elapsed_time *\n(?:iteration .*\n)* *1 +(\d+\.\d+)", reader.run(line, limit=240))]
+    check.assertEqual(len(losses), 3)
+    check.assertAlmostEqual(min(losses), max(losses), delta=2e-4)
+
+
+def sums_up(reader, line):
+    check.assertEqual(len(re.findall(r"(?m)^after, rank \d: 10 100 1000$", reader.run(line))), 4)
+
+
+def runs_on_nodes(reader, line):
+    """77: this machine cannot have such nodes."""
+    reader.run(f"{line} || test $? = 77", limit=120)
+
+
+def predicts(reader, line):
+    if (reader.clone / "two.json").exists():
+        check.assertRegex(reader.run(line), r"(?m)^ +32 +32 ")
+
+
 def trains_on_images(reader, line):
     folder = reader.clone / "DIR"
     for place in "train/cat", "train/dog", "test/cat", "test/dog":
@@ -203,6 +228,11 @@ def lists_commands(reader, line):
         check.assertRegex(command, r"^(mpirun|tests/cluster/run\.sh) .*/build/apps/train_mnist --")
 
 
+def lists_its_commands(reader, line):
+    """All its runs would take minutes."""
+    lists_commands(reader, f"{line} --dry-run")
+
+
 def trains_a_row(reader, line):
     results = reader.clone / "results"
     shutil.rmtree(results, ignore_errors=True)
@@ -211,6 +241,7 @@ def trains_a_row(reader, line):
     check.assertTrue(trained, f"{line}\n{said}")
 
 
+ON_SLOW_NODES = "tests/cluster/run.sh --nodes 2 --slots 2 --rate 1gbit --"
 ON_TWO_MACHINES = "build/apps/tasuki-run --hostfile hostfiles/two_nodes build/apps/train_mnist"
 
 # Each command, and what runs it or why it is not run.
@@ -225,6 +256,47 @@ COMMANDS = {
         ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', builds),
         ("cmake --build build-mine", builds),
         ("build/apps/tasuki-run -np 2 build-mine/my_training --communicator double", trains_my_network),
+    ],
+    "docs/tutorial.md": [
+        ("./quickstart.sh", "README.md has it, too"),
+        ("scripts/get_data.sh mnist", "tests need no network"),
+        ("build/apps/train_mnist --epoch 3 --threads 1 --out one", trains),
+        ("build/apps/tasuki-run -np 2 build/apps/train_mnist --epoch 3 --threads 1 --out two",
+         trains_to_the_end),
+        ("build/apps/tasuki-run -np 4 build/apps/train_mnist --epoch 3 --threads 1 --out four", trains),
+        ("for n in 1 2 4; do build/apps/tasuki-run -np $n build/apps/train_mnist --epoch 3 --threads 1"
+         " --shards 4 --global-batch 400 --out same-$n; done", trains_alike_three_times),
+        ('cmake --install build --prefix "$HOME/tasuki"', "README.md has it, too"),
+        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', "README.md has it, too"),
+        ("cmake --build build-mine --target allreduce my_training", builds),
+        ("build/apps/tasuki-run -np 4 build-mine/allreduce naive", sums_up),
+        *((f"{ON_SLOW_NODES} build/apps/train_mnist --max-iterations 60 --threads 1 --communicator {name}"
+           f" --out slow-{name}", how) for name, how in (
+               ("naive", "the last one differs in a word"), ("flat", "the last one differs in a word"),
+               ("hierarchical", runs_on_nodes))),
+        ("build/apps/tasuki-experiment experiments/slow_link.ini", lists_its_commands),
+        (f"{ON_SLOW_NODES} build/apps/tasuki-bench-allreduce"
+         " --communicator naive,flat,hierarchical --min 7184040 --max 7184040 --iterations 10"
+         " --link-rate 1000", runs_on_nodes),
+        ("build/apps/train_mnist --threads 1 --max-iterations 60 --trace one.json --out trace-1",
+         ends_well),
+        ("tests/cluster/run.sh --nodes 2 --slots 1 --rate 1gbit -- build/apps/train_mnist --threads 1"
+         " --max-iterations 60 --exchange whole --trace two.json --out trace-2", runs_on_nodes),
+        ("build/apps/tasuki-simulate --single one.json --trace two.json --batch 100"
+         " --ranks 1,2,4,8,16,32", predicts),
+        ("build/apps/tasuki-run -np 2 build/apps/train_mnist --epoch 3 --threads 1 --out stopped",
+         "tests/apps/tasuki_run_signals_test.cpp stops jobs"),
+        ("build/apps/tasuki-run -np 2 build/apps/train_mnist --threads 1 --resume stopped",
+         "nothing was stopped"),
+        ("scripts/compare_logs.py stopped/log two/log main/loss each 0", "nothing was resumed"),
+        ("head -n 20 two/log", ends_well),
+        ("cat hostfiles/two_nodes", ends_well),
+        ("ssh node2 hostname", prints_on_nodes("node2\n")),
+        (f"{ON_TWO_MACHINES} --dry-run", "hostfiles/README.md has it with mpirun"),
+        (f"{ON_TWO_MACHINES} --epoch 1 --threads 1 --out machines", trains_on_nodes),
+        ("build/apps/tasuki-run -np 2 build-mine/my_training --threads 1 --out mine", ends_well),
+        ("rm -r one two four same-1 same-2 same-4 slow-* trace-1 trace-2 stopped machines mine"
+         " results/slow_link one.json two.json build-mine ~/tasuki", "this test makes only some of them"),
     ],
     "docs/training.md": [
         ("build/apps/tasuki-run -np 4 build/apps/train_cifar --dataset images --data DIR --image-size 64",
