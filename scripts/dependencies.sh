@@ -24,6 +24,7 @@ test_packages=(
   git python3 python3-numpy curl wget valgrind xz-utils
   iproute2 iptables  # nodes made of network namespaces, and networks that lose packets
   gnuplot-nox graphviz  # plots of experiments, figures of the documents
+  doxygen  # the documents and headers as a site
 )
 
 # Tests start these daemons by themselves (tests/cluster), and are skipped without them: 4 MB, 24 s at most.
