@@ -11,12 +11,14 @@ namespace tasuki {
 
 Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
     : rule_(std::move(rule)),
+      weights_(trained_),
+      states_(rule_, trained_, weights_),
       values_(rule_->name(), rule_->hyperparameters()),
       plan_(std::make_unique<UpdatePlan>(rule_, values_, t_)),
       counted_([this] {
         if (guard_ && guard_->has_found()) {
           ++skipped_;
-          return guard_->restore(*model_);
+          return guard_->restore(*trained_.model);
         }
         ++t_;
         learning_rate_ = rule_->learning_rate(values_, t_);
@@ -48,81 +50,60 @@ const std::vector<Optimizer::Group>& Optimizer::groups() const {
 }
 
 void Optimizer::plan_changed() {
-  if (arena_) plan_->arrange(*arena_);
-  revision_.advance();
-}
-
-Module& Optimizer::model() const {
-  TASUKI_CHECK(model_ != nullptr, "the optimizer has no model yet; call setup(model) first");
-  return *model_;
-}
-
-const ParameterArena& Optimizer::arena() const {
-  TASUKI_CHECK(arena_ != nullptr, "the optimizer has no model yet; call setup(model) first");
-  return *arena_;
+  if (trained_.arena) plan_->arrange(*trained_.arena);
+  trained_.revision.advance();
 }
 
 void Optimizer::freeze(const std::string& pattern) {
-  check_pattern(pattern);
+  trained_.check_pattern(pattern);
   frozen_.freeze(pattern);
 }
 
 void Optimizer::unfreeze(const std::string& pattern) {
-  check_pattern(pattern);
+  trained_.check_pattern(pattern);
   frozen_.unfreeze(pattern);
-}
-
-void Optimizer::check_pattern(const std::string& pattern) const {
-  if (model_ == nullptr) return;
-  const std::vector<Module::NamedParameter> all = model_->all_parameters();
-  if (std::ranges::any_of(all, [&](const auto& named) { return matches(pattern, named.path); }))
-    return;
-  fail_everywhere(ErrorKind::usage,
-                  "no parameter's path matches \"{}\" (* stands for any "
-                  "characters but /, ** for any); the first one is {}",
-                  pattern, all.empty() ? "missing" : all.front().path);
 }
 
 void Optimizer::freeze_only(const FrozenPaths& frozen) {
   frozen_ = frozen;
   if (!arena().freezes(frozen_)) build_arena();
-  frozen_states_.clear();
+  states_.clear_frozen();
 }
 
 void Optimizer::compute_in(DType type) {
   if (type == compute_type_) return;
   compute_type_ = type;
-  revision_.advance();
-  if (!arena_) return;
+  trained_.revision.advance();
+  if (!trained_.arena) return;
   if (type == DType::float32)
-    arena_->forget_rounded();
+    trained_.arena->forget_rounded();
   else
-    arena_->keep_rounded(type);
+    trained_.arena->keep_rounded(type);
 }
 
 void Optimizer::scale_losses(const LossScaler::Settings& settings, Communicator* parts) {
   loss_scaler_.emplace(arena().values().device(), settings);
   parts_ = parts;
   check_exchange_settings();
-  revision_.advance();
+  trained_.revision.advance();
 }
 
 void Optimizer::skip_non_finite(Communicator* parts) {
-  if (has_peers() && !communicator_->exchanges_gradients())
+  if (trained_.has_peers() && !trained_.communicator->exchanges_gradients())
     fail_everywhere(ErrorKind::usage,
                     "--on-nan skip and --communicator {}: ranks that exchange no gradients cannot "
                     "agree on steps to leave out; leave one out",
-                    communicator_->name());
+                    trained_.communicator->name());
   guard_.emplace(arena().values().device());
   parts_ = parts;
   check_exchange_settings();
-  revision_.advance();
+  trained_.revision.advance();
 }
 
 void Optimizer::skip_with(const Optimizer& other) {
   TASUKI_CHECK(guard_ && other.guard_, "skip_with() comes after skip_non_finite() of both");
   guard_->share_flag(*other.guard_);
-  revision_.advance();
+  trained_.revision.advance();
 }
 
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {

@@ -6,7 +6,6 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,8 +18,10 @@
 #include "optimizer/gradient_exchange.hpp"
 #include "optimizer/hook.hpp"
 #include "optimizer/loss_scaler.hpp"
+#include "optimizer/optimizer_states.hpp"
 #include "optimizer/parameter_group.hpp"
-#include "optimizer/slices.hpp"
+#include "optimizer/shared_weights.hpp"
+#include "optimizer/trained_model.hpp"
 #include "optimizer/update_rule.hpp"
 #include "tensor/late.hpp"
 
@@ -119,36 +120,6 @@ class Optimizer {
   // After setup, of several ranks; null: this process trains alone.
   const GradientExchange* gradient_exchange() const { return exchange_.get(); }
 
-  // Whether each rank keeps only the states of its own slice of the arena (slices.hpp), updates
-  // that slice, and gives the other ranks its new weights. States then take 1 / ranks of the
-  // memory. The updates are the same, except that sums of gradients may be rounded differently
-  // where MPI adds them (flat; two_dimensional between three or more nodes).
-  //   On CPUs a rank's gradients are sums only in its own slice after an exchange, and an ArrayHook
-  // is a usage error in the update. On GPUs all of its gradients are sums; LAMB and rules without a
-  // built-in kernel are usage errors there. With a single rank, and with `dummy`, which exchanges
-  // nothing, it changes nothing. Call it before setup(), identically on all ranks.
-  void shard_states(bool sharded);
-  bool shards_states() const { return shards_states_; }
-
-  // Whether the ranks of a node share one set of weights in the node's memory. Each rank then owns
-  // a slice of it: it sums the gradients of its slice, keeps the slice's states, and updates it
-  // where all ranks of the node read it, so new weights need not be copied. The bits are those of
-  // private weights. Default: no.
-  //   It takes a CPU, a communicator that shares memory, and a node with several ranks; otherwise,
-  // and with an ArrayHook, each rank has weights of its own, and shares_weights() returns false.
-  //   After an exchange a rank's gradients are sums only in its own slice. Parameters may be read
-  // and written as usual if all ranks make the same change; the next update publishes, for each
-  // slice, the change that its owner has made. `group`: among the ranks of a node, those with the
-  // same number share weights, such as those of one socket. Call it before setup(), with the same
-  // `shared` on all ranks.
-  void share_weights(bool shared, std::int64_t group = 0);
-  // Whether ranks of any node share weights. The same on all ranks.
-  bool shares_weights() const { return sharers_ != nullptr; }
-  // For each rank, the lowest one that reads the same set of weights; itself if it shares none.
-  std::vector<int> holders_of_weights() const;
-  // "one set for the ranks of a node", "one set per rank (one rank on each node)".
-  std::string describe_weights() const;
-
   // Since this object was made.
   using TransferTimes = tasuki::TransferTimes;
   TransferTimes transfer_times() const;
@@ -211,31 +182,13 @@ class Optimizer {
   // the snapshot has are loaded afterwards. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
-  // --- states ---
-  // The state `name` of a parameter, in its shape; state_names() lists the names (for Adam "m" and
-  // "v"). Writing to it changes the state. Valid until layers are added, frozen or unfrozen. For a
-  // frozen parameter: the state it continues with once unfrozen. Where ranks divide the states
-  // (shards_states, shares_weights) and the parameter is not frozen, a usage error.
-  Tensor state(const Parameter& parameter, const std::string& name) const;
-  // All of a state, flat, with the arena's offsets. Where ranks divide the states a copy, on all
-  // ranks, or on `root` alone and undefined elsewhere. Collective.
-  Tensor gather_state(const std::string& name, std::optional<int> root = {}) const;
-  // The part of a state that this rank keeps, flat, and which of the arena's elements it belongs
-  // to: all of them unless ranks divide the states. The values are shared, not copied.
-  struct OwnState {
-    Range elements;
-    Tensor values;
-  };
-  OwnState own_state(const std::string& name) const;
-  // Gives a parameter's state these values, in its shape; where ranks divide the states, each takes
-  // its own part.
-  void set_state(const Parameter& parameter, const std::string& name, const Tensor& values) const;
-  // Whether the parameter has states. One that was frozen from the start has none until state() is
-  // called for it.
-  bool has_states(const Parameter& parameter) const;
-  std::vector<std::string> state_names() const { return rule_->states(); }
-  // Of this process.
-  std::size_t state_bytes() const;
+  // --- states and weights (optimizer_states.hpp, shared_weights.hpp) ---
+  // What the rule keeps for each parameter, and how ranks divide it.
+  OptimizerStates& states() { return states_; }
+  const OptimizerStates& states() const { return states_; }
+  // Who has which set of the weights.
+  SharedWeights& weights() { return weights_; }
+  const SharedWeights& weights() const { return weights_; }
 
   // --- precision ---
   // Sets the type that the model computes in on its device: float32, or a 16-bit type, for which a
@@ -270,12 +223,12 @@ class Optimizer {
   std::int64_t skipped() const { return skipped_; }
 
   // --- after setup() ---
-  Module& model() const;
-  const ParameterArena& arena() const;
+  Module& model() const { return trained_.checked_model(); }
+  const ParameterArena& arena() const { return trained_.checked_arena(); }
   // Null: one process.
-  Communicator* communicator() const { return communicator_; }
+  Communicator* communicator() const { return trained_.communicator; }
   // Advances when arrays, hooks, groups, precision or loss scaling change.
-  const Revision& revision() const { return revision_; }
+  const Revision& revision() const { return trained_.revision; }
 
  private:
   friend std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer>,
@@ -314,7 +267,6 @@ class Optimizer {
   // Whether later steps ask a GPU for the same work as this one, on all ranks.
   bool repeats_steps() const { return !exchange_ || exchange_->is_settled(); }
 
-  bool has_peers() const { return communicator_ != nullptr && communicator_->size() > 1; }
   bool has_met() const;
   bool must_tell_ahead() const;
   // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
@@ -322,38 +274,8 @@ class Optimizer {
   void build_arena();
   void setup(Module& model, std::size_t size_of_model);
   void plan_changed();
-  void move_states(const ParameterArena& arena, const SliceOwners& owners);
-  // Makes sharers_ if weights are to be shared, or notes why not. Returns the former sharers, which
-  // are needed until their values have moved. Collective.
-  std::unique_ptr<Communicator> find_sharers();
-  std::string find_why_not_shared() const;
-  bool are_states_sharded() const;
-  // Refuses rules that cannot update a slice on a GPU.
-  void check_sharded_rule() const;
-  // The owners of what is updated: all ranks if states are sharded, or those that share these
-  // weights, or this rank alone.
-  SliceOwners owners_of(const ParameterArena& arena) const;
-  std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
-  // Whether each rank has only its part of the states. The same on all ranks.
-  bool divides_states() const { return shards_states_ || shares_weights(); }
-  std::size_t number_of_state(const std::string& name) const;
-  // A state with the arena's offsets, on every rank; a copy where ranks share it. Collective.
-  Tensor whole_state(std::size_t number) const;
-  void check_pattern(const std::string& pattern) const;
-  void check_model() const;
   void follow_changed_model();
   Agreement send_ahead(std::int64_t own_examples, int own_level, bool model_changed);
-  bool all_ranks(bool yes) const;
-  std::int64_t sum_over_ranks(std::int64_t own) const;
-  // For each of `candidates` (the same on all ranks) that has a shape on some ranks, sets that
-  // shape on all ranks. Returns whether there were any.
-  bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
-  // Called before there are arenas.
-  void share_first_shapes() const;
-  // On its first call after arenas were made, checks the parameters that `loss` was computed from.
-  // One without values is an error: its layer was not registered and would not be trained. One with
-  // values but without an optimizer is a warning.
-  void check_graph(const Variable& loss);
   Variable run_forward(const std::function<Variable()>& loss, bool calls_it);
   void run_backward(const Variable& loss, std::int64_t examples,
                     const Variable::GradientReady& ready);
@@ -386,34 +308,21 @@ class Optimizer {
   void check_exchange_settings() const;
 
   std::shared_ptr<const UpdateRule> rule_;
-  Communicator* communicator_ = nullptr;
+  TrainedModel trained_;
+  SharedWeights weights_;
+  OptimizerStates states_;
   Hyperparameters values_;
   std::int64_t t_ = 0;
   std::optional<double> learning_rate_;
   bool asked_to_stop_ = false;
   std::unique_ptr<UpdatePlan> plan_;
-  Module* model_ = nullptr;
-  std::unique_ptr<ParameterArena> arena_;
   ExchangeSettings exchange_settings_;
   // For double-buffered gradients. It is kept when exchange_ is replaced: recordings may hold its
   // sums, and NCCL does not end a communicator before these recordings are gone.
   std::unique_ptr<Communicator> second_communicator_;
-  std::unique_ptr<GradientExchange> exchange_;  // of arena_, among several ranks
+  std::unique_ptr<GradientExchange> exchange_;  // of the arena, among several ranks
   bool tells_ahead_ = false;  // ranks exchange a message before each step: send_ahead()
-  bool wants_sharded_states_ = false, wants_shared_weights_ = false;
-  std::int64_t group_ = 0;  // of share_weights()
-  // The ranks that share weights with this one; null: no rank shares weights.
-  std::unique_ptr<Communicator> sharers_;
-  std::vector<std::int64_t> groups_;  // of each rank: a number for its sharers
-  std::string why_not_shared_;        // empty: weights are shared, or need not be
-  // Of arena_.
-  std::optional<SliceOwners> owners_;
-  std::vector<Range> needed_;  // GradientView::needed
-  bool shards_states_ = false;
-  std::vector<Tensor> states_;  // of owners_->own(), in the rule's order
   FrozenPaths frozen_;
-  // Of frozen parameters, by path; flat, in the rule's order.
-  mutable std::map<std::string, std::vector<Tensor>> frozen_states_;
   std::optional<LossScaler> loss_scaler_;
   std::optional<FiniteGuard> guard_;
   std::optional<std::uint64_t> guarded_;  // the StepScope for which the guard has begun
@@ -422,7 +331,6 @@ class Optimizer {
   bool graph_is_checked_ = false;  // since arenas were made
   bool keeps_graphs_ = false;
   DType compute_type_ = DType::float32;
-  Revision revision_;
 
   // Of the step under way: what was agreed, and the examples of backward(), each with the
   // StepScope it belongs to.

@@ -2,6 +2,7 @@
 #include <array>
 #include <optional>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "core/stop_request.hpp"
@@ -22,8 +23,9 @@ Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t exa
 }
 
 bool Optimizer::must_tell_ahead() const {
-  if (!has_peers()) return false;
-  return !arena_->values().device().is_cpu() || exchange_->is_late() || model_->communicates();
+  if (!trained_.has_peers()) return false;
+  return !trained_.arena->values().device().is_cpu() || exchange_->is_late() ||
+         trained_.model->communicates();
 }
 
 bool Optimizer::has_met() const {
@@ -32,14 +34,14 @@ bool Optimizer::has_met() const {
 
 Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds) {
   follow_shapes();
-  const bool model_changed = !arena().matches(*model_) || !arena_->freezes(frozen_);
+  const bool model_changed = !arena().matches(*trained_.model) || !trained_.arena->freezes(frozen_);
   // Other ranks may not have this change, so all decide by the model that they had before.
   if (!model_changed) tells_ahead_ = must_tell_ahead();
   Agreement agreement{examples, level};
   if (tells_ahead_) agreement = send_ahead(examples, level, model_changed);
   if (model_changed)
     follow_changed_model();
-  else if (shares_weights() && plan_->hook_of_arrays() != nullptr)
+  else if (weights_.are_shared() && plan_->hook_of_arrays() != nullptr)
     build_arena();
   const Met before = adds && has_met() ? *met_ : Met{};
   const std::int64_t examples_of_batch = agreement.global_examples;
@@ -61,7 +63,7 @@ Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_le
   for (int level = 0; level < 3; ++level)
     told[level_0 + static_cast<std::size_t>(level)] = own_level <= level ? 1 : 0;
   const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
-  communicator_->allreduce(sum);
+  trained_.communicator->allreduce(sum);
   const auto of_all = sum.span<std::int64_t>();
   if (!model_changed && of_all[changed] != 0) {
     flush();  // as the others do, before they compare
@@ -79,10 +81,11 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   // Of later batches, too, ranks ask each other whether the layers have something to exchange.
   const int before = gradients_of_ == StepScope::number() ? batches_ : 0;
-  if (!has_met() || (before >= met_->batches && has_peers() && model_->communicates()))
+  if (!has_met() ||
+      (before >= met_->batches && trained_.has_peers() && trained_.model->communicates()))
     meet(examples, 0, before > 0);
   if (guard_ && (!StepScope::is_open() || guarded_ != StepScope::number())) {
-    guard_->begin(*model_);
+    guard_->begin(*trained_.model);
     guarded_ = StepScope::number();
   }
   if (exchange_) exchange_->prepare();
@@ -97,26 +100,26 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
 bool Optimizer::takes_part(std::int64_t examples) const {
   if (examples > 0) return true;
   const bool has_none_anywhere = tells_ahead_ && has_met() && met_->examples_of_batch == 0;
-  return model_->communicates() && !has_none_anywhere;
+  return trained_.model->communicates() && !has_none_anywhere;
 }
 
 // A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
 // 0's values.
 Variable Optimizer::run_forward(const std::function<Variable()>& loss, bool calls_it) {
   while (true) {
-    const bool may_change = !arena_->unshaped().empty();
+    const bool may_change = !trained_.arena->unshaped().empty();
     // A forward pass also changes these; they are restored if it is repeated.
     const std::uint64_t random_calls_before = random_calls();
     std::vector<Tensor> statistics;
     if (may_change)
-      for (const Module::NamedBuffer& buffer : model_->buffers())
+      for (const Module::NamedBuffer& buffer : trained_.model->buffers())
         statistics.push_back(buffer.tensor->clone());
 
     Variable found;
     if (calls_it) found = loss();
-    if (!may_change || !share_shapes(arena_->unshaped())) return found;
+    if (!may_change || !trained_.share_shapes(trained_.arena->unshaped())) return found;
     set_random_calls(random_calls_before);
-    const std::vector<Module::NamedBuffer> buffers = model_->buffers();
+    const std::vector<Module::NamedBuffer> buffers = trained_.model->buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
     build_arena();
   }
@@ -138,7 +141,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
   };
   // On a GPU the message ahead of a step may rebuild arrays, which a backward pass cannot.
   const bool may_begin =
-      (arena_->gradients().device().is_cpu() || has_met()) && !exchanges_after_backward();
+      (trained_.arena->gradients().device().is_cpu() || has_met()) && !exchanges_after_backward();
   try {
     run_backward(loss, examples, may_begin ? ready : Variable::GradientReady());
     return exchange(global_examples);
@@ -151,9 +154,9 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
 void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
                              const Variable::GradientReady& ready) {
   note_moment(StepClock::Moment::backward);
-  check_graph(loss);
+  if (!std::exchange(graph_is_checked_, true)) trained_.check_graph(loss);
   if (gradients_of_ != StepScope::number()) {
-    model_->clear_grads();
+    trained_.model->clear_grads();
     examples_ = 0;
     batches_ = 0;
     gradients_of_ = StepScope::number();
@@ -166,7 +169,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
                "the loss of {} examples is undefined; return it from the loss "
                "function",
                examples);
-  TASUKI_CHECK(arena_->matches(*model_),
+  TASUKI_CHECK(trained_.arena->matches(*trained_.model),
                "the model's parameters changed during its forward pass; add layers before");
   examples_ += examples;
   // Advances gradients that travel meanwhile: those of the step before, or ranges of this step's.
@@ -174,7 +177,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
     if (exchange_) exchange_->advance();
   };
   std::unordered_set<const Parameter*> own;
-  for (const ParameterArena::Entry& entry : arena_->entries()) own.insert(entry.parameter);
+  for (const ParameterArena::Entry& entry : trained_.arena->entries()) own.insert(entry.parameter);
   // From the mean over the local batch to sums over examples, so that ranks add up.
   const Tensor& mean = loss.value();
   const Tensor seed = loss_scaler_ ? loss_scaler_->seed(static_cast<double>(examples))
@@ -191,7 +194,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
 }
 
 void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread) {
-  TASUKI_CHECK(arena_ != nullptr && gradients_of_ == StepScope::number(),
+  TASUKI_CHECK(trained_.arena != nullptr && gradients_of_ == StepScope::number(),
                "update() comes after backward()");
   note_moment(StepClock::Moment::update);
   gradients_of_.reset();
@@ -202,30 +205,29 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
 
 void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) {
   if (global_examples == 0) return;
-  revision_.use();
+  trained_.revision.use();
   // The host knows; on GPUs the update reads the flag.
-  if (guard_ && arena_->values().device().is_cpu() && !loss_scaler_ && guard_->has_found())
+  if (guard_ && trained_.arena->values().device().is_cpu() && !loss_scaler_ && guard_->has_found())
     return counted_.request();
-  arena_->begin_update();
+  trained_.arena->begin_update();
   if (loss_scaler_) unscale_gradients();
   // Sharers may have published changes in what this rank is about to update.
-  if (shards_states_) arena_->wait_for_sharers();
-  plan_->run(*arena_, *owners_, states_, skip(), global_examples, spread);
-  if (shards_states_) {
+  if (states_.are_sharded()) trained_.arena->wait_for_sharers();
+  plan_->run(*trained_.arena, states_.owners(), states_.values(), skip(), global_examples, spread);
+  if (states_.are_sharded()) {
     note_moment(StepClock::Moment::exchange);
-    owners_->share(arena_->shared_values(), arena_->is_shared());
-    arena_->wait_for_sharers();
-    arena_->round_values();
+    states_.owners().share(trained_.arena->shared_values(), trained_.arena->is_shared());
+    trained_.arena->wait_for_sharers();
+    trained_.arena->round_values();
   }
-  arena_->end_update();
+  trained_.arena->end_update();
   if (loss_scaler_) loss_scaler_->adjust();
   counted_.request();
 }
 
 void Optimizer::unscale_gradients() {
-  const bool has_all_sums = needed_.empty();
-  const Range own = has_all_sums ? Range{0, arena_->update_count()} : owners_->own();
-  loss_scaler_->unscale(arena_->gradients().slice(own.begin, own.end));
+  const Range own = states_.summed();
+  loss_scaler_->unscale(trained_.arena->gradients().slice(own.begin, own.end));
   agree_to_skip(loss_scaler_->found());
   // What the guard has found counts here, too, and all ranks have agreed on it.
   if (guard_)

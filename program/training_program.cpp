@@ -113,9 +113,9 @@ std::vector<std::unique_ptr<Optimizer>> multi_node_optimizers(const TrainingProg
     if (!local) local = optimizer_of(program, setup.grid->models());
     auto optimizer = create_multi_node_optimizer(std::move(local), setup.grid->data());
     optimizer->set_exchange(exchange_settings(settings));
-    optimizer->shard_states(settings.shard_optimizer);
-    optimizer->share_weights(settings.node_weights == NodeWeights::shared,
-                             socket_of(find_processors().cpus).value_or(-1));
+    optimizer->states().shard(settings.shard_optimizer);
+    optimizer->weights().share(settings.node_weights == NodeWeights::shared,
+                               socket_of(find_processors().cpus).value_or(-1));
     optimizer->setup(module);
     return optimizer;
   };

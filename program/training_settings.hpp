@@ -63,7 +63,7 @@ struct WorkerSettings {
   std::vector<double> parts = {};  // of a fixed split, one for each worker
 };
 
-// Of the ranks of a node (Optimizer::share_weights).
+// Of the ranks of a node (SharedWeights::share).
 enum class NodeWeights { shared, separate };
 
 // What follows a loss or gradient that is not finite.

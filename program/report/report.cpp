@@ -140,11 +140,11 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers,
   for (const NamedOptimizer& each : optimizers) {
     const Optimizer& optimizer = *each.optimizer;
     const std::size_t weights = optimizer.arena().values().bytes();
-    const bool are_divided = optimizer.shards_states() || optimizer.shares_weights();
-    if (are_divided) memory.gathered += weights * optimizer.state_names().size();
+    const OptimizerStates& states = optimizer.states();
+    if (states.are_divided()) memory.gathered += weights * states.names().size();
     if (!settings.checkpoint_every) continue;
     memory.copied += weights;
-    if (optimizer.shards_states() || !are_divided) memory.copied += optimizer.state_bytes();
+    if (states.are_sharded() || !states.are_divided()) memory.copied += states.bytes();
   }
   return memory;
 }
@@ -180,7 +180,7 @@ std::string describe_optimizer(const TrainingSettings& settings, const Optimizer
       text += describe_scaling(settings, value, examples_of_update(settings, ranks));
   }
   text += describe_hooks(optimizer, settings);
-  if (optimizer.shards_states()) text += ", each rank with the states of its part";
+  if (optimizer.states().are_sharded()) text += ", each rank with the states of its part";
   if (const std::string course = describe_schedule(settings); !course.empty())
     text += fmt::format("; {} {}", optimizer.rate_name(), course);
   return text;
@@ -218,7 +218,7 @@ std::string describe_peak(Communicator& communicator, const std::vector<Device>&
 
 // Ranks that read one copy of the weights cannot deviate from each other.
 std::string describe_comparison(std::int64_t iterations, const Optimizer& optimizer) {
-  const std::vector<int> holders = optimizer.holders_of_weights();
+  const std::vector<int> holders = optimizer.weights().holders();
   std::int64_t copies = 0;
   for (std::size_t rank = 0; rank < holders.size(); ++rank)
     if (holders[rank] == static_cast<int>(rank)) ++copies;
@@ -269,7 +269,7 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
     for (const NamedOptimizer& each : optimizers) names.push_back(each.name);
     add("Optimizers", fmt::format("one each for {}", fmt::join(names, " and ")));
   }
-  if (grid.models() > 1) add("Node weights", optimizer.describe_weights());
+  if (grid.models() > 1) add("Node weights", optimizer.weights().describe());
   if (settings.check_replicas && grid.models() > 1)
     add("Replicas", describe_comparison(*settings.check_replicas, optimizer));
   add("Output", out == settings.out
@@ -306,7 +306,7 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
     gradients += arena.gradients().bytes();
     // Including the rounded ones.
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
-    states += each.optimizer->state_bytes();
+    states += each.optimizer->states().bytes();
   }
   const auto [copied, gathered] = memory_for_saving(optimizers, settings);
   std::size_t examples = share_bytes(data.train, *setup.communicator, setup.grid->models());

@@ -44,8 +44,8 @@ class SkippedSteps : public testing::WithCommunicator {
   std::unique_ptr<Optimizer> made(Module& model, const Way& way) {
     auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator_);
     optimizer->set_exchange(way.exchange);
-    optimizer->shard_states(way.shards);
-    optimizer->share_weights(way.shares);
+    optimizer->states().shard(way.shards);
+    optimizer->weights().share(way.shares);
     optimizer->setup(model);
     if (way.scales) optimizer->scale_losses({.initial = 1024, .rule = {}});
     optimizer->skip_non_finite();
@@ -53,8 +53,8 @@ class SkippedSteps : public testing::WithCommunicator {
   }
   static State state_of(const Optimizer& optimizer) {
     State state{{numbers(optimizer.arena().values())}, optimizer.t(), optimizer.learning_rate()};
-    for (const std::string& name : optimizer.state_names())
-      state.arrays.push_back(numbers(optimizer.gather_state(name)));
+    for (const std::string& name : optimizer.states().names())
+      state.arrays.push_back(numbers(optimizer.states().gather(name)));
     for (const auto& [path, buffer] : optimizer.model().buffers())
       if (buffer->dtype() == DType::float32) state.arrays.push_back(numbers(*buffer));
     return state;

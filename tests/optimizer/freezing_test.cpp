@@ -87,10 +87,10 @@ TEST_P(Freezing, DropsStatesWhenLoadedFromASnapshot) {
   update();
   optimizer_->freeze("b");
   update();
-  EXPECT_TRUE(optimizer_->has_states(model_[1]));
+  EXPECT_TRUE(optimizer_->states().has(model_[1]));
   optimizer_->freeze_only(FrozenPaths(optimizer_->frozen()));
-  EXPECT_FALSE(optimizer_->has_states(model_[1]));
-  EXPECT_TRUE(optimizer_->has_states(model_[0]));
+  EXPECT_FALSE(optimizer_->states().has(model_[1]));
+  EXPECT_TRUE(optimizer_->states().has(model_[0]));
 }
 
 TEST_P(Freezing, MovesParametersBehindTheExchangedRange) {
@@ -105,7 +105,7 @@ TEST_P(Freezing, MovesParametersBehindTheExchangedRange) {
   EXPECT_EQ(arena.gradients().count(), 3 * 16);  // with the notices
   EXPECT_GE(arena.frozen()[0].offset, arena.gradients().count());
   EXPECT_EQ(arena.gradient_view().segments.size(), 3U);
-  EXPECT_EQ(optimizer_->state_bytes(),
+  EXPECT_EQ(optimizer_->states().bytes(),
             static_cast<std::size_t>(arena.update_count()) * sizeof(float));
 }
 
@@ -116,7 +116,7 @@ TEST_P(Freezing, KeepsStatesUntilUnfrozen) {
   update();
   update();
   EXPECT_FLOAT_EQ(value(1), -1);
-  EXPECT_FLOAT_EQ(values_of(optimizer_->state(model_[1], "v"))[0], -mean_);
+  EXPECT_FLOAT_EQ(values_of(optimizer_->states().of(model_[1], "v"))[0], -mean_);
   optimizer_->unfreeze("b");
   update();
   // As in a second update: the speed of the first one halved, and a mean.
@@ -130,8 +130,8 @@ TEST_P(Freezing, StartsWithZeroStatesAfterInitialFreezing) {
   optimizer_->freeze("b");
   optimizer_->setup(model_);
   update();
-  EXPECT_FALSE(optimizer_->has_states(model_[1]));
-  EXPECT_TRUE(optimizer_->has_states(model_[0]));
+  EXPECT_FALSE(optimizer_->states().has(model_[1]));
+  EXPECT_TRUE(optimizer_->states().has(model_[0]));
   optimizer_->unfreeze("**");
   update();
   EXPECT_FLOAT_EQ(value(1), -1);

@@ -66,7 +66,7 @@ TEST_P(GrowingModel, MatchesStatesByPath) {
   const ParameterArena& arena = optimizer_->arena();
   for (const ParameterArena::Entry& entry : arena.entries()) {
     const float speed = entry.path == "a" ? -0.5f * mean_ : -mean_;
-    for (const float value : values_of(optimizer_->state(*entry.parameter, "v")))
+    for (const float value : values_of(optimizer_->states().of(*entry.parameter, "v")))
       EXPECT_FLOAT_EQ(value, speed) << entry.path;
   }
 }

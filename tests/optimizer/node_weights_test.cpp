@@ -45,8 +45,8 @@ class NodeWeights : public testing::WithCommunicator {
   std::unique_ptr<Run> made(const Settings& settings) {
     auto run = std::make_unique<Run>();
     run->optimizer = create_multi_node_optimizer(create_optimizer(settings.rule), *communicator_);
-    run->optimizer->share_weights(settings.shared, settings.group);
-    run->optimizer->shard_states(settings.sharded);
+    run->optimizer->weights().share(settings.shared, settings.group);
+    run->optimizer->states().shard(settings.sharded);
     run->optimizer->set_exchange(settings.exchange);
     run->optimizer->setup(run->model);
     return run;
@@ -67,9 +67,9 @@ class NodeWeights : public testing::WithCommunicator {
   }
   static void expect_same(const Run& a, const Run& b) {
     EXPECT_EQ(values_of(a.optimizer->arena().values()), values_of(b.optimizer->arena().values()));
-    for (const std::string& name : a.optimizer->state_names())
-      EXPECT_EQ(values_of(a.optimizer->gather_state(name)),
-                values_of(b.optimizer->gather_state(name)))
+    for (const std::string& name : a.optimizer->states().names())
+      EXPECT_EQ(values_of(a.optimizer->states().gather(name)),
+                values_of(b.optimizer->states().gather(name)))
           << name;
   }
 };
@@ -78,7 +78,7 @@ TEST_P(NodeWeights, TrainLikePrivateWeights) {
   for (const char* rule : {"adam", "nesterov", "own_momentum", "own_lars"}) {
     SCOPED_TRACE(rule);
     const auto apart = made({.rule = rule, .shared = false}), shared = made({.rule = rule});
-    EXPECT_EQ(shared->optimizer->shares_weights(), is_possible());
+    EXPECT_EQ(shared->optimizer->weights().are_shared(), is_possible());
     for (Run* run : {apart.get(), shared.get()}) {
       run->optimizer->add_hook(weight_decay(1e-3));
       if (std::string(rule) != "own_momentum") run->optimizer->add_hook(gradient_clipping(0.1));
@@ -108,10 +108,10 @@ TEST_P(SharedWeights, NeedACommunicatorWithSharedMemory) {
   const auto flat = create_communicator("flat");
   Perceptron model(sizes);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *flat);
-  optimizer->share_weights(true);
+  optimizer->weights().share(true);
   optimizer->setup(model);
-  EXPECT_FALSE(optimizer->shares_weights());
-  EXPECT_EQ(optimizer->describe_weights(), "one set per rank (communicator flat)");
+  EXPECT_FALSE(optimizer->weights().are_shared());
+  EXPECT_EQ(optimizer->weights().describe(), "one set per rank (communicator flat)");
 }
 
 TEST_P(SharedWeights, TrainWithShardedStates) {
@@ -128,7 +128,7 @@ TEST_P(SharedWeights, AreSeparateForGroupsOnANode) {
   // With two ranks on each node every group on a node has one rank.
   const Topology& topology = communicator_->topology();
   const bool has_pairs = size() > 2 && topology.ranks_per_node() != 2;
-  EXPECT_EQ(grouped->optimizer->shares_weights(), is_possible() && has_pairs);
+  EXPECT_EQ(grouped->optimizer->weights().are_shared(), is_possible() && has_pairs);
   for (Run* run : {apart.get(), grouped.get()}) train(*run, 5);
   expect_same(*apart, *grouped);
 }
@@ -229,9 +229,9 @@ TEST_P(SharedWeights, BecomePrivateForHooksOfTheWholeArena) {
     run->optimizer->add_hook(std::make_shared<WholeArena>());
     train(*run, 3);
   }
-  EXPECT_FALSE(shared->optimizer->shares_weights());
+  EXPECT_FALSE(shared->optimizer->weights().are_shared());
   if (is_possible()) {
-    EXPECT_EQ(shared->optimizer->describe_weights(),
+    EXPECT_EQ(shared->optimizer->weights().describe(),
               "one set per rank (hook WholeArena works on all gradients)");
   }
   expect_same(*apart, *shared);
@@ -240,10 +240,10 @@ TEST_P(SharedWeights, BecomePrivateForHooksOfTheWholeArena) {
 TEST_P(SharedWeights, ShardStatesAmongANodesRanks) {
   const auto apart = made({.shared = false}), shared = made({});
   const Tensor bytes =
-      Tensor::full({}, static_cast<double>(shared->optimizer->state_bytes()), DType::float64);
+      Tensor::full({}, static_cast<double>(shared->optimizer->states().bytes()), DType::float64);
   communicator_->allreduce(bytes);
   const int copies = is_possible() ? communicator_->inter_size() : size();
-  EXPECT_EQ(bytes.item(), static_cast<double>(apart->optimizer->state_bytes()) * copies);
+  EXPECT_EQ(bytes.item(), static_cast<double>(apart->optimizer->states().bytes()) * copies);
 }
 
 // Each rank takes its part of what a snapshot has, also the only rank of its node.
@@ -252,14 +252,14 @@ TEST_P(SharedWeights, LoadStatesFromSnapshots) {
   train(*trained, 3);
   const auto& parameters = trained->optimizer->arena().entries();
   const auto& of_loaded = loaded->optimizer->arena().entries();
-  for (const std::string& name : trained->optimizer->state_names()) {
-    const Tensor all = trained->optimizer->gather_state(name);
+  for (const std::string& name : trained->optimizer->states().names()) {
+    const Tensor all = trained->optimizer->states().gather(name);
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      loaded->optimizer->set_state(
+      loaded->optimizer->states().set(
           *of_loaded[i].parameter, name,
           ParameterArena::part(all, parameters[i]).reshape(parameters[i].parameter->shape()));
-    EXPECT_EQ(values_of(loaded->optimizer->gather_state(name)), values_of(all)) << name;
-    const Tensor at_last = loaded->optimizer->gather_state(name, size() - 1);
+    EXPECT_EQ(values_of(loaded->optimizer->states().gather(name)), values_of(all)) << name;
+    const Tensor at_last = loaded->optimizer->states().gather(name, size() - 1);
     if (rank() == size() - 1) {
       EXPECT_EQ(values_of(at_last), values_of(all)) << name;
     }

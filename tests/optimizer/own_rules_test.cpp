@@ -79,8 +79,8 @@ TEST(OwnRules, AreBitIdenticalToBuiltInRules) {
     Training own(create_optimizer("own_momentum"));
     EXPECT_EQ(own.after(5), weights);
     for (std::size_t i = 0; i < std::size(sizes); ++i)
-      EXPECT_EQ(values_of(own.optimizer->state(own.model[i], "v")),
-                values_of(expected.optimizer->state(expected.model[i], "v")));
+      EXPECT_EQ(values_of(own.optimizer->states().of(own.model[i], "v")),
+                values_of(expected.optimizer->states().of(expected.model[i], "v")));
   }
 }
 

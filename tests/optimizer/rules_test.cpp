@@ -144,11 +144,11 @@ class Rules : public ::testing::TestWithParam<std::string> {
  private:
   void compare_states(const Optimizer& optimizer,
                       const std::vector<std::vector<Weight>>& expected) {
-    for (const std::string& name : optimizer.state_names()) {
-      const bool is_first = name == optimizer.state_names().front();
+    for (const std::string& name : optimizer.states().names()) {
+      const bool is_first = name == optimizer.states().names().front();
       for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
         const auto& weights = expected[static_cast<std::size_t>(entry.path[0] - 'a')];
-        const std::vector<float> found = values_of(optimizer.state(*entry.parameter, name));
+        const std::vector<float> found = values_of(optimizer.states().of(*entry.parameter, name));
         for (std::size_t j = 0; j < found.size(); ++j) {
           const double state = is_first ? weights[j].s : weights[j].r;
           EXPECT_NEAR(found[j], state, tolerance * std::max(1.0, std::abs(state)))
@@ -182,15 +182,16 @@ TEST_P(Rules, HaveChainersStates) {
   const auto optimizer = create_optimizer(GetParam());
   const Vectors model({5});
   optimizer->setup(const_cast<Vectors&>(model));
-  EXPECT_EQ(optimizer->state_names(), expected.at(GetParam()));
-  for (const std::string& name : optimizer->state_names()) {
-    const Tensor values = optimizer->state(model[0], name);
+  EXPECT_EQ(optimizer->states().names(), expected.at(GetParam()));
+  for (const std::string& name : optimizer->states().names()) {
+    const Tensor values = optimizer->states().of(model[0], name);
     EXPECT_EQ(values.shape(), model[0].shape());
     for (const float value : values_of(values)) EXPECT_EQ(value, 0);
   }
-  EXPECT_EQ(optimizer->state_bytes(), static_cast<std::size_t>(optimizer->arena().update_count()) *
-                                          sizeof(float) * optimizer->state_names().size());
-  EXPECT_THROW(optimizer->state(model[0], "momentum"), Error);
+  EXPECT_EQ(optimizer->states().bytes(),
+            static_cast<std::size_t>(optimizer->arena().update_count()) * sizeof(float) *
+                optimizer->states().names().size());
+  EXPECT_THROW(optimizer->states().of(model[0], "momentum"), Error);
 }
 
 INSTANTIATE_TEST_SUITE_P(Names, Rules, ::testing::ValuesIn(optimizer_names()),

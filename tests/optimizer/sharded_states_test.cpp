@@ -52,7 +52,7 @@ class ShardedStates : public testing::WithCommunicator {
                             const ExchangeSettings& exchange = {}) {
     auto run = std::make_unique<Run>();
     run->optimizer = create_multi_node_optimizer(create_optimizer(rule), *communicator_);
-    run->optimizer->shard_states(sharded);
+    run->optimizer->states().shard(sharded);
     run->optimizer->set_exchange(exchange);
     run->optimizer->setup(run->model);
     return run;
@@ -93,8 +93,8 @@ class ShardedStates : public testing::WithCommunicator {
   }
   void expect_same(const Run& a, const Run& b) const {
     expect_same(a.optimizer->arena().values(), b.optimizer->arena().values(), "weights");
-    for (const std::string& name : a.optimizer->state_names())
-      expect_same(a.optimizer->gather_state(name), b.optimizer->gather_state(name), name);
+    for (const std::string& name : a.optimizer->states().names())
+      expect_same(a.optimizer->states().gather(name), b.optimizer->states().gather(name), name);
     for (const Tensor& other : communicator_->allgather(a.optimizer->arena().values()))
       EXPECT_EQ(std::memcmp(other.raw(), a.optimizer->arena().values().raw(), other.bytes()), 0);
   }
@@ -104,7 +104,7 @@ TEST_P(ShardedStates, TrainLikeWholeStates) {
   for (const std::string name : {"nesterov", "own_lars", "lamb"}) {
     SCOPED_TRACE(name);
     const auto whole = made(name, false), sharded = made(name, true);
-    EXPECT_EQ(sharded->optimizer->shards_states(), size() > 1);
+    EXPECT_EQ(sharded->optimizer->states().are_sharded(), size() > 1);
     for (Run* run : {whole.get(), sharded.get()}) {
       run->optimizer->add_hook(weight_decay(1e-3));
       run->optimizer->add_hook(gradient_clipping(0.1));
@@ -130,10 +130,10 @@ class StateOwners : public ShardedStates {};
 TEST_P(StateOwners, HoldOnlyPartOfTheMemory) {
   const auto whole = made("adam", false), sharded = made("adam", true);
   const Tensor bytes =
-      Tensor::full({}, static_cast<double>(sharded->optimizer->state_bytes()), DType::float64);
-  const auto own_bytes = static_cast<double>(sharded->optimizer->state_bytes());
+      Tensor::full({}, static_cast<double>(sharded->optimizer->states().bytes()), DType::float64);
+  const auto own_bytes = static_cast<double>(sharded->optimizer->states().bytes());
   communicator_->allreduce(bytes);
-  EXPECT_EQ(bytes.item(), static_cast<double>(whole->optimizer->state_bytes()));
+  EXPECT_EQ(bytes.item(), static_cast<double>(whole->optimizer->states().bytes()));
   // Two states of at most one block more than the mean.
   EXPECT_LE(own_bytes, bytes.item() / size() + 2 * sizeof(float) * norm_block);
 }
@@ -144,7 +144,7 @@ TEST_P(StateOwners, FollowFrozenParameters) {
     train(*run, 2);
     run->optimizer->freeze("l1/*");
     train(*run, 2);
-    EXPECT_TRUE(run->optimizer->has_states(*run->model.parameters()[0].parameter));
+    EXPECT_TRUE(run->optimizer->states().has(*run->model.parameters()[0].parameter));
     run->optimizer->unfreeze("**");
     run->optimizer->freeze("l3/*");
     train(*run, 2);
@@ -169,10 +169,11 @@ TEST_P(StateOwners, FollowGrowingModel) {
 TEST_P(StateOwners, LoadTheirPartOfAWholeState) {
   const auto run = made("adam", true);
   for (const ParameterArena::Entry& entry : run->optimizer->arena().entries())
-    run->optimizer->set_state(
+    run->optimizer->states().set(
         *entry.parameter, "v",
         Tensor::full(entry.parameter->shape(), static_cast<double>(entry.offset)));
-  const Tensor all = run->optimizer->gather_state("v"), at_0 = run->optimizer->gather_state("v", 0);
+  const Tensor all = run->optimizer->states().gather("v"),
+               at_0 = run->optimizer->states().gather("v", 0);
   EXPECT_EQ(at_0.defined(), rank() == 0 || size() == 1);
   for (const Tensor& found : {all, at_0})
     for (const ParameterArena::Entry& entry : run->optimizer->arena().entries()) {
@@ -187,7 +188,7 @@ TEST_P(StateOwners, LoadTheirPartOfAWholeState) {
 TEST_P(StateOwners, AgreeOnSkippedSteps) {
   testing::Vectors model({20'000, 20'000});
   auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
-  optimizer->shard_states(true);
+  optimizer->states().shard(true);
   optimizer->setup(model);
   optimizer->scale_losses({.initial = 8, .rule = {}});
   const auto step = [&](float last) {
@@ -236,7 +237,7 @@ TEST_P(StateOwners, RejectStateReadsAndWholeArenaHooks) {
   if (size() == 1) GTEST_SKIP() << "one rank has all states";
   const auto run = made("adam", true);
   const Parameter& first = *run->optimizer->arena().entries().front().parameter;
-  const auto read = testing::caught([&] { run->optimizer->state(first, "m"); });
+  const auto read = testing::caught([&] { run->optimizer->states().of(first, "m"); });
   ASSERT_TRUE(read);
   EXPECT_EQ(read->kind(), ErrorKind::usage);
   EXPECT_THAT(read->what(), HasSubstr("divided among the ranks"));

@@ -82,8 +82,9 @@ TEST_F(Replicas, AreNamedWhenTheyDeviate) {
       const Optimizer& optimizer = *run.optimizer;
       const ParameterArena& arena = optimizer.arena();
       const std::int64_t place = arena.entries().front().offset;
-      flip_bit(in_state ? optimizer.gather_state(optimizer.state_names().front()) : arena.values(),
-               place);
+      flip_bit(
+          in_state ? optimizer.states().gather(optimizer.states().names().front()) : arena.values(),
+          place);
     }));
     if (is_saved)
       run.trainer->extend(std::make_unique<Snapshot>(), {.trigger = every(6, Unit::iteration)});
@@ -95,7 +96,7 @@ TEST_F(Replicas, AreNamedWhenTheyDeviate) {
                      comm->size() == 2 ? "ranks 0, 1" : fmt::format("rank {}", comm->size() - 1)),
          comm->size() == 2 ? "none has those of a majority"
                            : fmt::format("deviates from the other {}", comm->size() - 1),
-         (in_state ? fmt::format("first in state {} of ", run.optimizer->state_names().front())
+         (in_state ? fmt::format("first in state {} of ", run.optimizer->states().names().front())
                    : std::string("first in ")) +
              path},
         [&] { run.trainer->run(); });
@@ -118,7 +119,7 @@ TEST_F(Replicas, CompareTheirStatesInTurns) {
   run.trainer->extend(check_replicas(1));
   run.trainer->extend(make_extension("flip", [&](Trainer& training) {
     if (training.updater().iteration() != flipped_after || comm->rank() != 0) return;
-    const Tensor state = run.optimizer->gather_state("v");
+    const Tensor state = run.optimizer->states().gather("v");
     flip_bit(state, run.optimizer->arena().entries().front().count / 2);
   }));
   testing::expect_error(ErrorKind::disagreement,
@@ -136,7 +137,7 @@ TEST(SharedReplicas, AreNamedByNode) {
   if (!comm->shares_memory()) GTEST_SKIP() << "of several ranks that can share memory";
   const TemporaryFolder folder(comm.get());
   const SmallRun run(folder / "out", comm.get(), {.shares = true});
-  const std::vector<int> holders = run.optimizer->holders_of_weights();
+  const std::vector<int> holders = run.optimizer->weights().holders();
   const std::set<int> copies(holders.begin(), holders.end());
   // The last node but one, whose ranks are not those of the majority if there are three nodes.
   const int damaged = copies.size() == 3 ? *std::next(copies.begin()) : holders.back();

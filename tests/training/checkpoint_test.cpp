@@ -155,8 +155,9 @@ TEST_F(Checkpoints, LoadShardedStatesInOneProcess) {
   const Generation saved(generation("first", 4));
   serialize_optimizer(Serializer::loader(&saved, nullptr)["updater"]["optimizer:main"],
                       *one.optimizer);
-  for (const std::string& name : one.optimizer->state_names())
-    expect_same_bits(many->optimizer->gather_state(name), one.optimizer->gather_state(name), name);
+  for (const std::string& name : one.optimizer->states().names())
+    expect_same_bits(many->optimizer->states().gather(name), one.optimizer->states().gather(name),
+                     name);
 }
 
 TEST_F(Checkpoints, KeepTheNewestFewAndTheBest) {

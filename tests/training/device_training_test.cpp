@@ -301,7 +301,7 @@ TEST_F(DeviceTraining, ShardsOptimizerStatesLikeTheCpu) {
   there.sharded = true;
   const SmallRun device(folder / "device", comm.get(), there);
   device.trainer->run();
-  EXPECT_EQ(device.optimizer->shards_states(), comm->size() > 1);
+  EXPECT_EQ(device.optimizer->states().are_sharded(), comm->size() > 1);
   EXPECT_EQ(log_without_times(device), log_without_times(cpu));
   EXPECT_EQ(weights(device), weights(cpu));
 }

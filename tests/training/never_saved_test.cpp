@@ -57,7 +57,7 @@ const Damage damages[] = {
      }},
     {"an infinite state", ErrorKind::config, false, false,
      [](const SmallRun& run) {
-       first_parameter_of(run, run.optimizer->gather_state("v"))
+       first_parameter_of(run, run.optimizer->states().gather("v"))
            .slice(0, 1)
            .fill(std::numeric_limits<double>::infinity());
      }},
@@ -73,7 +73,7 @@ const Damage damages[] = {
      }},
     {"a flipped bit of a state", ErrorKind::disagreement, true, true,
      [](const SmallRun& run) {
-       flip_bit(first_parameter_of(run, run.optimizer->gather_state("m")));
+       flip_bit(first_parameter_of(run, run.optimizer->states().gather("m")));
      }},
 };
 

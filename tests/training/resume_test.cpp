@@ -70,9 +70,9 @@ TEST_F(Resume, MatchesTheUninterruptedRunForShardedStates) {
       const auto first = saved_run(options(when_saved, 3));
       SmallRun resumed(folder / "second", comm.get(), options(when_loaded));
       resume(folder / "state", *resumed.trainer);
-      for (const std::string& name : first->optimizer->state_names())
-        expect_same_bits(first->optimizer->gather_state(name),
-                         resumed.optimizer->gather_state(name), name);
+      for (const std::string& name : first->optimizer->states().names())
+        expect_same_bits(first->optimizer->states().gather(name),
+                         resumed.optimizer->states().gather(name), name);
       resumed.trainer->run();
       expect_same_run(whole, resumed);
     }
@@ -91,8 +91,9 @@ TEST_F(Resume, LoadsShardedStatesInOneProcess) {
   SmallRun one(folder / fmt::format("alone-{}", comm->rank()), nullptr, options);
   const NpzFile file(folder / "states");
   serialize_optimizer(Serializer::loader(&file, nullptr), *one.optimizer);
-  for (const std::string& name : one.optimizer->state_names())
-    expect_same_bits(many.optimizer->gather_state(name), one.optimizer->gather_state(name), name);
+  for (const std::string& name : one.optimizer->states().names())
+    expect_same_bits(many.optimizer->states().gather(name), one.optimizer->states().gather(name),
+                     name);
 }
 
 // Frozen after step `from` (0: before the setup), unfrozen after the 12th.

@@ -17,8 +17,8 @@ inline void expect_same_bits(const Tensor& a, const Tensor& b, const std::string
 
 inline void expect_same_run(const SmallRun& a, const SmallRun& b) {
   expect_same_bits(a.optimizer->arena().values(), b.optimizer->arena().values(), "parameters");
-  for (const std::string& name : a.optimizer->state_names())
-    expect_same_bits(a.optimizer->gather_state(name), b.optimizer->gather_state(name), name);
+  for (const std::string& name : a.optimizer->states().names())
+    expect_same_bits(a.optimizer->states().gather(name), b.optimizer->states().gather(name), name);
   EXPECT_EQ(a.optimizer->t(), b.optimizer->t());
   for (const std::string& name : a.optimizer->hyperparameters())
     EXPECT_EQ(a.optimizer->get(name), b.optimizer->get(name)) << name;

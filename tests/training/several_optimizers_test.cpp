@@ -292,8 +292,8 @@ TEST_P(SeveralOptimizers, ResumeFromSnapshotsOfBoth) {
   for (const auto& [one, other] : {std::pair(resumed.gen.get(), whole.gen.get()),
                                    std::pair(resumed.dis.get(), whole.dis.get())}) {
     EXPECT_EQ(one->t(), 9);
-    for (const std::string& name : one->state_names()) {
-      const Tensor state = one->gather_state(name), expected = other->gather_state(name);
+    for (const std::string& name : one->states().names()) {
+      const Tensor state = one->states().gather(name), expected = other->states().gather(name);
       EXPECT_TRUE(std::ranges::equal(state.span<float>(), expected.span<float>())) << name;
     }
   }

@@ -97,8 +97,8 @@ struct SmallRun {
     model->to(options.device);
     optimizer->compute_in(options.dtype);
     if (!options.frozen.empty()) optimizer->freeze(options.frozen);
-    optimizer->shard_states(options.sharded);
-    optimizer->share_weights(options.shares);
+    optimizer->states().shard(options.sharded);
+    optimizer->weights().share(options.shares);
     optimizer->set_exchange({.mode = options.exchange, .power_sgd_rank = options.power_sgd_rank});
     optimizer->setup(*model);
     if (options.dtype == DType::float16) optimizer->scale_losses({});

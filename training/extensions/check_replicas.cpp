@@ -37,9 +37,9 @@ std::vector<ReplicatedArray> arrays_of(const Updater& updater) {
     };
     add(arena.values(), arena.entries(), "");
     add(arena.values(), arena.frozen(), "");
-    if (!has_whole_states(optimizer)) continue;
-    for (const std::string& name : optimizer.state_names())
-      add(optimizer.gather_state(name), arena.entries(), name);
+    if (optimizer.states().are_divided()) continue;
+    for (const std::string& name : optimizer.states().names())
+      add(optimizer.states().gather(name), arena.entries(), name);
   }
   return all;
 }
@@ -130,7 +130,7 @@ void CheckReplicas::initialize(Trainer& trainer) {
                     replicas->name());
   const NamedOptimizers optimizers = trainer.updater().optimizers();
   if (trainer.is_root() && std::ranges::all_of(optimizers, [](const NamedOptimizer& each) {
-        return is_one_copy(each.optimizer->holders_of_weights());
+        return is_one_copy(each.optimizer->weights().holders());
       }))
     log_warning(
         "--check-replicas has nothing to compare: all ranks of this machine read one copy of the "
@@ -161,7 +161,7 @@ std::string CheckReplicas::find_difference(const Trainer& trainer,
   std::vector<std::vector<int>> holders;  // for each optimizer
   std::vector<std::uint64_t> hashes;      // for each optimizer, by holder
   for (const NamedOptimizer& each : updater.optimizers()) {
-    const std::vector<int>& of_ranks = holders.emplace_back(each.optimizer->holders_of_weights());
+    const std::vector<int>& of_ranks = holders.emplace_back(each.optimizer->weights().holders());
     hashes.resize(hashes.size() + ranks);
     if (is_one_copy(of_ranks)) continue;
     const auto sharer = std::ranges::count(std::span(of_ranks).first(rank), of_ranks[rank]);

@@ -22,7 +22,7 @@ namespace tasuki {
 // that deviate from the majority, or all of them if there is none, the first parameter that
 // differs, and the iterations between which it happened; no checkpoint or snapshot contains it.
 //
-// Ranks that share one copy of the weights (Optimizer::share_weights) cannot deviate from each
+// Ranks that share one copy of the weights (SharedWeights) cannot deviate from each
 // other, so copies are compared, of which each rank reads a part; if there is only one, nothing is
 // read, and there is a warning before the first iteration. Where a model is on several ranks, those
 // with the same part compare themselves, and an error is one of all ranks. Running statistics are

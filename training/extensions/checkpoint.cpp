@@ -30,7 +30,7 @@ namespace {
 
 bool shards_states(const Trainer& trainer) {
   return std::ranges::any_of(trainer.updater().optimizers(), [](const NamedOptimizer& each) {
-    return each.optimizer->shards_states();
+    return each.optimizer->states().are_sharded();
   });
 }
 

@@ -45,12 +45,13 @@ std::string describe_parameters(const Optimizer& optimizer) {
 // infinite second moment of Adam makes its updates zero.
 std::string describe_states(const Optimizer& optimizer) {
   const ParameterArena& arena = optimizer.arena();
-  for (const std::string& name : optimizer.state_names()) {
+  const OptimizerStates& states = optimizer.states();
+  for (const std::string& name : states.names()) {
     const auto text = [&](const std::string& path) {
       return fmt::format("the optimizer's state {} of {} has values that are not finite", name,
                          path);
     };
-    const auto& [elements, values] = optimizer.own_state(name);
+    const auto& [elements, values] = states.own(name);
     if (elements.size() > 0 && !is_finite(values))
       for (const ParameterArena::Entry& entry : arena.entries()) {
         const std::int64_t begin = std::max(entry.offset, elements.begin) - elements.begin;
@@ -59,8 +60,7 @@ std::string describe_states(const Optimizer& optimizer) {
         if (begin < end && !is_finite(values.slice(begin, end))) return text(entry.path);
       }
     for (const ParameterArena::Entry& entry : arena.frozen())
-      if (optimizer.has_states(*entry.parameter) &&
-          !is_finite(optimizer.state(*entry.parameter, name)))
+      if (states.has(*entry.parameter) && !is_finite(states.of(*entry.parameter, name)))
         return text(entry.path);
   }
   // The last one counts examples.

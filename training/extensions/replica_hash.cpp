@@ -47,20 +47,16 @@ std::uint64_t hash_of_array(const Tensor& array) {
   return hash_of_chunks(array, {0, chunks_in(array.count())}, 0);
 }
 
-bool has_whole_states(const Optimizer& optimizer) {
-  return !optimizer.shards_states() && !optimizer.shares_weights();
-}
-
 std::uint64_t hash_of_replica(const Optimizer& optimizer, const ReplicaPart& part) {
   // Chunks of different arrays have different numbers.
   constexpr std::uint64_t most_chunks = std::uint64_t{1} << 40;
   const Tensor& weights = optimizer.arena().values();
   std::uint64_t sum =
       hash_of_chunks(weights, part_of(chunks_in(weights.count()), part.sharers, part.sharer), 0);
-  if (!has_whole_states(optimizer)) return sum;
+  if (optimizer.states().are_divided()) return sum;
   std::uint64_t seed = 0;
-  for (const std::string& name : optimizer.state_names()) {
-    const Tensor state = optimizer.gather_state(name);
+  for (const std::string& name : optimizer.states().names()) {
+    const Tensor state = optimizer.states().gather(name);
     const std::int64_t chunks = chunks_in(state.count());
     const std::int64_t turns = part.turn ? std::clamp<std::int64_t>(chunks, 1, state_turns) : 1;
     seed += most_chunks;

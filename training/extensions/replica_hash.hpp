@@ -16,9 +16,6 @@ namespace tasuki {
 // Of a whole flat array, the same on any device. From a GPU pieces are copied.
 std::uint64_t hash_of_array(const Tensor& array);
 
-// Whether every rank keeps all of the optimizer's states.
-bool has_whole_states(const Optimizer& optimizer);
-
 // Which chunks a rank reads.
 struct ReplicaPart {
   // Of weights, which `sharers` ranks have in common: the part number `sharer`.

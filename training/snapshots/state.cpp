@@ -183,44 +183,44 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
 namespace {
 
 // Saves this rank's piece of each state of a parameter, if it has one.
-void save_pieces(const Serializer& of_parameter, const Optimizer& optimizer,
+void save_pieces(const Serializer& of_parameter, const OptimizerStates& states,
                  const ParameterArena::Entry& entry) {
-  for (const std::string& state : optimizer.state_names()) {
-    const auto [own, values] = optimizer.own_state(state);
+  for (const std::string& name : states.names()) {
+    const auto [own, values] = states.own(name);
     const std::int64_t begin = std::max(own.begin, entry.offset);
     const std::int64_t end = std::min(own.end, entry.offset + entry.count);
     if (begin < end)
-      of_parameter.save_piece(state, entry.parameter->shape(), begin - entry.offset,
+      of_parameter.save_piece(name, entry.parameter->shape(), begin - entry.offset,
                               values.slice(begin - own.begin, end - own.begin));
   }
 }
 
 // States of the parameters that updates change.
-void serialize_states(const Serializer& serializer, Optimizer& optimizer,
+void serialize_states(const Serializer& serializer, const Optimizer& optimizer,
                       const std::function<void(const Serializer& of_parameter)>& serialize_t) {
-  const std::vector<std::string> states = optimizer.state_names();
-  const bool in_pieces = serializer.takes_pieces() && optimizer.shards_states();
+  const OptimizerStates& states = optimizer.states();
+  const std::vector<std::string> names = states.names();
+  const bool in_pieces = serializer.takes_pieces() && states.are_sharded();
   // All of each state while it is saved: on the rank that saves, or on all that may.
   std::vector<Tensor> whole;
-  whole.reserve(states.size());
+  whole.reserve(names.size());
   const std::optional<int> saver =
       serializer.communicator() == optimizer.communicator() ? std::optional(0) : std::nullopt;
-  for (const std::string& state : states)
-    whole.push_back(serializer.is_loading() || in_pieces ? Tensor()
-                                                         : optimizer.gather_state(state, saver));
+  for (const std::string& name : names)
+    whole.push_back(serializer.is_loading() || in_pieces ? Tensor() : states.gather(name, saver));
   for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
     const Serializer of_parameter = serializer[entry.path];
     const Shape& shape = entry.parameter->shape();
     serialize_t(of_parameter);
     if (in_pieces) {
-      save_pieces(of_parameter, optimizer, entry);
+      save_pieces(of_parameter, states, entry);
       continue;
     }
-    for (std::size_t i = 0; i < states.size(); ++i) {
+    for (std::size_t i = 0; i < names.size(); ++i) {
       const Tensor values =
           whole[i] ? ParameterArena::part(whole[i], entry).reshape(shape) : Tensor::empty(shape);
-      of_parameter(states[i], values);
-      if (serializer.is_loading()) optimizer.set_state(*entry.parameter, states[i], values);
+      of_parameter(names[i], values);
+      if (serializer.is_loading()) states.set(*entry.parameter, names[i], values);
     }
   }
 }
@@ -249,14 +249,15 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   serialize_states(serializer, optimizer, serialize_t);
   // What was unfrozen since the last update still lies with the frozen ones; the run that loads it
   // wants its states.
+  const OptimizerStates& states = optimizer.states();
   const auto saves_states = [&](const ParameterArena::Entry& entry) {
-    return optimizer.has_states(*entry.parameter) || !optimizer.frozen().has(entry.path);
+    return states.has(*entry.parameter) || !optimizer.frozen().has(entry.path);
   };
   for (const ParameterArena::Entry& entry : optimizer.arena().frozen())
     if (serializer.is_loading() ? serializer[entry.path].contains("t") : saves_states(entry)) {
       serialize_t(serializer[entry.path]);
-      for (const std::string& state : optimizer.state_names())
-        serializer[entry.path](state, optimizer.state(*entry.parameter, state));
+      for (const std::string& name : states.names())
+        serializer[entry.path](name, states.of(*entry.parameter, name));
     }
 }
 

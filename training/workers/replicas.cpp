@@ -40,9 +40,9 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copie
   share_weights_ = !copies_weights && std::ranges::all_of(models_, [](const Module* model) {
     return device_of(*model).is_cpu();
   });
-  if (optimizer_.shards_states() && !share_weights_)
+  if (optimizer_.states().are_sharded() && !share_weights_)
     fail_everywhere(ErrorKind::config,
-                    "--shard-optimizer (Optimizer::shard_states) needs workers that share their "
+                    "--shard-optimizer (OptimizerStates::shard) needs workers that share their "
                     "weights, on CPUs");
   adopt_all();
   copy_buffers();

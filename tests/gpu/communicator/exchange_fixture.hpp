@@ -122,11 +122,11 @@ class ExchangeFixture : public ::testing::TestWithParam<std::string> {
     if (way.syncs_norm) convert_to_multi_node_batch_norm(net, comm);
     const auto optimizer = create_multi_node_optimizer(create_optimizer(way.rule), comm);
     optimizer->set_exchange(way.exchange);
-    optimizer->shard_states(way.is_sharded);
+    optimizer->states().shard(way.is_sharded);
     optimizer->setup(net);
     if (way.is_clipped) optimizer->add_hook(gradient_clipping(0.5));
     Result result;
-    result.state_bytes = optimizer->state_bytes();
+    result.state_bytes = optimizer->states().bytes();
     result.description = optimizer->gradient_exchange()->describe();
     bool all_have_examples = true;
     const auto note_whether_busy = [&] {
@@ -173,8 +173,8 @@ class ExchangeFixture : public ::testing::TestWithParam<std::string> {
     optimizer->flush();
     result.recordings = runner.recordings();
     result.t = optimizer->t();
-    for (const std::string& name : optimizer->state_names()) {
-      const Tensor state = optimizer->gather_state(name).to(Device::cpu());
+    for (const std::string& name : optimizer->states().names()) {
+      const Tensor state = optimizer->states().gather(name).to(Device::cpu());
       const auto of_all = state.span<float>();
       result.states.insert(result.states.end(), of_all.begin(), of_all.end());
     }

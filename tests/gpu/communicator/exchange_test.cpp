@@ -84,7 +84,7 @@ TEST_P(ExchangeOnGpus, RejectsShardedStatesForWholeArenaUpdates) {
   ExchangedNet net;
   net.to(gpu_);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("lamb"), *comm_);
-  optimizer->shard_states(true);
+  optimizer->states().shard(true);
   expect_error(ErrorKind::usage, {"--shard-optimizer and --gpu", "LAMB"},
                [&] { optimizer->setup(net); });
 }
