@@ -53,8 +53,8 @@ struct ExchangeSettings {
 struct ExchangeContext {
   bool is_on_gpu = false;
   DType wire_dtype = DType::float32;  // CommunicatorOptions::wire_dtype
-  bool scales_losses = false;         // Optimizer::scale_losses
-  bool skips_non_finite = false;      // Optimizer::skip_non_finite
+  bool scales_losses = false;         // StepGuard::scale_losses
+  bool skips_non_finite = false;      // StepGuard::skip_non_finite
   bool layers_communicate = false;    // Module::communicates
 };
 

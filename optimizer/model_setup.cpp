@@ -81,7 +81,7 @@ void Optimizer::build_arena() {
 
 void Optimizer::prepare_exchange() {
   if (!trained_.has_peers()) return;
-  check_exchange_settings();
+  guard_.check(exchange_settings_);
   ExchangeSettings settings = exchange_settings_;
   if (exchanges_after_backward()) {
     if (!settings.mode && settings.range_bytes == 0)
@@ -103,17 +103,6 @@ bool Optimizer::exchanges_after_backward() const {
 void Optimizer::drop_exchange() {
   earlier_times_ = transfer_times();
   exchange_.reset();
-}
-
-void Optimizer::check_exchange_settings() const {
-  if (!trained_.has_peers()) return;
-  const std::string conflict =
-      conflict_in(exchange_settings_, {.is_on_gpu = !trained_.arena->gradients().device().is_cpu(),
-                                       .wire_dtype = trained_.communicator->options().wire_dtype,
-                                       .scales_losses = loss_scaler_.has_value(),
-                                       .skips_non_finite = guard_.has_value(),
-                                       .layers_communicate = trained_.model->communicates()});
-  if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {

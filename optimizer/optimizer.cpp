@@ -13,13 +13,11 @@ Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
     : rule_(std::move(rule)),
       weights_(trained_),
       states_(rule_, trained_, weights_),
+      guard_(trained_, states_, exchange_settings_),
       values_(rule_->name(), rule_->hyperparameters()),
       plan_(std::make_unique<UpdatePlan>(rule_, values_, t_)),
       counted_([this] {
-        if (guard_ && guard_->has_found()) {
-          ++skipped_;
-          return guard_->restore(*trained_.model);
-        }
+        if (guard_.settle()) return;
         ++t_;
         learning_rate_ = rule_->learning_rate(values_, t_);
       }) {}
@@ -79,31 +77,6 @@ void Optimizer::compute_in(DType type) {
     trained_.arena->forget_rounded();
   else
     trained_.arena->keep_rounded(type);
-}
-
-void Optimizer::scale_losses(const LossScaler::Settings& settings, Communicator* parts) {
-  loss_scaler_.emplace(arena().values().device(), settings);
-  parts_ = parts;
-  check_exchange_settings();
-  trained_.revision.advance();
-}
-
-void Optimizer::skip_non_finite(Communicator* parts) {
-  if (trained_.has_peers() && !trained_.communicator->exchanges_gradients())
-    fail_everywhere(ErrorKind::usage,
-                    "--on-nan skip and --communicator {}: ranks that exchange no gradients cannot "
-                    "agree on steps to leave out; leave one out",
-                    trained_.communicator->name());
-  guard_.emplace(arena().values().device());
-  parts_ = parts;
-  check_exchange_settings();
-  trained_.revision.advance();
-}
-
-void Optimizer::skip_with(const Optimizer& other) {
-  TASUKI_CHECK(guard_ && other.guard_, "skip_with() comes after skip_non_finite() of both");
-  guard_->share_flag(*other.guard_);
-  trained_.revision.advance();
 }
 
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {

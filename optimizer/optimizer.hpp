@@ -14,13 +14,12 @@
 #include "communicator/communicator.hpp"
 #include "nn/module.hpp"
 #include "optimizer/arena.hpp"
-#include "optimizer/finite_guard.hpp"
 #include "optimizer/gradient_exchange.hpp"
 #include "optimizer/hook.hpp"
-#include "optimizer/loss_scaler.hpp"
 #include "optimizer/optimizer_states.hpp"
 #include "optimizer/parameter_group.hpp"
 #include "optimizer/shared_weights.hpp"
+#include "optimizer/step_guard.hpp"
 #include "optimizer/trained_model.hpp"
 #include "optimizer/update_rule.hpp"
 #include "tensor/late.hpp"
@@ -145,7 +144,7 @@ class Optimizer {
   std::optional<double> learning_rate() const { return learning_rate_; }
   std::string name() const { return rule_->name(); }  // "Adam"
   // Number of updates done, including those that loss scaling skipped, but not those that
-  // skip_non_finite() left out. setup() sets it to 0.
+  // StepGuard::skip_non_finite() left out. setup() sets it to 0.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
 
@@ -182,13 +181,16 @@ class Optimizer {
   // the snapshot has are loaded afterwards. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
-  // --- states and weights (optimizer_states.hpp, shared_weights.hpp) ---
+  // --- what stands beside it ---
   // What the rule keeps for each parameter, and how ranks divide it.
   OptimizerStates& states() { return states_; }
   const OptimizerStates& states() const { return states_; }
   // Who has which set of the weights.
   SharedWeights& weights() { return weights_; }
   const SharedWeights& weights() const { return weights_; }
+  // What keeps numbers that are not finite out of the model.
+  StepGuard& guard() { return guard_; }
+  const StepGuard& guard() const { return guard_; }
 
   // --- precision ---
   // Sets the type that the model computes in on its device: float32, or a 16-bit type, for which a
@@ -196,31 +198,6 @@ class Optimizer {
   // convert batches to it. May be called before or after setup().
   void compute_in(DType type);
   DType compute_type() const { return compute_type_; }
-  // Dynamic loss scaling, for gradients that pass through float16; after setup(). A usage error
-  // where the exchange leaves something for the next step: double-buffered or compressed gradients,
-  // error feedback. Where a model is divided, `parts` are the ranks that hold one model together:
-  // they skip a step together, so that their scales stay the same. It must outlive the optimizer.
-  void scale_losses(const LossScaler::Settings& settings, Communicator* parts = nullptr);
-  const LossScaler* loss_scaler() const { return loss_scaler_ ? &*loss_scaler_ : nullptr; }
-
-  // --- steps that are left out ---
-  // From now on an update is left out on all ranks if the loss of any rank or a sum of gradients is
-  // not finite; after setup(). Weights, states, t() and the model's buffers (running statistics)
-  // then keep the bits that they had before the step's first forward(). With loss scaling, only
-  // the loss counts: gradients that are not finite are skipped as usual, in counted updates.
-  //   The sums are searched while they are computed where the communicator can do so
-  // (communicator/sum_search.hpp: on CPUs of one node); elsewhere in a pass of their own, with a
-  // small message where ranks have different parts of them. On GPUs the host waits for the end of
-  // each step. `parts` as in scale_losses(). A usage error where the exchange
-  // leaves something for the next step, and with a communicator that exchanges nothing.
-  void skip_non_finite(Communicator* parts = nullptr);
-  // Another optimizer of the same steps: from now on both leave out what either leaves out. In each
-  // StepScope all forward() must precede the first exchange, and all exchanges the first update().
-  // After skip_non_finite() of both. JointUpdater calls it.
-  void skip_with(const Optimizer& other);
-  bool skips_non_finite() const { return guard_.has_value(); }
-  // Updates left out since this object was made. The same on all ranks.
-  std::int64_t skipped() const { return skipped_; }
 
   // --- after setup() ---
   Module& model() const { return trained_.checked_model(); }
@@ -260,7 +237,7 @@ class Optimizer {
   void give_up_step() {
     if (exchange_) exchange_->give_up();
     gradients_of_.reset();
-    guarded_.reset();
+    guard_.end_step();
   }
   // What that work depends on besides its batch; the same on all ranks.
   std::string kind_of_step() const { return exchange_ ? exchange_->kind_of_step() : ""; }
@@ -292,42 +269,24 @@ class Optimizer {
   // Reads the sums of these numbers; returns the number of examples.
   std::int64_t read_notices(std::optional<std::int64_t> global_examples);
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
-  // Divides the gradients by the scale of the loss, and notes whether this step is to be skipped.
-  void unscale_gradients();
-  // Whether the communicator searches the sums of gradients while it computes them.
-  bool communicator_searches() const;
-  // Before the exchange: lets it do so.
-  void begin_search() const;
-  // After the exchange: notes whether the guard leaves this step out.
-  void search_gradients();
-  void note_loss(const Tensor& loss);
-  // Makes a flag of the device the largest of the ranks that have parts of the sums, or of a model.
-  void agree_to_skip(const Tensor& found) const;
-  void agree_among_parts(const Tensor& found) const;
-  const float* skip() const;
-  void check_exchange_settings() const;
 
   std::shared_ptr<const UpdateRule> rule_;
+  ExchangeSettings exchange_settings_;
   TrainedModel trained_;
   SharedWeights weights_;
   OptimizerStates states_;
+  StepGuard guard_;
   Hyperparameters values_;
   std::int64_t t_ = 0;
   std::optional<double> learning_rate_;
   bool asked_to_stop_ = false;
   std::unique_ptr<UpdatePlan> plan_;
-  ExchangeSettings exchange_settings_;
   // For double-buffered gradients. It is kept when exchange_ is replaced: recordings may hold its
   // sums, and NCCL does not end a communicator before these recordings are gone.
   std::unique_ptr<Communicator> second_communicator_;
   std::unique_ptr<GradientExchange> exchange_;  // of the arena, among several ranks
   bool tells_ahead_ = false;  // ranks exchange a message before each step: send_ahead()
   FrozenPaths frozen_;
-  std::optional<LossScaler> loss_scaler_;
-  std::optional<FiniteGuard> guard_;
-  std::optional<std::uint64_t> guarded_;  // the StepScope for which the guard has begun
-  std::int64_t skipped_ = 0;
-  Communicator* parts_ = nullptr;  // of scale_losses() and skip_non_finite()
   bool graph_is_checked_ = false;  // since arenas were made
   bool keeps_graphs_ = false;
   DType compute_type_ = DType::float32;

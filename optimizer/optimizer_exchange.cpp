@@ -25,7 +25,7 @@ std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
     entry.parameter->fill_missing_grad();
   const std::int64_t examples =
       trained_.has_peers() ? exchange_over_ranks(global_examples) : examples_;
-  search_gradients();
+  guard_.search();
   return examples;
 }
 
@@ -58,7 +58,7 @@ void Optimizer::begin_exchange(std::optional<std::int64_t> global_examples) {
       refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",
                                    trained_.communicator->name()));
   }
-  begin_search();
+  guard_.begin_search();
   exchange_->begin({examples_, global_examples});
 }
 

@@ -84,10 +84,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
   if (!has_met() ||
       (before >= met_->batches && trained_.has_peers() && trained_.model->communicates()))
     meet(examples, 0, before > 0);
-  if (guard_ && (!StepScope::is_open() || guarded_ != StepScope::number())) {
-    guard_->begin(*trained_.model);
-    guarded_ = StepScope::number();
-  }
+  guard_.begin_step();
   if (exchange_) exchange_->prepare();
   try {
     return run_forward(loss, always || takes_part(examples));
@@ -162,7 +159,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
     gradients_of_ = StepScope::number();
   }
   ++batches_;
-  if (guard_) note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor());
+  guard_.note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor(), batches_ > 1);
   // Without examples, a loss is defined where its pass is one of several ranks.
   if (!loss.defined() && !takes_part(examples)) return;
   TASUKI_CHECK(loss.defined(),
@@ -178,12 +175,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
   };
   std::unordered_set<const Parameter*> own;
   for (const ParameterArena::Entry& entry : trained_.arena->entries()) own.insert(entry.parameter);
-  // From the mean over the local batch to sums over examples, so that ranks add up.
-  const Tensor& mean = loss.value();
-  const Tensor seed = loss_scaler_ ? loss_scaler_->seed(static_cast<double>(examples))
-                                   : Tensor::full(mean.shape(), static_cast<float>(examples),
-                                                  mean.dtype(), mean.device());
-  tasuki::run_backward(loss, {.seed = seed,
+  tasuki::run_backward(loss, {.seed = guard_.seed(loss.value(), examples),
                               .ready = ready,
                               .between = between,
                               .leaves_out =
@@ -198,7 +190,7 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
                "update() comes after backward()");
   note_moment(StepClock::Moment::update);
   gradients_of_.reset();
-  guarded_.reset();
+  guard_.end_step();
   if (!StepScope::is_open()) met_.reset();
   apply(global_examples, spread);
 }
@@ -206,14 +198,13 @@ void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread)
 void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) {
   if (global_examples == 0) return;
   trained_.revision.use();
-  // The host knows; on GPUs the update reads the flag.
-  if (guard_ && trained_.arena->values().device().is_cpu() && !loss_scaler_ && guard_->has_found())
-    return counted_.request();
+  if (guard_.leaves_out_on_host()) return counted_.request();
   trained_.arena->begin_update();
-  if (loss_scaler_) unscale_gradients();
+  guard_.unscale();
   // Sharers may have published changes in what this rank is about to update.
   if (states_.are_sharded()) trained_.arena->wait_for_sharers();
-  plan_->run(*trained_.arena, states_.owners(), states_.values(), skip(), global_examples, spread);
+  plan_->run(*trained_.arena, states_.owners(), states_.values(), guard_.skip(), global_examples,
+             spread);
   if (states_.are_sharded()) {
     note_moment(StepClock::Moment::exchange);
     states_.owners().share(trained_.arena->shared_values(), trained_.arena->is_shared());
@@ -221,22 +212,8 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
     trained_.arena->round_values();
   }
   trained_.arena->end_update();
-  if (loss_scaler_) loss_scaler_->adjust();
+  guard_.adjust_scale();
   counted_.request();
-}
-
-void Optimizer::unscale_gradients() {
-  const Range own = states_.summed();
-  loss_scaler_->unscale(trained_.arena->gradients().slice(own.begin, own.end));
-  agree_to_skip(loss_scaler_->found());
-  // What the guard has found counts here, too, and all ranks have agreed on it.
-  if (guard_)
-    backend(guard_->found().device()).accumulate(loss_scaler_->found(), guard_->found(), 1);
-}
-
-const float* Optimizer::skip() const {
-  if (loss_scaler_) return loss_scaler_->skip();
-  return guard_ ? guard_->skip() : nullptr;
 }
 
 void Optimizer::flush() {

@@ -17,9 +17,9 @@ class RankEngine final : public Engine {
     const ModelGrid& grid = *parts.setup.grid;
     for (const NamedOptimizer& each : parts.optimizers) {
       if (parts.precision.scales_losses)
-        each.optimizer->scale_losses({}, grid.is_divided() ? &grid.model() : nullptr);
+        each.optimizer->guard().scale_losses({}, grid.is_divided() ? &grid.model() : nullptr);
       if (parts.program.settings.on_nan == OnNan::skip)
-        each.optimizer->skip_non_finite(grid.is_divided() ? &grid.model() : nullptr);
+        each.optimizer->guard().skip_non_finite(grid.is_divided() ? &grid.model() : nullptr);
       each.optimizer->compute_in(parts.precision.activations);
     }
   }

@@ -17,10 +17,10 @@ JointUpdater::JointUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers o
   for (const NamedOptimizer& each : all)
     each.optimizer->keep_graphs(each.optimizer != all.back().optimizer);
   // A step is left out as a whole.
-  const Optimizer& first = *all.front().optimizer;
+  const StepGuard& first = all.front().optimizer->guard();
   for (const NamedOptimizer& each : all)
-    if (first.skips_non_finite() && each.optimizer->skips_non_finite())
-      each.optimizer->skip_with(first);
+    if (first.skips_non_finite() && each.optimizer->guard().skips_non_finite())
+      each.optimizer->guard().skip_with(first);
 }
 
 void JointUpdater::update(Observation& observation) {

@@ -78,7 +78,7 @@ int run(const std::string& name, std::int64_t batch, const Flags& flags) {
   const auto optimizer = create_optimizer(task.optimizer);
   optimizer->setup(model);
   optimizer->compute_in(type);
-  if (type == DType::float16) optimizer->scale_losses({});
+  if (type == DType::float16) optimizer->guard().scale_losses({});
 
   const Tensor images = Tensor::empty(task.images);
   initializers::uniform(1)(images, 1, 2);

@@ -264,7 +264,7 @@ int train(int argc, char** argv, const StallLimits& limits) {
       stop_after(goes_on(argv[3]) ? 1 : 20, iterations_of(argv[3])), folder / "result");
   trainer.extend(std::make_unique<Evaluator>(
       create_serial_iterator(share, 20), faulty(classification_loss(model), fault, "evaluator")));
-  if (fault.leaves_out()) optimizer->skip_non_finite();
+  if (fault.leaves_out()) optimizer->guard().skip_non_finite();
   if (fault.flips()) trainer.extend(check_replicas(2));
   if (fault.changes_loss() || fault.flips()) {
     trainer.extend(std::make_unique<FailOnNonNumber>());

@@ -158,7 +158,7 @@ TEST_P(DoubleBuffering, RejectsLossScaling) {
   if (size() == 1) GTEST_SKIP() << "one rank exchanges nothing";
   Run run(*communicator_, ExchangeMode::double_buffered, "sgd");
   testing::expect_error(ErrorKind::usage, {"loss scaling"},
-                        [&] { run.optimizer->scale_losses({}); });
+                        [&] { run.optimizer->guard().scale_losses({}); });
 }
 
 // Knows whether gradients that it sums are in memory that it has allocated.

@@ -47,8 +47,8 @@ class SkippedSteps : public testing::WithCommunicator {
     optimizer->states().shard(way.shards);
     optimizer->weights().share(way.shares);
     optimizer->setup(model);
-    if (way.scales) optimizer->scale_losses({.initial = 1024, .rule = {}});
-    optimizer->skip_non_finite();
+    if (way.scales) optimizer->guard().scale_losses({.initial = 1024, .rule = {}});
+    optimizer->guard().skip_non_finite();
     return optimizer;
   }
   static State state_of(const Optimizer& optimizer) {
@@ -92,7 +92,7 @@ TEST_P(SkippedSteps, LeaveNoTrace) {
           EXPECT_EQ(state_of(*optimizer), before);
           ++skipped;
         }
-        EXPECT_EQ(optimizer->skipped(), skipped);
+        EXPECT_EQ(optimizer->guard().skipped(), skipped);
         EXPECT_EQ(optimizer->t(), before.t + (is_bad ? 0 : 1));
       }
       // The scale itself is another one.
@@ -131,7 +131,7 @@ TEST_P(SkippedSteps, AreDetectedInLossesAndGradients) {
                    Variable(Tensor::full({}, is_bad ? loss : 0));
           },
           1);
-      EXPECT_EQ(optimizer->skipped(), is_skipped ? 1 : 0);
+      EXPECT_EQ(optimizer->guard().skipped(), is_skipped ? 1 : 0);
       EXPECT_EQ(state_of(*optimizer) == before, is_skipped);
     }
   }
@@ -151,7 +151,7 @@ TEST_P(SkippedSteps, IgnoreOtherNonFiniteValues) {
         },
         1);
   }
-  EXPECT_EQ(optimizer->skipped(), 0);
+  EXPECT_EQ(optimizer->guard().skipped(), 0);
 }
 
 // Without forward(), in an own loop and without a StepScope.
@@ -164,7 +164,7 @@ TEST_P(SkippedSteps, AreDetectedWithoutForward) {
     const Tensor gradient = Tensor::full({17}, is_bad && rank() == bad_rank() ? infinity : 1);
     optimizer->update(
         optimizer->backward_and_exchange(loss_with_gradients({{&model[0], gradient}}), 1));
-    EXPECT_EQ(optimizer->skipped(), step >= 1 ? 1 : 0);
+    EXPECT_EQ(optimizer->guard().skipped(), step >= 1 ? 1 : 0);
     EXPECT_EQ(state_of(*optimizer) == before, is_bad);
   }
 }
@@ -187,7 +187,7 @@ TEST_P(SkippedSteps, CoverAllBatchesOfAStep) {
         optimizer->update(optimizer->backward_and_exchange(loss, batch));
     }
     step.succeeded();
-    EXPECT_EQ(optimizer->skipped(), 1);
+    EXPECT_EQ(optimizer->guard().skipped(), 1);
     EXPECT_EQ(state_of(*optimizer), before);
   }
 }
@@ -200,7 +200,7 @@ TEST_P(SkippedSteps, CoverAllPartsOfAModel) {
   Vectors model({17 + rank() % 2, 23});
   const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *replicas);
   optimizer->setup(model);
-  optimizer->skip_non_finite(parts.get());
+  optimizer->guard().skip_non_finite(parts.get());
   for (int step = 0; step < 4; ++step) {
     const bool is_bad = step == 1;
     const State before = state_of(*optimizer);
@@ -211,7 +211,7 @@ TEST_P(SkippedSteps, CoverAllPartsOfAModel) {
                  Variable(Tensor::full({}, is_bad && rank() == bad_rank() ? not_a_number : 0));
         },
         1);
-    EXPECT_EQ(optimizer->skipped(), step >= 1 ? 1 : 0);
+    EXPECT_EQ(optimizer->guard().skipped(), step >= 1 ? 1 : 0);
     EXPECT_EQ(state_of(*optimizer) == before, is_bad);
   }
 }
@@ -225,14 +225,14 @@ TEST_P(SkippedSteps, AreRejectedWithStateForTheNextStep) {
     optimizer->set_exchange(exchange);
     optimizer->setup(model);
     testing::expect_error(ErrorKind::usage, {"--on-nan skip", "leave one out"},
-                          [&] { optimizer->skip_non_finite(); });
+                          [&] { optimizer->guard().skip_non_finite(); });
   }
   const auto dummy = create_communicator("dummy");
   Vectors model({17, 23});
   const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *dummy);
   optimizer->setup(model);
   testing::expect_error(ErrorKind::usage, {"--communicator dummy"},
-                        [&] { optimizer->skip_non_finite(); });
+                        [&] { optimizer->guard().skip_non_finite(); });
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SkippedSteps, ::testing::ValuesIn(testing::summing_communicators()),

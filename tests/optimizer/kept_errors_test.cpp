@@ -225,9 +225,9 @@ TEST(CompressionSettings, ErrorFeedbackExcludesLossScaling) {
                scaled = create_multi_node_optimizer(create_optimizer("sgd"), *comm);
     optimizer->setup(model);
     optimizer->set_exchange(settings);
-    testing::expect_error(ErrorKind::usage, {words}, [&] { optimizer->scale_losses({}); });
+    testing::expect_error(ErrorKind::usage, {words}, [&] { optimizer->guard().scale_losses({}); });
     scaled->setup(scaled_model);
-    scaled->scale_losses({});
+    scaled->guard().scale_losses({});
     testing::expect_error(ErrorKind::usage, {words},
                           [&, &chosen = settings] { scaled->set_exchange(chosen); });
   }

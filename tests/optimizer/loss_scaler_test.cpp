@@ -87,7 +87,7 @@ TEST(LossScaler, DoesNotChangeUpdates) {
     optimizer->add_hook(std::make_shared<OwnArrayHook>());
     optimizer->add_hook(gradient_clipping(0.5));
     optimizer->setup(model);
-    if (scaled) optimizer->scale_losses(settings(65536, 2000));
+    if (scaled) optimizer->guard().scale_losses(settings(65536, 2000));
     for (int number = 0; number < 4; ++number) {
       const float values[] = {1, 2, 3, number == 2 ? overflow_in_step_2 : 4};
       const std::int32_t labels[] = {0, 1};
@@ -101,7 +101,7 @@ TEST(LossScaler, DoesNotChangeUpdates) {
       if (number != 2 || overflow_in_step_2 == 4) continue;
       const auto now = optimizer->arena().values().span<float>();
       EXPECT_TRUE(std::ranges::equal(before.span<float>(), now));
-      EXPECT_EQ(optimizer->loss_scaler()->scale(), 32768);
+      EXPECT_EQ(optimizer->guard().loss_scaler()->scale(), 32768);
     }
     return optimizer->arena().values().clone();
   };

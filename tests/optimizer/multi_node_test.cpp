@@ -81,7 +81,7 @@ TEST_F(MultiNode, ModelPartsSkipStepsTogether) {
   Vectors part({5 + rank_});
   const auto optimizer = create_optimizer("sgd");
   optimizer->setup(part);
-  optimizer->scale_losses({.initial = 8, .rule = {}}, communicator_.get());
+  optimizer->guard().scale_losses({.initial = 8, .rule = {}}, communicator_.get());
   const auto step = [&](float gradient) {
     optimizer->update(
         [&] {
@@ -90,13 +90,13 @@ TEST_F(MultiNode, ModelPartsSkipStepsTogether) {
         1);
   };
   step(1);
-  EXPECT_EQ(optimizer->loss_scaler()->scale(), 8);
+  EXPECT_EQ(optimizer->guard().loss_scaler()->scale(), 8);
   const std::vector<float> before = values_of(part[0].value());
   step(is_odd_one() || size_ == 1 ? INFINITY : 1);
-  EXPECT_EQ(optimizer->loss_scaler()->scale(), 4);
+  EXPECT_EQ(optimizer->guard().loss_scaler()->scale(), 4);
   EXPECT_EQ(values_of(part[0].value()), before);
   step(1);
-  EXPECT_EQ(optimizer->loss_scaler()->scale(), 4);
+  EXPECT_EQ(optimizer->guard().loss_scaler()->scale(), 4);
   EXPECT_NE(values_of(part[0].value()), before);
 }
 

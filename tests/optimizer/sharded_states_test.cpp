@@ -190,7 +190,7 @@ TEST_P(StateOwners, AgreeOnSkippedSteps) {
   auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
   optimizer->states().shard(true);
   optimizer->setup(model);
-  optimizer->scale_losses({.initial = 8, .rule = {}});
+  optimizer->guard().scale_losses({.initial = 8, .rule = {}});
   const auto step = [&](float last) {
     const Tensor first = Tensor::full({20'000}, 1), second = Tensor::full({20'000}, 1);
     first.data<float>()[19'999] = last;
@@ -201,10 +201,10 @@ TEST_P(StateOwners, AgreeOnSkippedSteps) {
         1);
   };
   step(1);
-  EXPECT_EQ(optimizer->loss_scaler()->scale(), 8);
+  EXPECT_EQ(optimizer->guard().loss_scaler()->scale(), 8);
   const std::vector<float> before = testing::values_of(optimizer->arena().values());
   step(rank() == 0 ? INFINITY : 1);
-  EXPECT_EQ(optimizer->loss_scaler()->scale(), 4);
+  EXPECT_EQ(optimizer->guard().loss_scaler()->scale(), 4);
   EXPECT_EQ(testing::values_of(optimizer->arena().values()), before);
   step(1);
   EXPECT_NE(testing::values_of(optimizer->arena().values()), before);

@@ -133,7 +133,7 @@ TEST_F(DeviceTraining, LearnsIn16Bits) {
       return run.log->entries().back().at("main/loss").get<double>();
     };
     EXPECT_NEAR(loss(half), loss(cpu), 0.05 * loss(cpu));
-    EXPECT_EQ(half.optimizer->loss_scaler() != nullptr, dtype == DType::float16);
+    EXPECT_EQ(half.optimizer->guard().loss_scaler() != nullptr, dtype == DType::float16);
   }
 }
 
@@ -218,7 +218,7 @@ TEST_F(DeviceTraining, SkipsNonFiniteStepsLikeTheCpu) {
       if (training.updater().iteration() == 10) values.copy_from(before);
     }));
     run.trainer->run();
-    EXPECT_EQ(run.optimizer->skipped(), 1);
+    EXPECT_EQ(run.optimizer->guard().skipped(), 1);
     EXPECT_EQ(run.optimizer->t(), run.trainer->updater().iteration() - 1);
     EXPECT_GT(run.log->entries().back().at("validation/main/accuracy"), 0);
     return std::pair(log_without_times(run), weights(run));

@@ -77,8 +77,8 @@ class SeveralOptimizers : public ::testing::TestWithParam<const char*> {
       gen = test.optimizer_of(pair.first);
       dis = test.optimizer_of(pair.second);
       if (skips_non_finite) {
-        gen->skip_non_finite();
-        dis->skip_non_finite();
+        gen->guard().skip_non_finite();
+        dis->guard().skip_non_finite();
       }
       JointUpdater::Settings settings;
       settings.accumulate = accumulate;
@@ -154,7 +154,7 @@ TEST_P(SeveralOptimizers, SkipTheSameStepsOnAllRanks) {
   EXPECT_EQ(left_out_by_first, (std::vector<std::int64_t>{4, 6}));
   EXPECT_EQ(left_out_by_second, (std::vector<std::int64_t>{4, 6}));
   for (const Optimizer* each : {run.gen.get(), run.dis.get()}) {
-    EXPECT_EQ(each->skipped(), 2);
+    EXPECT_EQ(each->guard().skipped(), 2);
     EXPECT_EQ(each->t(), 7);
   }
   for (const Weights& own : {first, second}) {

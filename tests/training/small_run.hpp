@@ -101,8 +101,8 @@ struct SmallRun {
     optimizer->weights().share(options.shares);
     optimizer->set_exchange({.mode = options.exchange, .power_sgd_rank = options.power_sgd_rank});
     optimizer->setup(*model);
-    if (options.dtype == DType::float16) optimizer->scale_losses({});
-    if (options.skips_non_finite) optimizer->skip_non_finite();
+    if (options.dtype == DType::float16) optimizer->guard().scale_losses({});
+    if (options.skips_non_finite) optimizer->guard().skip_non_finite();
     StandardUpdater::Settings settings;
     settings.seed = options.seed;
     settings.graph = options.graph;

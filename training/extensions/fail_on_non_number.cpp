@@ -101,13 +101,13 @@ std::string text_of_rank(const Trainer& trainer, int rank) {
 
 std::int64_t updates_left_out(const Updater& updater) {
   std::int64_t sum = 0;
-  for (const NamedOptimizer& each : updater.optimizers()) sum += each.optimizer->skipped();
+  for (const NamedOptimizer& each : updater.optimizers()) sum += each.optimizer->guard().skipped();
   return sum;
 }
 
 bool may_skip(const Updater& updater) {
   return std::ranges::any_of(updater.optimizers(), [](const NamedOptimizer& each) {
-    return each.optimizer->skips_non_finite();
+    return each.optimizer->guard().skips_non_finite();
   });
 }
 

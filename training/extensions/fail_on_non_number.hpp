@@ -26,7 +26,7 @@ namespace tasuki {
 // parameters and states, and what the exchange of gradients keeps for the next step, each rank its
 // own, and the ranks exchange what they found. So no snapshot contains a diverged model.
 //
-// Iterations that the optimizer has left out (Optimizer::skip_non_finite) are not taken for a run
+// Iterations that the optimizer has left out (StepGuard::skip_non_finite) are not taken for a run
 // that has diverged, unless they are the last of `most_skipped` in a row. Rank 0 warns of each and
 // says why, which takes a message between the ranks; what was observed in it is not reported. The
 // share of such iterations is observed as "skipped".
@@ -94,7 +94,7 @@ class FailOnNonNumber : public Extension {
   // Values on a GPU that were not waited for yet, by iteration.
   std::vector<Seen> unseen_;
   std::int64_t checked_iteration_ = -1;  // the last one that all ranks have checked
-  std::int64_t updates_left_out_ = 0;    // Optimizer::skipped of all optimizers
+  std::int64_t updates_left_out_ = 0;    // StepGuard::skipped of all optimizers
   std::int64_t skipped_ = 0;             // iterations
   int skipped_in_a_row_ = 0;
 };

@@ -241,7 +241,7 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
     serialize_finite(hyperparameters, each, value);
     if (serializer.is_loading()) optimizer.set(each, value);
   }
-  serialize_loss_scale(serializer, optimizer.loss_scaler());
+  serialize_loss_scale(serializer, optimizer.guard().loss_scaler());
   serialize_exchange(serializer, optimizer);
   const auto serialize_t = [&](const Serializer& of_parameter) {
     if (!serializer.is_loading()) of_parameter("t", t);

@@ -54,7 +54,7 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
   TASUKI_CHECK(settings_.split.workers() == workers.size(),
                "a split for {} workers was given, but there are {}", settings_.split.workers(),
                workers.size());
-  if (optimizer_.skips_non_finite())
+  if (optimizer_.guard().skips_non_finite())
     fail_everywhere(ErrorKind::usage,
                     "--on-nan skip: one process with several devices cannot leave out steps; start "
                     "one process for each device, or leave the flag out");

@@ -91,7 +91,8 @@ void Replicas::check_model() const {
       "the model's parameters changed after the optimizer's setup(), which workers do not support");
   TASUKI_CHECK(arena.unshaped().empty(), "parameter {} has no shape yet, but workers need it",
                arena.unshaped().front().path);
-  TASUKI_CHECK(optimizer_.loss_scaler() == nullptr, "workers of one process do not scale losses");
+  TASUKI_CHECK(optimizer_.guard().loss_scaler() == nullptr,
+               "workers of one process do not scale losses");
 }
 
 void Replicas::follow_arena() {

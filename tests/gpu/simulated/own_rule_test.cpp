@@ -27,7 +27,7 @@ std::vector<float> train(std::unique_ptr<Optimizer> optimizer, Device device, DT
   model.to(device);
   optimizer->compute_in(type);
   optimizer->setup(model);
-  if (type == DType::float16) optimizer->scale_losses({});
+  if (type == DType::float16) optimizer->guard().scale_losses({});
   optimizer->add_hook(weight_decay(0.1));
   optimizer->add_hook(gradient_clipping(1));
   optimizer->add_group({.pattern = "b", .rate_factor = 2, .weight_decay = 0});
