@@ -4,7 +4,7 @@ version trained from it. resume_test.cpp checks that the present version continu
 
     make_old_snapshot.py TRAIN_MNIST_OF_COMMIT_4a628eb
 
-Needs NumPy and a C++ compiler.
+Needs a C++ compiler.
 """
 import json
 import pathlib
@@ -12,22 +12,11 @@ import subprocess
 import sys
 import tempfile
 
-import numpy
+from make_old_run import kept_values, write_digits
 
 HERE = pathlib.Path(__file__).parent
 FLAGS = ["-b", "48", "--unit", "2", "--seed", "0", "--optimizer", "momentum_sgd", "--lr", "0.02", "--weight-decay", "0.001",
          "--threads", "1"]
-
-
-def write_digits(folder):
-    """The data of TrainMnist (train_mnist_job.hpp)."""
-    source = folder / "main.cpp"
-    source.write_text('#include "digits.hpp"\n'
-                      'int main(int, char** argv) { tasuki::testing::write_digits(argv[1], 480, 100); }\n')
-    support = HERE.parent / "support"
-    subprocess.run(["c++", "-std=c++20", f"-I{support}", source, support / "digits.cpp", "-o",
-                    folder / "digits"], check=True)
-    subprocess.run([folder / "digits", folder / "data"], check=True)
 
 
 def main():
@@ -39,10 +28,7 @@ def main():
         subprocess.run([*run, "--epoch", "2", "--snapshot-every", "1"], check=True)
         before, after = (folder / f"out/snapshot_iter_{n}" for n in (10, 20))
         (HERE / "old_snapshot.npz").write_bytes(before.read_bytes())
-        with numpy.load(after) as arrays:
-            kept = {key: value.ravel()[::16 if value.size > 100 else 1].tolist()
-                    for key, value in arrays.items()
-                    if key.startswith("updater/") and value.dtype == numpy.float32}
+        kept = kept_values(after)
     (HERE / "old_snapshot.json").write_text(json.dumps(kept, indent=None) + "\n")
 
 
