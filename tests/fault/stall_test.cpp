@@ -71,7 +71,8 @@ Ended end_job(const std::vector<std::string>& program, const TemporaryFolder& fo
   std::ifstream(folder / "time") >> fault_time;
   ended.seconds = end - fault_time;
   EXPECT_FALSE(ended.job.timed_out) << ended.job.all();
-  EXPECT_GT(fault_time, 0) << ended.job.all();
+  const bool is_skipped = ended.job.exit_code == 77;
+  EXPECT_TRUE(is_skipped || fault_time > 0) << ended.job.all();
   return ended;
 }
 
@@ -279,6 +280,7 @@ TEST(HostLoss, EndsAllProcessesOnAllNodes) {
     // The limit, 5 s for mpirun, 2 s for a daemon that is told to end, and what a loaded machine
     // adds.
     expect_nothing_left(ended, "node2", 20);
+    if (::testing::Test::IsSkipped()) return;
     EXPECT_EQ(count_of(ended.job.err, "error: nothing was heard for "), 1) << ended.job.all();
   }
 }
@@ -368,6 +370,7 @@ TEST(JobStart, EndsOnAllNodesWhenAHostFails) {
          "none", folder.path(), "60", stall_seconds},
         folder);
     expect_nothing_left(ended, "node2", 20);
+    if (::testing::Test::IsSkipped()) return;
     std::stringstream said;
     said << std::ifstream(folder / ("err." + cut_by)).rdbuf();
     EXPECT_EQ(count_of(said.str(), "error: 10.231.7.1 has not answered node2 for 2 s"), 1)
