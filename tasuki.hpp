@@ -97,6 +97,7 @@
 #include "optimizer/parameter_group.hpp"
 #include "optimizer/shared_weights.hpp"
 #include "optimizer/slices.hpp"
+#include "optimizer/step_exchange.hpp"
 #include "optimizer/step_guard.hpp"
 #include "optimizer/trained_model.hpp"
 #include "optimizer/update_rule.hpp"

@@ -16,8 +16,7 @@ std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer
                                                        Communicator& communicator) {
   // The exchange through another communicator ends here, if there was one.
   optimizer->flush();
-  optimizer->drop_exchange();
-  optimizer->second_communicator_.reset();
+  optimizer->exchange_.leave_communicator();
   optimizer->trained_.communicator = &communicator;
   if (optimizer->trained_.model) {
     optimizer->trained_.share_first_shapes();
@@ -33,7 +32,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   for (const std::string& pattern : frozen_.patterns()) trained_.check_pattern(pattern);
   t_ = 0;
   learning_rate_.reset();
-  drop_exchange();
+  exchange_.leave_arena();
   trained_.arena.reset();
   states_.clear();
   trained_.share_first_shapes();
@@ -59,10 +58,10 @@ void Optimizer::build_arena() {
   const std::unique_ptr<Communicator> old_sharers = weights_.find_sharers(plan_->hook_of_arrays());
   auto arena = std::make_unique<ParameterArena>(*trained_.model, trained_.communicator, frozen_,
                                                 weights_.sharers());
-  drop_exchange();
+  exchange_.leave_arena();
   states_.move_to(*arena);
   trained_.arena = std::move(arena);
-  prepare_exchange();
+  exchange_.follow_arena();
   plan_changed();
   graph_is_checked_ = false;
   if (trained_.communicator && !has_same_parameters) {
@@ -79,59 +78,12 @@ void Optimizer::build_arena() {
   give_back_cached_host_memory();
 }
 
-void Optimizer::prepare_exchange() {
-  if (!trained_.has_peers()) return;
-  guard_.check(exchange_settings_);
-  ExchangeSettings settings = exchange_settings_;
-  if (exchanges_after_backward()) {
-    if (!settings.mode && settings.range_bytes == 0)
-      settings.range_bytes = static_cast<std::int64_t>(trained_.arena->gradients().bytes());
-    settings.mode = ExchangeMode::whole;
-  }
-  exchange_ = create_gradient_exchange(*trained_.arena, *trained_.communicator,
-                                       second_communicator_, settings, states_.needed());
-  tells_ahead_ = must_tell_ahead();
-  if (trained_.communicator->rank() == 0 && exchange_->power_sgd() == nullptr)
-    log_verbose("gradients are exchanged {}", exchange_->describe());
-}
-
-// Two exchanges of NCCL's at a time may block each other.
-bool Optimizer::exchanges_after_backward() const {
-  return !trained_.arena->gradients().device().is_cpu() && trained_.model->communicates();
-}
-
-void Optimizer::drop_exchange() {
-  earlier_times_ = transfer_times();
-  exchange_.reset();
-}
-
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
   flush();
   exchange_settings_ = settings;
   if (!trained_.arena) return;
-  if (exchange_) exchange_->leave();
-  drop_exchange();
-  prepare_exchange();
+  exchange_.follow_settings();
   trained_.revision.advance();
-}
-
-// --- changes ---
-
-// Ranks whose model did not change learn of the change by the notice, and then all ranks compare
-// their models. Nothing is lost if all changed alike, because no rank has computed gradients yet.
-//
-// On CPUs the notice is summed with the gradients, which the other ranks are about to exchange. On
-// GPUs, reading it would mean waiting for the whole step, so the hosts exchange a message before
-// each step, while the device is busy with the previous one. They also do so if ranks exchange
-// something else before those gradients: in the forward pass (Module::communicates), or between two
-// steps while double-buffered gradients wait.
-void Optimizer::follow_changed_model() {
-  if (trained_.has_peers() && !tells_ahead_) {
-    trained_.arena->notice().fill(1);
-    exchange_->begin_without_gradients();
-    exchange_->finish();
-  }
-  build_arena();
 }
 
 void Optimizer::follow_shapes() {
@@ -140,7 +92,7 @@ void Optimizer::follow_shapes() {
 }
 
 void Optimizer::check_same_everywhere(bool changed) const {
-  std::vector<std::string> lines = {"optimizer " + name()};
+  std::vector<std::string> lines = {"optimizer " + rule_->name()};
   for (const std::string& each : hyperparameters())
     lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
   lines.push_back("gradients exchanged " + exchange_settings_.text());

@@ -11,9 +11,6 @@ namespace tasuki {
 
 Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
     : rule_(std::move(rule)),
-      weights_(trained_),
-      states_(rule_, trained_, weights_),
-      guard_(trained_, states_, exchange_settings_),
       values_(rule_->name(), rule_->hyperparameters()),
       plan_(std::make_unique<UpdatePlan>(rule_, values_, t_)),
       counted_([this] {

@@ -1,6 +1,10 @@
-// Optimizer: keeps a model's parameters in one array, their gradients in another, and applies one
-// update rule to them. The step is in optimizer_step.cpp; how the arrays are made, and what ranks
-// compare and share of their models, in model_setup.cpp.
+// Optimizer: trains a model by an update rule. It keeps the model's parameters in one array and
+// their gradients in another, and changes them step by step.
+//
+// Beside it stand the states of its rule (optimizer_states.hpp), who shares which weights
+// (shared_weights.hpp), what keeps numbers that are not finite out of the model (step_guard.hpp),
+// and what ranks tell each other in a step (step_exchange.hpp). The step is in optimizer_step.cpp;
+// how the arrays are made, and what ranks compare, in model_setup.cpp.
 #pragma once
 
 #include <concepts>
@@ -14,11 +18,11 @@
 #include "communicator/communicator.hpp"
 #include "nn/module.hpp"
 #include "optimizer/arena.hpp"
-#include "optimizer/gradient_exchange.hpp"
 #include "optimizer/hook.hpp"
 #include "optimizer/optimizer_states.hpp"
 #include "optimizer/parameter_group.hpp"
 #include "optimizer/shared_weights.hpp"
+#include "optimizer/step_exchange.hpp"
 #include "optimizer/step_guard.hpp"
 #include "optimizer/trained_model.hpp"
 #include "optimizer/update_rule.hpp"
@@ -26,8 +30,6 @@
 
 namespace tasuki {
 
-class GpuSteps;
-class ParallelUpdater;
 class UpdatePlan;
 
 class Optimizer {
@@ -81,14 +83,11 @@ class Optimizer {
   // have no shape, and where the model's passes exchange messages, every call is.
   Variable forward(const std::function<Variable()>& loss, std::int64_t examples,
                    bool always = false);
-  // Whether this rank runs the passes of a batch of which it has so many examples: see update().
-  // Inside forward().
-  bool takes_part(std::int64_t examples) const;
-  // Adds the gradients of the sum over `examples` to those of earlier calls in this step. `loss`
-  // may be undefined only where forward() does not call its function.
+  // Accumulates the gradients of this step, weighted by `examples`. `loss` may be undefined only
+  // where forward() does not call its function.
   void backward(const Variable& loss, std::int64_t examples);
-  // Whether the graph of a loss outlives its backward pass, for that of another optimizer whose
-  // loss was computed from a part of it. Default: no, which frees memory sooner.
+  // Keeps the graph of a loss for another optimizer whose loss was computed from a part of it.
+  // Default: no, which frees memory sooner.
   void keep_graphs(bool keeps) { keeps_graphs_ = keeps; }
   // The last call of backward() in a step, and what exchange() does: gradients travel while others
   // are computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
@@ -112,37 +111,32 @@ class Optimizer {
   // other modes it does nothing. Trainers call it before they evaluate and save, and at the end. It
   // must not be called within a step. Collective.
   void flush();
-
-  // How gradients travel; the same on all ranks. Default: ExchangeSettings().
+  // How gradients travel; the same on all ranks. Default: ExchangeSettings(). Collective.
   void set_exchange(const ExchangeSettings& settings);
-  const ExchangeSettings& exchange_settings() const { return exchange_settings_; }
-  // After setup, of several ranks; null: this process trains alone.
-  const GradientExchange* gradient_exchange() const { return exchange_.get(); }
 
-  // Since this object was made.
-  using TransferTimes = tasuki::TransferTimes;
-  TransferTimes transfer_times() const;
-
-  // Whether any rank was asked to stop (core/stop_request.hpp) before the last exchange: the same
-  // on all ranks that exchange gradients (those of dummy do not).
-  bool asked_to_stop() const { return asked_to_stop_; }
+  // For code that runs steps on a GPU. Adapts to a changed model and has the ranks agree ahead of a
+  // step (step_exchange.hpp), while the device may still be busy with the previous one. If the
+  // model changed on only some ranks, all throw (kind disagreement). forward() and exchange() call
+  // it unless it was already called in this StepScope; where the model's passes exchange messages,
+  // forward() calls it for each batch. Without a message the result has this rank's own numbers,
+  // and exchange() returns the examples of all ranks. `level`, 0 to 3, is for callers that must
+  // choose alike on all ranks. In a step of several batches, call it for the first batch only, or
+  // for each; `adds` says that this is not the first one. Collective.
+  StepExchange::Agreement meet(std::int64_t examples, int level = 0, bool adds = false);
+  // After a step whose recording failed before any of its work was done: forgets its gradients.
+  void give_up_step();
 
   // --- rates and hyper-parameters, by Chainer's names ("lr", "alpha", "beta1", ...) ---
-  // An unknown name is a usage error that lists the known ones; a value out of range is a usage
-  // error that states the range. Call set() with the same values on all ranks: setup() compares
-  // them, but a difference that arises later is not detected.
+  // Unknown names and values out of range are usage errors, which say what there is. Call set()
+  // with the same values on all ranks: setup() compares them, but does not see later differences.
   double get(const std::string& hyperparameter) const { return values_[hyperparameter]; }
   void set(const std::string& hyperparameter, double value) { values_.set(hyperparameter, value); }
   std::vector<std::string> hyperparameters() const { return values_.names(); }
-  // "alpha" for Adam, AdamW and LAMB, "lr" for most others; empty for AdaDelta.
-  std::string rate_name() const { return rule_->rate_name(); }
-  // "weight_decay_rate" for AdamW and LAMB; empty where hooks alone decay weights.
-  std::string decay_name() const { return rule_->decay_name(); }
+  const UpdateRule& rule() const { return *rule_; }
   // The learning rate that the last update used; for Adam and AdamW it includes the bias
   // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it. Empty
   // for AdaDelta, and before this object's first update.
   std::optional<double> learning_rate() const { return learning_rate_; }
-  std::string name() const { return rule_->name(); }  // "Adam"
   // Number of updates done, including those that loss scaling skipped, but not those that
   // StepGuard::skip_non_finite() left out. setup() sets it to 0.
   std::int64_t t() const { return t_; }
@@ -181,17 +175,6 @@ class Optimizer {
   // the snapshot has are loaded afterwards. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
-  // --- what stands beside it ---
-  // What the rule keeps for each parameter, and how ranks divide it.
-  OptimizerStates& states() { return states_; }
-  const OptimizerStates& states() const { return states_; }
-  // Who has which set of the weights.
-  SharedWeights& weights() { return weights_; }
-  const SharedWeights& weights() const { return weights_; }
-  // What keeps numbers that are not finite out of the model.
-  StepGuard& guard() { return guard_; }
-  const StepGuard& guard() const { return guard_; }
-
   // --- precision ---
   // Sets the type that the model computes in on its device: float32, or a 16-bit type, for which a
   // rounded copy of the weights is kept (ParameterArena::keep_rounded). Updaters and evaluators
@@ -199,111 +182,54 @@ class Optimizer {
   void compute_in(DType type);
   DType compute_type() const { return compute_type_; }
 
+  // --- what stands beside it ---
+  OptimizerStates& states() { return states_; }
+  const OptimizerStates& states() const { return states_; }
+  SharedWeights& weights() { return weights_; }
+  const SharedWeights& weights() const { return weights_; }
+  StepGuard& guard() { return guard_; }
+  const StepGuard& guard() const { return guard_; }
+  StepExchange& step_exchange() { return exchange_; }
+  const StepExchange& step_exchange() const { return exchange_; }
+
   // --- after setup() ---
   Module& model() const { return trained_.checked_model(); }
   const ParameterArena& arena() const { return trained_.checked_arena(); }
-  // Null: one process.
-  Communicator* communicator() const { return trained_.communicator; }
-  // Advances when arrays, hooks, groups, precision or loss scaling change.
+  Communicator* communicator() const { return trained_.communicator; }  // null: one process
+  // Advances when arrays, hooks, groups, precision, guard or exchange change.
   const Revision& revision() const { return trained_.revision; }
 
  private:
   friend std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer>,
                                                                 Communicator&);
-  friend class GpuSteps;
-  friend class ParallelUpdater;
 
-  // For code that runs steps on a GPU. Adapts to a changed model and exchanges one small message
-  // between the hosts, while the device may still be busy with the previous step. If the model
-  // changed on only some ranks, all throw (kind disagreement). forward() and exchange() call it
-  // unless it was already called in this StepScope; where the model's passes exchange messages,
-  // forward() calls it for each batch. Collective.
-  //   On CPUs there is a message only if the model's passes exchange messages or gradients are
-  // double-buffered; a single process never sends one. Without a message the result has this rank's
-  // own numbers, and exchange() returns the examples of all ranks. `level`, 0 to 3, is for callers
-  // that must choose alike on all ranks. In a step of several batches, call it for the first batch
-  // only, or for each; `adds` says that this is not the first one.
-  struct Agreement {
-    std::int64_t global_examples = 0;  // in the batches so far
-    int least_level = 0;               // of all ranks
-  };
-  Agreement meet(std::int64_t examples, int level = 0, bool adds = false);
-  // Sets the number of examples behind this rank's gradients, for callers that do not pass all of
-  // them through backward().
-  void set_examples(std::int64_t examples) { examples_ = examples; }
-
-  // After a step whose recording failed before any of its work was done. Its gradients do not
-  // count.
-  void give_up_step() {
-    if (exchange_) exchange_->give_up();
-    gradients_of_.reset();
-    guard_.end_step();
-  }
-  // What that work depends on besides its batch; the same on all ranks.
-  std::string kind_of_step() const { return exchange_ ? exchange_->kind_of_step() : ""; }
-  // Whether later steps ask a GPU for the same work as this one, on all ranks.
-  bool repeats_steps() const { return !exchange_ || exchange_->is_settled(); }
-
-  bool has_met() const;
-  bool must_tell_ahead() const;
+  void setup(Module& model, std::size_t size_of_model);
+  void build_arena();
+  void plan_changed();
   // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
   void check_same_everywhere(bool changed) const;
-  void build_arena();
-  void setup(Module& model, std::size_t size_of_model);
-  void plan_changed();
-  void follow_changed_model();
-  Agreement send_ahead(std::int64_t own_examples, int own_level, bool model_changed);
   Variable run_forward(const std::function<Variable()>& loss, bool calls_it);
-  void run_backward(const Variable& loss, std::int64_t examples,
-                    const Variable::GradientReady& ready);
-  void check_examples(std::optional<std::int64_t> global_examples) const;
-  // Writes the numbers that travel behind the gradients into the arena.
-  void write_notices(std::optional<std::int64_t> global_examples);
-  void prepare_exchange();
-  // Whether gradients travel after the backward pass whatever the settings say: on a GPU, if layers
-  // exchange messages.
-  bool exchanges_after_backward() const;
-  void drop_exchange();
-  void begin_exchange(std::optional<std::int64_t> global_examples);
-  std::int64_t exchange_over_ranks(std::optional<std::int64_t> global_examples);
-  // Reads the sums of these numbers; returns the number of examples.
-  std::int64_t read_notices(std::optional<std::int64_t> global_examples);
+  // Counts a batch; returns whether this rank runs its backward pass.
+  bool begin_backward(const Variable& loss, std::int64_t examples);
+  void run_backward(const Variable& loss, std::int64_t examples);
+  std::int64_t finish_exchange();
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
 
   std::shared_ptr<const UpdateRule> rule_;
   ExchangeSettings exchange_settings_;
   TrainedModel trained_;
-  SharedWeights weights_;
-  OptimizerStates states_;
-  StepGuard guard_;
+  SharedWeights weights_{trained_};
+  OptimizerStates states_{rule_, trained_, weights_};
+  StepGuard guard_{trained_, states_, exchange_settings_};
+  StepExchange exchange_{trained_, states_, guard_, exchange_settings_};
   Hyperparameters values_;
   std::int64_t t_ = 0;
   std::optional<double> learning_rate_;
-  bool asked_to_stop_ = false;
   std::unique_ptr<UpdatePlan> plan_;
-  // For double-buffered gradients. It is kept when exchange_ is replaced: recordings may hold its
-  // sums, and NCCL does not end a communicator before these recordings are gone.
-  std::unique_ptr<Communicator> second_communicator_;
-  std::unique_ptr<GradientExchange> exchange_;  // of the arena, among several ranks
-  bool tells_ahead_ = false;  // ranks exchange a message before each step: send_ahead()
   FrozenPaths frozen_;
-  bool graph_is_checked_ = false;  // since arenas were made
-  bool keeps_graphs_ = false;
   DType compute_type_ = DType::float32;
-
-  // Of the step under way: what was agreed, and the examples of backward(), each with the
-  // StepScope it belongs to.
-  struct Met {
-    std::uint64_t step = 0;
-    int batches = 0;                     // for which it was called
-    std::int64_t examples_of_batch = 0;  // of the last one, on all ranks
-    Agreement agreement;
-  };
-  std::optional<Met> met_;
-  std::optional<std::uint64_t> gradients_of_;
-  std::int64_t examples_ = 0;
-  int batches_ = 0;              // calls of backward()
-  TransferTimes earlier_times_;  // of exchanges before exchange_
+  bool graph_is_checked_ = false;  // since arrays were made
+  bool keeps_graphs_ = false;
   AfterStep counted_;
 };
 

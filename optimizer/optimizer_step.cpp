@@ -1,11 +1,9 @@
-// One step of an optimizer: the message ahead of it, the passes, the update.
-#include <array>
+// One step of an optimizer: the message ahead of it, the passes, the exchange, the update.
 #include <optional>
 #include <unordered_set>
 #include <utility>
 #include <vector>
 
-#include "core/stop_request.hpp"
 #include "nn/backward.hpp"
 #include "nn/random.hpp"
 #include "optimizer/optimizer.hpp"
@@ -22,82 +20,42 @@ Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t exa
   return found.value();
 }
 
-bool Optimizer::must_tell_ahead() const {
-  if (!trained_.has_peers()) return false;
-  return !trained_.arena->values().device().is_cpu() || exchange_->is_late() ||
-         trained_.model->communicates();
-}
+// --- ahead of it ---
 
-bool Optimizer::has_met() const {
-  return met_ && met_->step == StepScope::number();
-}
-
-Optimizer::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds) {
+StepExchange::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds) {
   follow_shapes();
-  const bool model_changed = !arena().matches(*trained_.model) || !trained_.arena->freezes(frozen_);
-  // Other ranks may not have this change, so all decide by the model that they had before.
-  if (!model_changed) tells_ahead_ = must_tell_ahead();
-  Agreement agreement{examples, level};
-  if (tells_ahead_) agreement = send_ahead(examples, level, model_changed);
-  if (model_changed)
-    follow_changed_model();
-  else if (weights_.are_shared() && plan_->hook_of_arrays() != nullptr)
-    build_arena();
-  const Met before = adds && has_met() ? *met_ : Met{};
-  const std::int64_t examples_of_batch = agreement.global_examples;
-  agreement.global_examples += before.agreement.global_examples;
-  met_ = {StepScope::number(), before.batches + 1, examples_of_batch, agreement};
-  plan_->expect(exchange_ ? exchange_->expect(agreement.global_examples)
-                          : agreement.global_examples);
-  return agreement;
-}
-
-Optimizer::Agreement Optimizer::send_ahead(std::int64_t own_examples, int own_level,
-                                           bool model_changed) {
-  enum Place : std::size_t { changed, stop, examples, level_0, level_1, level_2 };
-  std::array<std::int64_t, 6> told{};
-  told[changed] = model_changed ? 1 : 0;
-  told[stop] = stop_requested() ? 1 : 0;
-  told[examples] = own_examples;
-  // The sum is the number of ranks at this level or below.
-  for (int level = 0; level < 3; ++level)
-    told[level_0 + static_cast<std::size_t>(level)] = own_level <= level ? 1 : 0;
-  const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
-  trained_.communicator->allreduce(sum);
-  const auto of_all = sum.span<std::int64_t>();
-  if (!model_changed && of_all[changed] != 0) {
+  const bool is_changed = !arena().matches(*trained_.model) || !arena().freezes(frozen_);
+  const StepExchange::Told of_all = exchange_.tell_ahead({examples, level, is_changed});
+  if (of_all.model_changed && !is_changed) {
     flush();  // as the others do, before they compare
     check_same_everywhere(false);
   }
-  asked_to_stop_ = of_all[stop] != 0;
-  Agreement agreement{of_all[examples], 3};
-  for (int level = 2; level >= 0; --level)
-    if (of_all[level_0 + static_cast<std::size_t>(level)] != 0) agreement.least_level = level;
+  if (is_changed) {
+    exchange_.tell_of_change();
+    build_arena();
+  } else if (weights_.are_shared() && plan_->hook_of_arrays() != nullptr) {
+    build_arena();
+  }
+  const StepExchange::Agreement agreement = exchange_.agree(of_all, adds);
+  plan_->expect(exchange_.expect(agreement.global_examples));
   return agreement;
 }
+
+// --- passes ---
 
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples,
                             bool always) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
-  // Of later batches, too, ranks ask each other whether the layers have something to exchange.
-  const int before = gradients_of_ == StepScope::number() ? batches_ : 0;
-  if (!has_met() ||
-      (before >= met_->batches && trained_.has_peers() && trained_.model->communicates()))
-    meet(examples, 0, before > 0);
+  const int before = exchange_.batches();
+  if (exchange_.must_agree_before_forward()) meet(examples, 0, before > 0);
   guard_.begin_step();
-  if (exchange_) exchange_->prepare();
+  exchange_.prepare();
   try {
-    return run_forward(loss, always || takes_part(examples));
+    return run_forward(loss, always || exchange_.takes_part(examples));
   } catch (...) {
-    if (exchange_) exchange_->give_up();
+    exchange_.give_up();
     throw;
   }
-}
-
-bool Optimizer::takes_part(std::int64_t examples) const {
-  if (examples > 0) return true;
-  const bool has_none_anywhere = tells_ahead_ && has_met() && met_->examples_of_batch == 0;
-  return trained_.model->communicates() && !has_none_anywhere;
 }
 
 // A pass in which parameters got their shape is repeated: they are in the arena now, and have rank
@@ -122,62 +80,34 @@ Variable Optimizer::run_forward(const std::function<Variable()>& loss, bool call
   }
 }
 
-void Optimizer::backward(const Variable& loss, std::int64_t examples) {
-  run_backward(loss, examples, {});
-}
-
-std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
-                                              std::optional<std::int64_t> global_examples) {
-  if (exchange_ == nullptr) {
-    run_backward(loss, examples, {});
-    return exchange(global_examples);
-  }
-  const auto ready = [&](Parameter& parameter) {
-    if (!exchange_->has_begun()) begin_exchange(global_examples);
-    exchange_->ready(parameter);
-  };
-  // On a GPU the message ahead of a step may rebuild arrays, which a backward pass cannot.
-  const bool may_begin =
-      (trained_.arena->gradients().device().is_cpu() || has_met()) && !exchanges_after_backward();
-  try {
-    run_backward(loss, examples, may_begin ? ready : Variable::GradientReady());
-    return exchange(global_examples);
-  } catch (...) {
-    exchange_->give_up();
-    throw;
-  }
-}
-
-void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
-                             const Variable::GradientReady& ready) {
+bool Optimizer::begin_backward(const Variable& loss, std::int64_t examples) {
   note_moment(StepClock::Moment::backward);
   if (!std::exchange(graph_is_checked_, true)) trained_.check_graph(loss);
-  if (gradients_of_ != StepScope::number()) {
-    trained_.model->clear_grads();
-    examples_ = 0;
-    batches_ = 0;
-    gradients_of_ = StepScope::number();
-  }
-  ++batches_;
-  guard_.note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor(), batches_ > 1);
+  if (!exchange_.has_gradients()) trained_.model->clear_grads();
+  exchange_.add_batch(examples);
+  guard_.note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor(),
+                   exchange_.batches() > 1);
   // Without examples, a loss is defined where its pass is one of several ranks.
-  if (!loss.defined() && !takes_part(examples)) return;
+  if (!loss.defined() && !exchange_.takes_part(examples)) return false;
   TASUKI_CHECK(loss.defined(),
                "the loss of {} examples is undefined; return it from the loss "
                "function",
                examples);
   TASUKI_CHECK(trained_.arena->matches(*trained_.model),
                "the model's parameters changed during its forward pass; add layers before");
-  examples_ += examples;
-  // Advances gradients that travel meanwhile: those of the step before, or ranges of this step's.
-  const auto between = [this] {
-    if (exchange_) exchange_->advance();
-  };
+  return true;
+}
+
+void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
   std::unordered_set<const Parameter*> own;
   for (const ParameterArena::Entry& entry : trained_.arena->entries()) own.insert(entry.parameter);
+  Variable::GradientReady ready;
+  if (exchange_.has_begun()) ready = [this](Parameter& parameter) { exchange_.ready(parameter); };
   tasuki::run_backward(loss, {.seed = guard_.seed(loss.value(), examples),
                               .ready = ready,
-                              .between = between,
+                              // Advances gradients that travel meanwhile: those of the step before,
+                              // or ranges of this step's.
+                              .between = [this] { exchange_.advance(); },
                               .leaves_out =
                                   [&own](const Parameter& parameter) {
                                     return parameter.has_optimizer() && !own.contains(&parameter);
@@ -185,13 +115,53 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples,
                               .keeps_graph = keeps_graphs_});
 }
 
+void Optimizer::backward(const Variable& loss, std::int64_t examples) {
+  if (begin_backward(loss, examples)) run_backward(loss, examples);
+}
+
+std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
+                                              std::optional<std::int64_t> global_examples) {
+  try {
+    if (!exchange_.may_begin_early()) {
+      backward(loss, examples);
+      return exchange(global_examples);
+    }
+    const bool has_pass = begin_backward(loss, examples);
+    exchange_.begin(global_examples);
+    if (has_pass) run_backward(loss, examples);
+    return finish_exchange();
+  } catch (...) {
+    exchange_.give_up();
+    throw;
+  }
+}
+
+// --- exchange ---
+
+std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
+  TASUKI_CHECK(exchange_.has_gradients(), "exchange() comes after backward()");
+  if (exchange_.must_agree_before_begin()) meet(exchange_.examples());
+  exchange_.begin(global_examples);
+  return finish_exchange();
+}
+
+std::int64_t Optimizer::finish_exchange() {
+  for (const ParameterArena::Entry& entry : trained_.arena->entries())
+    entry.parameter->fill_missing_grad();
+  const StepExchange::Sums sums = exchange_.finish();
+  if (sums.model_changed) check_same_everywhere(false);
+  guard_.search();
+  return sums.examples;
+}
+
+// --- update ---
+
 void Optimizer::update(std::int64_t global_examples, const SpreadUpdate& spread) {
-  TASUKI_CHECK(trained_.arena != nullptr && gradients_of_ == StepScope::number(),
+  TASUKI_CHECK(trained_.arena != nullptr && exchange_.has_gradients(),
                "update() comes after backward()");
   note_moment(StepClock::Moment::update);
-  gradients_of_.reset();
+  exchange_.end_step();
   guard_.end_step();
-  if (!StepScope::is_open()) met_.reset();
   apply(global_examples, spread);
 }
 
@@ -217,14 +187,20 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
 }
 
 void Optimizer::flush() {
-  if (!exchange_ || !exchange_->is_late()) return;
+  if (!exchange_.is_late()) return;
   StepScope step;
-  if (const std::optional<GradientExchange::Sums> sums = exchange_->flush()) {
-    const std::int64_t examples = read_notices(sums->examples);
-    plan_->expect(examples);
-    apply(examples, {});
+  if (const std::optional<StepExchange::Sums> sums = exchange_.flush()) {
+    if (sums->model_changed) check_same_everywhere(false);
+    plan_->expect(sums->examples);
+    apply(sums->examples, {});
   }
   step.succeeded();
+}
+
+void Optimizer::give_up_step() {
+  exchange_.give_up();
+  exchange_.end_step();
+  guard_.end_step();
 }
 
 }  // namespace tasuki

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <utility>
 
 #include "communicator/bytes.hpp"
 #include "core/log.hpp"
@@ -177,7 +178,8 @@ void RangeExchange::begin_step(const Examples& examples) {
   examples_ = examples;
   adapt_errors();
   mode_of_step_ = trials_.mode();
-  since_begin_.lap();
+  has_gradient_ = false;
+  since_first_gradient_.lap();
   incomplete_ = parameters_in_;
   completed_.clear();
 }
@@ -189,6 +191,7 @@ void RangeExchange::begin_without_gradients() {
 void RangeExchange::ready(Parameter& parameter) {
   const auto found = ranges_of_.find(&parameter);
   if (!has_begun() || found == ranges_of_.end()) return;
+  if (!std::exchange(has_gradient_, true)) since_first_gradient_.lap();
   // It has no gradient if no gradient reached the functions that use it.
   parameter.fill_missing_grad();
   for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
@@ -249,7 +252,7 @@ std::optional<GradientExchange::Sums> RangeExchange::finish_step() {
 
 // All ranks come here in the same steps, as they all take part in each exchange.
 void RangeExchange::measure_step() {
-  trials_.add(since_begin_.lap());
+  trials_.add(since_first_gradient_.lap());
   if (!trials_.is_over()) return;
   const std::vector<double>& own = trials_.seconds();
   const Tensor slowest = Tensor::from(std::span<const double>(own), {std::ssize(own)});

@@ -92,7 +92,8 @@ class RangeExchange final : public GradientExchange {
 
   // Of the step under way, or the last one.
   ExchangeMode mode_of_step_ = ExchangeMode::whole;
-  Stopwatch since_begin_;
+  bool has_gradient_ = false;       // that is final
+  Stopwatch since_first_gradient_;  // or, before there is one, since the step's beginning
   Examples examples_;
   bool takes_errors_ = true;
   std::vector<int> incomplete_;                              // parameters in each range

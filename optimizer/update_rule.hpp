@@ -96,10 +96,12 @@ class UpdateRule {
   virtual std::vector<Hyperparameter> hyperparameters() const = 0;
   // One array of the parameter's shape each, zeros at first.
   virtual std::vector<std::string> states() const { return {}; }
-  // The hyper-parameter that schedules change; empty: none.
+  // The hyper-parameter that schedules change: "alpha" for Adam, AdamW and LAMB, "lr" for most
+  // others. Empty: none (AdaDelta).
   virtual std::string rate_name() const { return "lr"; }
   // The hyper-parameter by which the rule takes weights towards 0 without help of the gradient:
-  // what --weight-decay sets, and what groups replace. Empty: hooks do that.
+  // what --weight-decay sets, and what groups replace ("weight_decay_rate" for AdamW and LAMB).
+  // Empty: hooks do that.
   virtual std::string decay_name() const { return ""; }
   // The learning rate of update `t` as it is reported; the hyper-parameter rate_name() by default.
   virtual std::optional<double> learning_rate(const Hyperparameters& h, std::int64_t t) const;

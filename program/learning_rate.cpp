@@ -89,7 +89,7 @@ void check_learning_rate_flags(const Options& options, const TrainingSettings& s
 
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch) {
-  const std::string name = optimizer.rate_name();
+  const std::string name = optimizer.rule().rate_name();
   if (name.empty()) {
     const char* flag = settings.lr                                    ? "--lr"
                        : settings.lr_scaling != LrScaling::none       ? "--lr-scaling"
@@ -98,7 +98,7 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                                                                       : nullptr;
     if (flag != nullptr)
       fail_everywhere(ErrorKind::usage, "{}: {} has no learning rate; leave {} out", flag,
-                      optimizer.name(), flag);
+                      optimizer.rule().name(), flag);
     return;
   }
   optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * scale_of(settings, global_batch));
@@ -170,7 +170,7 @@ RateSchedule rate_schedule(const TrainingSettings& settings, std::int64_t steps_
 }
 
 Shift* extend_with_schedule(Trainer& trainer, const TrainingSettings& settings) {
-  const std::string rate = trainer.updater().optimizer().rate_name();
+  const std::string rate = trainer.updater().optimizer().rule().rate_name();
   if (rate.empty()) return nullptr;
   trainer.extend(observe_lr());
   if (settings.lr_schedule == LrSchedule::constant && settings.warmup == 0) return nullptr;

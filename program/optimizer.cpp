@@ -13,13 +13,13 @@ namespace {
 // Whether the rule decays weights itself, as AdamW does. Adam has AdamW's hyper-parameter, too, but
 // for Adam --weight-decay is Chainer's hook.
 bool decays_weights_itself(const Optimizer& optimizer) {
-  return !optimizer.decay_name().empty();
+  return !optimizer.rule().decay_name().empty();
 }
 
 // The hyper-parameter by which the rule decays weights; empty if it has none.
 std::string name_of_own_decay(const Optimizer& optimizer) {
   const std::string of_adam = "weight_decay_rate";
-  if (decays_weights_itself(optimizer)) return optimizer.decay_name();
+  if (decays_weights_itself(optimizer)) return optimizer.rule().decay_name();
   return std::ranges::count(optimizer.hyperparameters(), of_adam) > 0 ? of_adam : "";
 }
 
@@ -66,13 +66,13 @@ void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
   if (settings.momentum) {
     if (std::ranges::count(known, "momentum") == 0)
       fail_everywhere(ErrorKind::usage, "--momentum: {} has none; leave --momentum out",
-                      optimizer.name());
+                      optimizer.rule().name());
     optimizer.set("momentum", *settings.momentum);
   }
   if (settings.clip_norm) optimizer.add_hook(gradient_clipping(*settings.clip_norm));
   double decay = settings.weight_decay;
   if (decays_weights_itself(optimizer) && decay > 0) {
-    optimizer.set(optimizer.decay_name(), decay);
+    optimizer.set(optimizer.rule().decay_name(), decay);
     decay = 0;
   }
   if (settings.no_decay_1d) {

@@ -47,8 +47,8 @@ bool is_in(const std::vector<std::string>& names, const std::string& name) {
 }
 
 bool is_governed(const Optimizer& optimizer, const std::string& hyperparameter) {
-  return hyperparameter == optimizer.rate_name() || hyperparameter == "momentum" ||
-         hyperparameter == optimizer.decay_name() || hyperparameter == "weight_decay_rate";
+  return hyperparameter == optimizer.rule().rate_name() || hyperparameter == "momentum" ||
+         hyperparameter == optimizer.rule().decay_name() || hyperparameter == "weight_decay_rate";
 }
 
 using Values = std::map<std::string, double>;
@@ -302,7 +302,7 @@ namespace {
 bool may_ask_anew(const Optimizer& optimizer, const std::string& name,
                   const Continuation& continuation, const TrainingSettings& settings,
                   bool is_scheduled) {
-  const bool is_rate = name == optimizer.rate_name();
+  const bool is_rate = name == optimizer.rule().rate_name();
   const bool is_scaled = is_rate && settings.lr_scaling != LrScaling::none;
   const char* const flag = is_rate ? "lr" : name == "momentum" ? "momentum" : "weight-decay";
   return is_scheduled || is_scaled || name == "weight_decay_rate" ||
@@ -317,16 +317,17 @@ std::vector<std::string> set_governed(const KeptFlags& flags, const NamedOptimiz
   Optimizer& optimizer = *named.optimizer;
   std::vector<std::string> changes;
   for (const auto& [name, value] : flags.asked(named.name)) {
-    const bool is_scheduled = schedule != nullptr && name == optimizer.rate_name();
+    const bool is_scheduled = schedule != nullptr && name == optimizer.rule().rate_name();
     // Flags of a schedule that is another one, or no longer there, have the rate begin anew.
-    const bool is_overruled = name == optimizer.rate_name() && !continuation.overruled.empty();
+    const bool is_overruled =
+        name == optimizer.rule().rate_name() && !continuation.overruled.empty();
     const auto asked_before = flags.asked_before(named.name, name);
     const bool asks_anew =
         is_overruled ||
         (asked_before ? *asked_before != value
                       : may_ask_anew(optimizer, name, continuation, settings, is_scheduled));
     if (!asks_anew) continue;
-    if (optimizer.name() == "Adam" && name == "weight_decay_rate") {
+    if (optimizer.rule().name() == "Adam" && name == "weight_decay_rate") {
       keep_own_decay(trainer, optimizer, value, settings);
       continue;
     }
@@ -354,7 +355,7 @@ void resume_training(Continuation& continuation, Trainer& trainer, const Trainin
       if (!std::ranges::count(changes, change)) changes.push_back(std::move(change));
   if (schedule != nullptr)
     schedule->set_initial(
-        flags->asked(optimizers.front().name).at(optimizers.front().optimizer->rate_name()));
+        flags->asked(optimizers.front().name).at(optimizers.front().optimizer->rule().rate_name()));
   for (const auto* const differences : {&continuation.overruled, &continuation.of_other_data})
     changes.insert(changes.end(), differences->begin(), differences->end());
   if (!changes.empty())

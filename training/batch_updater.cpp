@@ -71,7 +71,7 @@ void BatchUpdater::finish(AccumulatedBatches& batches) {
 TransferTimes BatchUpdater::transfer_times() const {
   TransferTimes times;
   for (const NamedOptimizer& each : optimizers_) {
-    const TransferTimes own = each.optimizer->transfer_times();
+    const TransferTimes own = each.optimizer->step_exchange().times();
     times.transfer += own.transfer;
     times.exposed += own.exposed;
   }

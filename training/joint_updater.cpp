@@ -52,7 +52,7 @@ std::vector<Variable> JointUpdater::forward(const Batch& batch, RandomKeys& rand
   const NamedOptimizers all = optimizers();
   std::vector<Variable> losses(all.size());
   const auto takes_part = [&](const NamedOptimizer& each) {
-    return each.optimizer->takes_part(batch.weight());
+    return each.optimizer->step_exchange().takes_part(batch.weight());
   };
   std::function<Variable(std::size_t)> pass = [&](std::size_t i) {
     if (i == all.size()) {

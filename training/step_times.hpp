@@ -16,7 +16,7 @@ namespace tasuki {
 struct StepTimes {
   std::int64_t steps = 0;
   double input = 0, forward = 0, backward = 0, exchange = 0, update = 0;
-  // Optimizer::TransferTimes; 0 where that is not measured (on GPUs).
+  // TransferTimes; 0 where that is not measured (on GPUs).
   double transfer = 0, exposed = 0;
 
   double compute() const { return forward + backward + update; }

@@ -240,7 +240,7 @@ bool Trainer::is_asked_to_stop() const {
   const Communicator* const exchanging = optimizer.communicator();
   const bool exchanges = exchanging == nullptr || exchanging->exchanges_gradients();
   if (exchanging && exchanges && exchanging->size() == communicator_->size())
-    return optimizer.asked_to_stop();
+    return optimizer.step_exchange().asked_to_stop();
   // A step without messages gets none.
   if (!exchanges && !updater_->is_new_epoch()) return false;
   const Tensor asked = Tensor::full({}, stop_requested() ? 1 : 0, DType::int32);

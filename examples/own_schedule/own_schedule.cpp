@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     // Before the first step and after each one; the value of --lr is where it begins. A snapshot
     // has the initial value, and the position in the data says the rest.
     trainer.extend(std::make_unique<Shift>(
-        "CyclicRate", updater.optimizer().rate_name(),
+        "CyclicRate", updater.optimizer().rule().rate_name(),
         [steps](double initial, std::int64_t t) { return cyclic_rate(initial, t, steps); },
         Shift::Time::position));
     trainer.extend(observe_lr());

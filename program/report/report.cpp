@@ -101,7 +101,7 @@ std::string describe_communicator(const TrainingSettings& settings,
 
 // Compression or error feedback of gradients; empty: there is neither.
 std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings& settings) {
-  const GradientExchange* const exchange = optimizer.gradient_exchange();
+  const GradientExchange* const exchange = optimizer.step_exchange().way();
   if (exchange != nullptr && exchange->power_sgd() != nullptr)
     return fmt::format("PowerSGD of rank {}, {} of {} numbers travel", settings.power_sgd_rank,
                        exchange->power_sgd()->count(), exchange->power_sgd()->uncompressed_count());
@@ -172,17 +172,17 @@ std::string describe_data(const TrainingData& data) {
 
 std::string describe_optimizer(const TrainingSettings& settings, const Optimizer& optimizer,
                                int ranks) {
-  std::string text = optimizer.name();
+  std::string text = optimizer.rule().name();
   for (const std::string& parameter : optimizer.hyperparameters()) {
     const double value = optimizer.get(parameter);
     text += fmt::format(", {} {}", parameter, value);
-    if (parameter == optimizer.rate_name())
+    if (parameter == optimizer.rule().rate_name())
       text += describe_scaling(settings, value, examples_of_update(settings, ranks));
   }
   text += describe_hooks(optimizer, settings);
   if (optimizer.states().are_sharded()) text += ", each rank with the states of its part";
   if (const std::string course = describe_schedule(settings); !course.empty())
-    text += fmt::format("; {} {}", optimizer.rate_name(), course);
+    text += fmt::format("; {} {}", optimizer.rule().rate_name(), course);
   return text;
 }
 

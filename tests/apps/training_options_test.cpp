@@ -277,7 +277,7 @@ double rate_of(const std::vector<std::string>& arguments, int ranks) {
   Program program;
   program.parse(arguments);
   const auto optimizer = create_optimizer(program.settings, ranks);
-  return optimizer->get(optimizer->rate_name());
+  return optimizer->get(optimizer->rule().rate_name());
 }
 
 TEST(LearningRate, ScalesWithTheGlobalBatch) {

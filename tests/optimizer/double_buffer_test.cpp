@@ -92,9 +92,9 @@ TEST_P(DoubleBuffering, PassesStopRequestsToAllRanks) {
   step(run, 0);
   if (rank() == 0) request_stop();
   step(run, 1);
-  EXPECT_FALSE(run.optimizer->asked_to_stop());
+  EXPECT_FALSE(run.optimizer->step_exchange().asked_to_stop());
   step(run, 2);
-  EXPECT_TRUE(run.optimizer->asked_to_stop());
+  EXPECT_TRUE(run.optimizer->step_exchange().asked_to_stop());
 }
 
 TEST_P(DoubleBuffering, ContinuesOnOtherRanks) {

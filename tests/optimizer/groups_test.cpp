@@ -83,7 +83,7 @@ TEST(GroupsAgainstTorch, MatchWeightsAfterEachUpdate) {
     for (const auto& [name, value] : expected["hyperparameters"].items())
       optimizer->set(name, value);
     optimizer->setup(model);
-    if (optimizer->decay_name().empty())
+    if (optimizer->rule().decay_name().empty())
       optimizer->add_hook(weight_decay(expected["weight_decay"]));
     for (const auto& each : expected["groups"]) {
       Optimizer::Group group{.pattern = each["pattern"]};
@@ -108,7 +108,7 @@ TEST(GroupsAgainstTorch, MatchWeightsAfterEachUpdate) {
         const std::vector<float> found = values_of(value.reshape({value.count()}));
         for (std::size_t i = 0; i < weights.size(); ++i)
           ASSERT_NEAR(found[i], weights[i], 1e-5 * std::max(1.0, std::abs(weights[i])))
-              << optimizer->name() << ", update " << t + 1 << ", " << path << " " << i;
+              << optimizer->rule().name() << ", update " << t + 1 << ", " << path << " " << i;
       }
     }
   }

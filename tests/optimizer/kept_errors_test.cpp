@@ -79,7 +79,7 @@ class ErrorFeedback : public ::testing::TestWithParam<std::tuple<Way, bool>> {
     }
     std::vector<float> weights() const { return testing::values_of(entry.parameter->value()); }
     std::vector<Tensor> carried_over() const {
-      return optimizer->gradient_exchange()->carried_over();
+      return optimizer->step_exchange().way()->carried_over();
     }
 
     Network model;

@@ -19,7 +19,7 @@ class MultiNode : public ::testing::Test {
  protected:
   std::unique_ptr<Optimizer> multi_node(const std::string& name = "sgd") {
     auto optimizer = create_multi_node_optimizer(create_optimizer(name), *communicator_);
-    if (optimizer->rate_name() == "lr") optimizer->set("lr", 1);
+    if (optimizer->rule().rate_name() == "lr") optimizer->set("lr", 1);
     optimizer->set_exchange({.mode = ExchangeMode::overlapped, .range_bytes = 64});
     return optimizer;
   }

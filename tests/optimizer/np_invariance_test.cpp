@@ -79,7 +79,7 @@ TEST_P(NpInvariance, WeightsMatchASingleRank) {
     optimizer->add_hook(weight_decay(1e-3));
     optimizer->add_hook(gradient_clipping(0.5));
     optimizer->add_hook(gradient_lars());
-    if (!optimizer->rate_name().empty())
+    if (!optimizer->rule().rate_name().empty())
       optimizer->add_group({.pattern = "w2", .rate_factor = 0.5});
     optimizer->add_group({.pattern = "**", .weight_decay = 0, .is_1d_only = true});
     optimizer->freeze("b1");

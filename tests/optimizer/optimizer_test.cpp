@@ -29,8 +29,8 @@ TEST(Optimizer, KnowsNamesAndRates) {
                                                             {"adadelta", "AdaDelta", ""}};
   ASSERT_EQ(optimizer_names().size(), expected.size());
   for (const auto& [name, title, rate] : expected) {
-    EXPECT_EQ(create_optimizer(name)->name(), title);
-    EXPECT_EQ(create_optimizer(name)->rate_name(), rate);
+    EXPECT_EQ(create_optimizer(name)->rule().name(), title);
+    EXPECT_EQ(create_optimizer(name)->rule().rate_name(), rate);
   }
   EXPECT_EQ(
       coded_error_of([] { create_optimizer("adams"); }),

@@ -261,7 +261,7 @@ TEST(RulesAgainstTorch, MatchWeightsAfterEachUpdate) {
       const std::vector<float> found = values_of(model[0].value());
       for (std::size_t i = 0; i < weights.size(); ++i)
         ASSERT_NEAR(found[i], weights[i], tolerance * std::max(1.0, std::abs(weights[i])))
-            << optimizer->name() << ", update " << t + 1 << ", element " << i;
+            << optimizer->rule().name() << ", update " << t + 1 << ", element " << i;
     }
   }
 }

@@ -224,7 +224,7 @@ TEST_P(StateOwners, PassStopRequestsToAllRanks) {
   const StoppableScope clears_the_request;
   if (rank() == size() - 1) request_stop();
   train(*run, 1);
-  EXPECT_EQ(run->optimizer->asked_to_stop(), size() > 1);
+  EXPECT_EQ(run->optimizer->step_exchange().asked_to_stop(), size() > 1);
 }
 
 class WholeArena final : public ArrayHook {

@@ -121,7 +121,7 @@ struct SmallRun {
         classification_loss(*model));
     trainer->extend(std::move(evaluator));
     trainer->extend(observe_lr());
-    trainer->extend(exponential_shift(optimizer->rate_name(), 0.9));
+    trainer->extend(exponential_shift(optimizer->rule().rate_name(), 0.9));
     log = &trainer->extend(std::make_unique<LogReport>());
     trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{
                         .filename = "most_accurate", .n_retains = 0, .at_end = false}),

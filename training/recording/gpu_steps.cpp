@@ -54,7 +54,8 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
   std::string name = kind_of(known, optimizers_.empty() ? batch.size() : global_examples);
   // Late gradients travel with a scale of their own, besides that of this batch in kind_of().
   for (const Optimizer* optimizer : optimizers_)
-    if (const std::string more = optimizer->kind_of_step(); !more.empty()) name += "|" + more;
+    if (const std::string more = optimizer->step_exchange().kind_of_step(); !more.empty())
+      name += "|" + more;
   // Each has late values of its own, and the last one those of the update.
   if (!place.is_only()) name += fmt::format("|batch {}{}", place.number, place.is_last ? "" : "+");
   BatchKind& kind = kinds_.find(name);
@@ -67,7 +68,8 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
     readiness = optimizer->meet(batch.weight(), readiness, place.number > 0).least_level;
   // Parameters may have moved, and then on all ranks.
   if (kind.recording && !kind.recording->is_valid()) kinds_.drop_invalid(parts_of(models_));
-  if (!std::ranges::all_of(optimizers_, &Optimizer::repeats_steps))
+  const auto is_settled = [](const Optimizer* each) { return each->step_exchange().is_settled(); };
+  if (!std::ranges::all_of(optimizers_, is_settled))
     readiness = std::min<int>(readiness, too_few_runs);
   if (readiness == to_be_recorded) record(step);
   if (readiness >= to_be_recorded && kind.recording)

@@ -85,9 +85,9 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
 
 // A single process has no such settings: it trains alike with all of them.
 void serialize_data_parallelism(const Serializer& serializer, const Optimizer& optimizer) {
-  if (optimizer.gradient_exchange() == nullptr) return;
+  if (optimizer.step_exchange().way() == nullptr) return;
   // Other settings change results by rounding alone.
-  const ExchangeSettings& settings = optimizer.exchange_settings();
+  const ExchangeSettings& settings = optimizer.step_exchange().settings();
   std::vector<std::string> exchange = {
       settings.mode == ExchangeMode::double_buffered ? "double-buffered" : "in their own step"};
   if (settings.power_sgd_rank > 0)
@@ -140,7 +140,7 @@ void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler
 // that exchanges gradients in another way, starts without it.
 void serialize_exchange(const Serializer& serializer, const Optimizer& optimizer) {
   const std::string key = "exchange_of_rank";
-  const GradientExchange* const exchange = optimizer.gradient_exchange();
+  const GradientExchange* const exchange = optimizer.step_exchange().way();
   std::vector<Tensor> own = exchange ? exchange->carried_over() : std::vector<Tensor>();
   std::vector<Module::NamedBuffer> buffers;
   std::size_t bytes = 0;
@@ -171,13 +171,13 @@ void serialize_exchange(const Serializer& serializer, const Optimizer& optimizer
 }  // namespace
 
 void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
-  std::string name = optimizer.name();
+  std::string name = optimizer.rule().name();
   serializer("name", name);
-  if (name != optimizer.name())
+  if (name != optimizer.rule().name())
     fail_everywhere(ErrorKind::config,
                     "the snapshot's run used {}, this run uses {}: resume with the same optimizer, "
                     "or load only the weights (load_npz; programs: --init)",
-                    name, optimizer.name());
+                    name, optimizer.rule().name());
 }
 
 namespace {
