@@ -155,7 +155,7 @@ TEST(OwnRules, GiveTheSameNormsForAnyNumberOfThreads) {
 
 TEST(OwnRules, AreIdentifiedByTheirKeys) {
   EXPECT_THAT(optimizer_names(), ::testing::Contains("own_momentum"));
-  EXPECT_EQ(create_optimizer("own_momentum")->name(), "OwnMomentum");
+  EXPECT_EQ(create_optimizer("own_momentum")->rule().name(), "OwnMomentum");
   EXPECT_THAT(testing::coded_error_of([] { create_optimizer("own"); }), HasSubstr("own_momentum"));
   EXPECT_THAT(testing::coded_error_of([] { RuleRegistration<OwnMomentum>{"other"}; }),
               HasSubstr("an optimizer own_momentum (OwnMomentum) is registered already"));
