@@ -80,9 +80,16 @@ void Optimizer::build_arena() {
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
   flush();
-  exchange_settings_ = settings;
+  const ExchangeSettings before = std::exchange(exchange_settings_, settings);
   if (!trained_.arena) return;
-  exchange_.follow_settings();
+  try {
+    exchange_.follow_settings();
+  } catch (...) {
+    // All ranks refuse them alike, and go on as before.
+    exchange_settings_ = before;
+    exchange_.follow_settings();
+    throw;
+  }
   trained_.revision.advance();
 }
 

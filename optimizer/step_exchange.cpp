@@ -119,6 +119,8 @@ void StepExchange::begin(std::optional<std::int64_t> global_examples) {
   TASUKI_CHECK(!global_examples || examples_ <= *global_examples,
                "{} examples of a global batch of {}", examples_, *global_examples);
   if (!way_) {
+    TASUKI_CHECK(!trained_.has_peers(),
+                 "gradients cannot be exchanged: the arrays of the model could not be rebuilt");
     if (global_examples && examples_ != *global_examples)
       fail(ErrorKind::usage,
            "the batch has {} examples on all ranks, of which this rank has {}, but the optimizer "

@@ -79,6 +79,9 @@ class BatchUpdater : public Updater {
   void run_on_device(const Batch& batch, const AccumulatedBatches& batches,
                      Observation& observation, const StepRunner::Work& step);
   void finish(AccumulatedBatches& batches);
+  // Call it in destructors: what a loss function owns, such as a communicator, must outlive the
+  // recordings that use it.
+  void drop_recordings() { runner_.forget(); }
   // Whether a loss of this batch is observed.
   bool reports_loss(const Batch& batch) const { return settings_.has_loss && batch.weight() > 0; }
 

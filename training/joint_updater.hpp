@@ -25,6 +25,7 @@ class JointUpdater : public BatchUpdater {
   // of observed losses have their names ("main/gen/loss"); "main/loss" is the sum.
   JointUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers,
                LossesFunction losses, Settings settings);
+  ~JointUpdater() override { drop_recordings(); }
 
   void update(Observation& observation) override;
 

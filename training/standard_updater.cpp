@@ -9,7 +9,9 @@ namespace tasuki {
 StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
                                  LossFunction loss, Settings settings)
     : BatchUpdater(std::move(iterator), {{"main", &optimizer}}, std::move(settings)),
-      loss_(std::move(loss)) {}
+      loss_(std::move(loss)) {
+  this->optimizer().keep_graphs(false);
+}
 
 void StandardUpdater::update(Observation& observation) {
   AccumulatedBatches batches = next_batches();
@@ -26,9 +28,13 @@ void StandardUpdater::update(Observation& observation) {
             return mean;
           },
           examples);
-      if (!batches.is_last()) return optimizer().backward(loss, examples);
-      optimizer().update(
-          optimizer().backward_and_exchange(loss, examples, batches.global_weight()));
+      if (!batches.is_last()) {
+        optimizer().backward(loss, examples);
+        return;
+      }
+      const std::int64_t examples_of_all =
+          optimizer().backward_and_exchange(loss, examples, batches.global_weight());
+      optimizer().update(examples_of_all);
     });
   }
   finish(batches);

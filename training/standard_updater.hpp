@@ -1,5 +1,5 @@
-// StandardUpdater: one iteration of training a model with one optimizer. The loop over its batches
-// is in batch_updater.hpp; several optimizers are in joint_updater.hpp.
+// StandardUpdater: one iteration of training a model with one optimizer. BatchUpdater takes the
+// batches and keeps the run's position; several optimizers have a JointUpdater.
 #pragma once
 
 #include <memory>
@@ -19,6 +19,7 @@ class StandardUpdater : public BatchUpdater {
                   Settings settings);
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss)
       : StandardUpdater(std::move(iterator), optimizer, std::move(loss), Settings()) {}
+  ~StandardUpdater() override { drop_recordings(); }
 
   void update(Observation& observation) override;
 

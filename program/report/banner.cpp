@@ -79,6 +79,7 @@ void print_banner(const RankSetup& setup, const BannerLines& lines) {
   if (communicator.rank() != 0) return;
 
   std::vector<RankPlace> places;
+  places.reserve(gathered.size());
   for (const nlohmann::json& values : gathered)
     places.push_back({communicator.topology().host_of.at(places.size()), values.at(0), values.at(1),
                       values.at(2), values.at(3), values.at(4)});

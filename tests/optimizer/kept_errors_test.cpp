@@ -230,6 +230,9 @@ TEST(CompressionSettings, ErrorFeedbackExcludesLossScaling) {
     scaled->guard().scale_losses({});
     testing::expect_error(ErrorKind::usage, {words},
                           [&, &chosen = settings] { scaled->set_exchange(chosen); });
+    // Ranks go on as before.
+    EXPECT_NE(scaled->step_exchange().way(), nullptr);
+    EXPECT_EQ(scaled->step_exchange().settings().text(), ExchangeSettings().text());
   }
 }
 
