@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What Doxygen reads in place of a file: docs/Doxyfile calls it with the file's path.
 
-Headers: plain comments become Doxygen's. The comment at the top belongs to the file, one behind a member to that
-member, and headings (--- who and where ---) to nobody. Lines keep their numbers.
+Headers: plain comments become Doxygen's. The comment at the top describes the file, a comment behind a member
+describes that member, and headings (--- who and where ---) are left out. Lines keep their numbers.
 
-Pages: headings get names, because GitHub makes them and Doxygen does not, and links lead to them. A name is
-that of the page and that of the heading, such as docs_training_data: Doxygen has one space of names for all
+Pages: headings get anchors, which GitHub makes and Doxygen does not, and links lead to them. An anchor joins
+the names of page and heading, such as docs_training_data, because anchors must differ among all
 pages. Links to public headers lead to their reference. The site has no other files, so that a link to one becomes
 its path.
 """

@@ -21,8 +21,8 @@ Variable conv2d(const Variable& x, const Variable& w, const Variable& b = {},
                 const Conv2dOptions& options = {});
 
 // Transposed convolution (Chainer's deconvolution_2d), the gradient of conv2d with respect to its
-// input, as a function of its own: each pixel of x adds w, times its value, to y at `stride` times
-// its place. x: N x I x H x W, w: I x O/groups x KH x KW, b: O or undefined; y: N x O x H' x W'
+// input: each pixel of x adds w, times the pixel's value, to y at `stride` times the pixel's
+// place. x: N x I x H x W, w: I x O/groups x KH x KW, b: O or undefined; y: N x O x H' x W'
 // with H' = stride (H - 1) + dilation (KH - 1) + 1 - 2 pad. `size`: H' and W', where a stride above
 // 1 leaves a choice: a convolution with these options must give H x W.
 Variable deconv2d(const Variable& x, const Variable& w, const Variable& b = {},
