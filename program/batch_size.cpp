@@ -61,9 +61,9 @@ Place host_memory(const RankSetup& setup, const TrainingSettings& settings,
 }
 
 // If batches are made on the GPU, it holds the shares, or else the batches in use.
-Place gpu_memory(Device device, const TrainingData& data, const Engine& engine) {
+Place gpu_memory(Device device, const RankSetup& setup, const TrainingData& data) {
   Place place{.device = device, .free = backend(device).memory(device).free};
-  if (engine.batch_device() != device) return place;
+  if (setup.batch_device != device) return place;
   std::vector<const Share*> shares = {&*data.train.share};
   if (data.test) shares.push_back(&*data.test->share);
   for (const Share* share : shares) {
@@ -76,21 +76,21 @@ Place gpu_memory(Device device, const TrainingData& data, const Engine& engine) 
 }
 
 std::vector<Place> places_of(const RankSetup& setup, const TrainingSettings& settings,
-                             const TrainingData& data, const Engine& engine) {
+                             const TrainingData& data) {
   // Batches that are dealt to devices come from the host.
   std::vector<Device> devices = setup.devices;
-  devices.push_back(engine.batch_device());
+  devices.push_back(setup.batch_device);
   std::vector<Place> places;
   for (const Device device : devices)
     if (std::ranges::find(places, device, &Place::device) == places.end())
       places.push_back(device.is_cpu() ? host_memory(setup, settings, data)
-                                       : gpu_memory(device, data, engine));
+                                       : gpu_memory(device, setup, data));
   return places;
 }
 
 // Searches without agreement between ranks.
 BatchSearch search_in(const std::vector<Place>& places, const RankSetup& setup,
-                      const TrainingData& data, Engine& engine) {
+                      const TrainingData& data, const TrialStep& trial) {
   BatchSearch search;
   std::vector<std::size_t> most;  // upper limits of the bytes in use
   for (const Place& place : places) {
@@ -102,12 +102,12 @@ BatchSearch search_in(const std::vector<Place>& places, const RankSetup& setup,
   }
   search.limit = std::clamp<std::int64_t>(data.train.header.count / setup.communicator->size(), 1,
                                           batch_sizes.most);
-  search.peaks_of = [places, most, &data, &engine](std::int64_t n) {
+  search.peaks_of = [places, most, &data, &trial](std::int64_t n) {
     // What an earlier step has left in the pool would reduce what libraries can take, and they do
     // not always notice.
     give_back_cached_host_memory();
     for (const Place& place : places) backend(place.device).reset_peak_memory(place.device);
-    engine.step_on_zeros(n, data.longest);
+    trial(n, data.longest);
     std::vector<std::size_t> peaks;
     for (std::size_t i = 0; i < places.size(); ++i) {
       const Place& place = places[i];
@@ -143,10 +143,10 @@ std::string describe(const std::vector<Place>& places, const BatchSearch& search
 }  // namespace
 
 void print_largest_batch(const RankSetup& setup, const TrainingSettings& settings,
-                         const TrainingData& data, Engine& engine) {
+                         const TrainingData& data, const TrialStep& trial) {
   Communicator& comm = *setup.communicator;
-  const std::vector<Place> places = places_of(setup, settings, data, engine);
-  BatchSearch search = search_in(places, setup, data, engine);
+  const std::vector<Place> places = places_of(setup, settings, data);
+  BatchSearch search = search_in(places, setup, data, trial);
   search.least = [&comm](std::int64_t own) {
     const Tensor least = Tensor::from(std::span<const std::int64_t>(&own, 1), Shape{});
     comm.allreduce(least, ReduceOp::min);
@@ -160,12 +160,12 @@ void print_largest_batch(const RankSetup& setup, const TrainingSettings& setting
                                    is_limit ? "all examples of a rank" : describe(places, search)));
 }
 
-void train_within_memory(const RankSetup& setup, const TrainingSettings& settings,
-                         const TrainingData& data, Engine& engine,
-                         const std::function<void()>& train, const std::function<void()>& end) {
+void run_within_memory(const RankSetup& setup, const TrainingSettings& settings,
+                       const TrainingData& data, const TrialStep& trial,
+                       const std::function<void()>& run, const std::function<void()>& end) {
   std::string problem;
   try {
-    return train();
+    return run();
   } catch (const OutOfMemory& error) {
     problem = error.what();
   } catch (const std::bad_alloc&) {
@@ -175,7 +175,7 @@ void train_within_memory(const RankSetup& setup, const TrainingSettings& setting
   }
   // Not while the exception unwinds, when nothing waits for a GPU. The other ranks wait silently.
   end();
-  BatchSearch search = search_in(places_of(setup, settings, data, engine), setup, data, engine);
+  BatchSearch search = search_in(places_of(setup, settings, data), setup, data, trial);
   search.trying = [&problem](std::int64_t n) {
     log_warning("{}; trying whether a step of {} examples fits", problem, n);
   };

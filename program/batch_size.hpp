@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "program/data.hpp"
-#include "program/engine.hpp"
 #include "program/start/setup.hpp"
+#include "program/training_run.hpp"
 
 namespace tasuki::program {
 
@@ -14,17 +14,17 @@ namespace tasuki::program {
 inline constexpr std::string_view advice_on_batch = "the largest batch that fits is --batchsize ";
 
 // For --find-batchsize: prints the largest --batchsize that every rank has memory for, on every
-// device with its part of the batch, beside the data (which were scattered). Found by steps on
-// zeros, after which nothing else can be done. An error of kind unavailable if a single example is
+// device with its part of the batch, beside the data (which were scattered). Found by trial steps,
+// after which nothing else can be done. An error of kind unavailable if a single example is
 // too much. Collective; rank 0 prints.
 void print_largest_batch(const RankSetup& setup, const TrainingSettings& settings,
-                         const TrainingData& data, Engine& engine);
+                         const TrainingData& data, const TrialStep& trial);
 
-// Calls `train`. If this rank runs out of memory in it, calls `end`, which frees what `train` has
-// left in memory; the error then also says which batch would fit (found as above, by this rank
-// alone).
-void train_within_memory(const RankSetup& setup, const TrainingSettings& settings,
-                         const TrainingData& data, Engine& engine,
-                         const std::function<void()>& train, const std::function<void()>& end);
+// Calls `run`, which trains. If this rank runs out of memory in it, calls `end`, which frees what
+// `run` has left in memory; the error then also says which batch would fit (found as above, by this
+// rank alone).
+void run_within_memory(const RankSetup& setup, const TrainingSettings& settings,
+                       const TrainingData& data, const TrialStep& trial,
+                       const std::function<void()>& run, const std::function<void()>& end);
 
 }  // namespace tasuki::program

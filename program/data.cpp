@@ -103,16 +103,11 @@ void check_split(SplitData& split, Communicator& communicator) {
 }
 
 // Rank 0 reads the files; every rank gets its share only.
-void scatter_split(SplitData& split, Communicator& communicator, const ScatterOptions& options) {
-  split.share =
-      split.dataset
-          ? take_share(split.dataset, communicator.size() / options.ranks_per_share,
-                       communicator.rank() / options.ranks_per_share, options)
-          : scatter_dataset([&] { return std::move(split.source); }, communicator, options);
-  // Both may hold all the data of a program that makes its data sets.
-  split.open = nullptr;
-  split.dataset.reset();
-  split.stream.reset();
+Share share_of(SplitData& split, Communicator& communicator, const ScatterOptions& options) {
+  if (split.dataset)
+    return take_share(split.dataset, communicator.size() / options.ranks_per_share,
+                      communicator.rank() / options.ranks_per_share, options);
+  return scatter_dataset([&] { return split.take_source(); }, communicator, options);
 }
 
 // Rank 0's, on all ranks.
@@ -162,12 +157,10 @@ Share with_standardization(Share test, const TrainingSettings& settings) {
   return settings.augment ? transformed_by(std::move(test), standardization, 0) : test;
 }
 
-std::unique_ptr<Iterator> brought_to_engine(std::unique_ptr<ShareIterator> iterator,
-                                            const DatasetHeader& header,
-                                            const TrainingSettings& settings,
-                                            const Engine& engine) {
+std::unique_ptr<Iterator> brought_to(Device device, std::unique_ptr<ShareIterator> iterator,
+                                     const DatasetHeader& header,
+                                     const TrainingSettings& settings) {
   const int threads = static_cast<int>(loader_threads(settings, header));
-  const Device device = engine.batch_device();
   if (!device.is_cpu())
     return create_device_iterator(std::move(iterator), device, std::max(1, threads));
   if (threads == 0) return iterator;
@@ -255,22 +248,46 @@ void TrainingData::check_files(const TrainingSettings& settings, const RankSetup
   for (SplitData* const split : splits) check_split(*split, communicator);
 }
 
-void TrainingData::scatter(const TrainingSettings& settings, Communicator& communicator,
-                           int model_ranks) {
+std::unique_ptr<DataSource> SplitData::take_source() {
+  if (source) return std::move(source);
+  return dataset ? source_of(*dataset) : open();
+}
+
+void SplitData::keep(Share own) {
+  share = std::move(own);
+  // Both may hold all the data of a program that makes its data sets.
+  open = nullptr;
+  dataset.reset();
+  stream.reset();
+}
+
+ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks) {
   ScatterOptions dealing;
   dealing.ranks_per_share = model_ranks;
   dealing.shuffle = true;
   dealing.seed = static_cast<std::uint64_t>(settings.seed);
   dealing.shards = static_cast<int>(settings.shards.value_or(0));
-  const bool is_everywhere = train.dataset != nullptr;
-  scatter_split(train, communicator, dealing);
+  return dealing;
+}
+
+void TrainingData::scatter(const TrainingSettings& settings, Communicator& communicator,
+                           int model_ranks) {
+  keep_training_share(share_of(train, communicator, dealing_of(settings, model_ranks)), settings,
+                      communicator);
+  if (test)
+    keep_test_share(share_of(*test, communicator, {.ranks_per_share = model_ranks}), settings);
+}
+
+void TrainingData::keep_training_share(Share share, const TrainingSettings& settings,
+                                       Communicator& communicator) {
   longest = train.header;
-  if (has_unknown_lengths(longest) && (!is_everywhere || settings.find_batchsize))
-    longest = longest_of_ranks(*train.share, communicator);
-  train.share = with_augmentation(std::move(*train.share), settings);
-  if (!test) return;
-  scatter_split(*test, communicator, {.ranks_per_share = model_ranks});
-  test->share = with_standardization(std::move(*test->share), settings);
+  if (has_unknown_lengths(longest) && (!train.dataset || settings.find_batchsize))
+    longest = longest_of_ranks(share, communicator);
+  train.keep(with_augmentation(std::move(share), settings));
+}
+
+void TrainingData::keep_test_share(Share share, const TrainingSettings& settings) {
+  test->keep(with_standardization(std::move(share), settings));
 }
 
 // --- batches ---
@@ -288,22 +305,23 @@ std::int64_t batches_ahead(const TrainingSettings& settings, const DatasetHeader
 }
 
 std::unique_ptr<Iterator> training_batches(const TrainingData& data,
-                                           const TrainingSettings& settings, const Engine& engine,
-                                           int models) {
+                                           const TrainingSettings& settings,
+                                           const RankSetup& setup) {
   ShareIteratorOptions reading;
-  reading.global_batch = global_batch(settings, models);
+  reading.global_batch = global_batch(settings, setup.grid->models());
   reading.shuffle = true;
   reading.seed = static_cast<std::uint64_t>(settings.seed);
   reading.buckets = data.buckets;
-  return brought_to_engine(std::make_unique<ShareIterator>(*data.train.share, reading),
-                           data.train.header, settings, engine);
+  return brought_to(setup.batch_device, std::make_unique<ShareIterator>(*data.train.share, reading),
+                    data.train.header, settings);
 }
 
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
-                                       const Engine& engine, int models) {
-  const std::int64_t batch = settings.test_batchsize.value_or(largest_batch(settings, models));
-  return brought_to_engine(create_serial_iterator(*data.test->share, batch), data.test->header,
-                           settings, engine);
+                                       const RankSetup& setup) {
+  const std::int64_t batch =
+      settings.test_batchsize.value_or(largest_batch(settings, setup.grid->models()));
+  return brought_to(setup.batch_device, create_serial_iterator(*data.test->share, batch),
+                    data.test->header, settings);
 }
 
 }  // namespace tasuki::program

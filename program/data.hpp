@@ -9,7 +9,6 @@
 
 #include "dataset/catalog.hpp"
 #include "dataset/scatter.hpp"
-#include "program/engine.hpp"
 #include "program/start/setup.hpp"
 #include "program/training_program.hpp"
 
@@ -31,6 +30,11 @@ struct SplitData {
   std::vector<std::string> left_out;
   // From then on:
   std::optional<Share> share;
+
+  // The examples as scatter_dataset() reads them: `source`, or else opened anew.
+  std::unique_ptr<DataSource> take_source();
+  // Keeps a share, and lets go of all the examples.
+  void keep(Share own);
 };
 
 struct TrainingData {
@@ -48,10 +52,18 @@ struct TrainingData {
   // Opens the files and checks for unreadable ones: all examples are read if the settings ask for
   // it. Collective.
   void check_files(const TrainingSettings& settings, const RankSetup& setup);
-  // Gives each rank its shares, with augmentation if the settings ask for it. `model_ranks`
-  // neighbours have the same. Collective.
+  // Gives each rank its shares (keep_training_share, keep_test_share). `model_ranks` neighbours
+  // have the same. Collective.
   void scatter(const TrainingSettings& settings, Communicator& communicator, int model_ranks);
+  // Of examples that were scattered, with augmentation if the settings ask for it. Collective.
+  void keep_training_share(Share share, const TrainingSettings& settings,
+                           Communicator& communicator);
+  void keep_test_share(Share share, const TrainingSettings& settings);
 };
+
+// How training examples are dealt: a permutation of --seed, among --shards. `model_ranks`
+// neighbours get the same.
+ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks);
 
 // The same before scatter(); rank 0 reads all examples if it has to. Collective.
 DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
@@ -64,13 +76,13 @@ bool reads_images(const TrainingProgram& program);
 // out, or those that are found now. Data without examples are an error. Collective.
 TrainingData find_data(const TrainingProgram& program, const RankSetup& setup);
 
-// Batches for the engine, read ahead by --loader-threads: for training shuffled and without end,
-// for tests in order for one epoch. `models`: among which data are dealt.
+// Batches for RankSetup::batch_device, read ahead by --loader-threads: for training shuffled and
+// without end, for tests in order for one epoch.
 std::unique_ptr<Iterator> training_batches(const TrainingData& data,
-                                           const TrainingSettings& settings, const Engine& engine,
-                                           int models);
+                                           const TrainingSettings& settings,
+                                           const RankSetup& setup);
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
-                                       const Engine& engine, int models);
+                                       const RankSetup& setup);
 
 // --loader-threads, or the default for the data.
 std::int64_t loader_threads(const TrainingSettings& settings, const DatasetHeader& header);

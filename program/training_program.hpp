@@ -36,6 +36,8 @@
 
 namespace tasuki {
 
+class TrainingRun;
+
 namespace program {
 // "Num unit", "1000": lines of the banner, as "name: value".
 using BannerLines = std::vector<std::pair<std::string, std::string>>;
@@ -89,7 +91,7 @@ struct StreamedImages {
 // Fill in data and model, and what else differs from the defaults, then call run().
 //
 // Every rank calls these functions unless their comments say otherwise, in this order: recipe,
-// check_flags, check, create_optimizer, stream_images, train_data, test_data, vocabularies,
+// check_flags, check, create_optimizer, stream_images, train_data, test_data, vocabularies, train,
 // create_model or create_part, create_optimizer for each further part of the model, wrap_batches,
 // create_updater, create_evaluator, extend, banner. Runs that do not train (--dry-run,
 // --find-batchsize) call only some of them. An exception from one of them ends the job
@@ -136,6 +138,11 @@ struct TrainingProgram {
 
   // Training batches of examples of similar length. Set it at the latest in check_flags().
   std::optional<LengthBuckets> length_buckets;
+
+  // The training itself, in place of the functions from create_model to create_evaluator, which are
+  // then not called: puts model, optimizer, updater and trainer together, from what `run` has by
+  // the flags (program/training_run.hpp).
+  std::function<void(TrainingRun& run)> train;
 
   // The model for the training data. If any parameter has no values yet, all parameters are drawn
   // from --seed, including those that have values. All ranks then take rank 0's weights. With

@@ -62,6 +62,7 @@ void take_worker_devices(const std::string& program, const TrainingSettings& set
                     "it without mpirun",
                     program, setup.communicator->size());
   setup.devices = settings.workers->devices;
+  setup.batch_device = Device::cpu();
   prepare_devices(setup.devices);
   setup.device_text = worker_names(setup.devices);
 }
@@ -116,6 +117,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
 
   const ChosenDevice chosen = choose_device(settings.gpu, *before_flags);
   setup.devices = {chosen.device};
+  setup.batch_device = chosen.device;
   setup.device_text = chosen.text;
   if (chooses_algorithm(settings, before_flags->topology()))
     setup.links = find_links(*before_flags, settings.out);
@@ -135,6 +137,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   set_cpu_threads(setup.threads.threads);
   set_conv_algorithm(settings.conv);
   if (settings.workers) take_worker_devices(options.program(), settings, setup);
+  setup.precision = choose_computing(settings, setup.devices);
   setup.grid = std::make_unique<ModelGrid>(*setup.communicator, settings, options.program());
   return setup;
 }

@@ -12,6 +12,7 @@
 #include "program/flags/options.hpp"
 #include "program/model_grid.hpp"
 #include "program/resume.hpp"
+#include "program/start/computing.hpp"
 #include "program/start/processors.hpp"
 #include "program/training_settings.hpp"
 #include "training/output_folder.hpp"
@@ -27,6 +28,8 @@ struct RankSetup {
   std::unique_ptr<ModelGrid> grid;             // which of them have a model together
   Links links;                                 // as measured, where --allreduce auto needs them
   std::vector<Device> devices;                 // of this rank; several only with settings.workers
+  Device batch_device;                         // of iterators; the CPU with settings.workers
+  Precision precision;                         // of all devices
   std::string device_text;                     // with the GPU's name, for the banner
   Processors processors;
   ThreadPlan threads;

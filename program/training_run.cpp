@@ -1,0 +1,287 @@
+#include "program/training_run.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/log.hpp"
+#include "nn/normalization.hpp"
+#include "parallel/multi_node_batch_norm.hpp"
+#include "program/batch_size.hpp"
+#include "program/data.hpp"
+#include "program/extensions.hpp"
+#include "program/initial_state.hpp"
+#include "program/intact_snapshot.hpp"
+#include "program/optimizer.hpp"
+#include "program/report/about.hpp"
+#include "program/report/finished_file.hpp"
+#include "program/report/report.hpp"
+#include "program/report/step_times_file.hpp"
+#include "program/start/link.hpp"
+#include "program/start/processors.hpp"
+#include "program/start/setup.hpp"
+#include "program/training_program.hpp"
+#include "training/batch_memory.hpp"
+#include "training/checkpoints/course.hpp"
+
+namespace tasuki {
+
+using namespace program;
+
+namespace {
+
+std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int ranks) {
+  auto optimizer = program.create_optimizer ? program.create_optimizer()
+                                            : tasuki::create_optimizer(program.settings.optimizer);
+  check_decay(program.flags, program.settings, *optimizer);
+  configure_optimizer(*optimizer, program.settings, ranks);
+  return optimizer;
+}
+
+// For steps that measure how much memory they take: each rank runs them alone.
+void normalise_locally(Module& model) {
+  for (Module* module : model.modules())
+    if (auto* const layer = dynamic_cast<BatchNorm*>(module)) layer->normalise_by(nullptr);
+}
+
+std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
+                                         const NamedOptimizers& optimizers, std::int64_t examples) {
+  if (!setup.continuation.snapshot) return std::nullopt;
+  return check_resume(setup.continuation, program.settings, optimizers,
+                      program.wrap_batches ? std::nullopt : std::optional(examples),
+                      program.length_buckets ? program.length_buckets->steps : 0,
+                      *setup.communicator, *setup.grid);
+}
+
+// Prints that nothing is left to do, if so: the run is at its end, and has made all that follows.
+bool is_over(const TrainingSettings& settings, const RankSetup& setup,
+             const std::optional<RunPosition>& position) {
+  if (!position) return false;
+  const std::string end = describe_end(setup.continuation, settings, *position);
+  if (end.empty()) return false;
+  Communicator& communicator = *setup.communicator;
+  const bool has_all = is_finished(output_folder_of(*setup.continuation.snapshot),
+                                   position->iteration, communicator);
+  if (communicator.rank() == 0) {
+    if (has_all)
+      log_warning("nothing to do: {}", end);
+    else
+      log_info("making what the run has not left at its end: {}", end);
+  }
+  return has_all;
+}
+
+// Before data are read, which may take long: should the run be killed then, --resume auto goes on
+// from what this run was to go on from, too. (With an iterator of the program's that may still be
+// refused by resume_training(), so only Trainer::run() names it.)
+void name_origin(const TrainingProgram& program, const RankSetup& setup,
+                 const OutputFolder& output) {
+  if (!program.wrap_batches && setup.communicator->rank() == 0)
+    start_course(output.path(), *setup.continuation.snapshot);
+}
+
+}  // namespace
+
+struct TrainingRun::Parts {
+  const TrainingProgram& program;
+  RankSetup& setup;
+  std::unique_ptr<Optimizer> first_optimizer;  // its flags are checked before data are looked for
+  TrainingData data;
+
+  // From begin() on.
+  NamedOptimizers optimizers;
+  Module* model = nullptr;
+  TrialStep trial;
+  std::optional<RunPosition> position;  // that the run goes on from
+  std::shared_ptr<OutputFolder> output;
+  std::optional<RunSummary> summary;  // from extend() on
+
+  Parts(const TrainingProgram& of_program, RankSetup& of_rank)
+      : program(of_program),
+        setup(of_rank),
+        first_optimizer(optimizer_of(program, setup.grid->models())),
+        data(find_data(program, setup)) {}
+  const TrainingSettings& settings() const { return program.settings; }
+  BannerLines banner(const std::filesystem::path& out) const {
+    return banner_lines(program, setup, optimizers, data, out, position);
+  }
+};
+
+TrainingRun::TrainingRun(const TrainingProgram& program, RankSetup& setup)
+    : parts_(std::make_unique<Parts>(program, setup)) {
+  const std::optional<std::filesystem::path>& from = setup.continuation.snapshot;
+  const std::optional<std::string>& init = program.settings.init;
+  if (from || init)
+    check_vocabularies(from ? from->string() : *init, parts_->data.vocabularies,
+                       *setup.communicator, *setup.grid);
+}
+
+TrainingRun::~TrainingRun() = default;
+
+Communicator& TrainingRun::communicator() const {
+  return *setup().communicator;
+}
+
+Device TrainingRun::device() const {
+  return setup().device();
+}
+
+const DatasetHeader& TrainingRun::examples() const {
+  return data().train.header;
+}
+
+RankSetup& TrainingRun::setup() const {
+  return parts_->setup;
+}
+
+TrainingData& TrainingRun::data() const {
+  return parts_->data;
+}
+
+void TrainingRun::initialize(Module& model) {
+  const TrainingSettings& settings = parts_->settings();
+  if (!std::ranges::all_of(model.parameters(),
+                           [](const auto& each) { return each.parameter->has_values(); }))
+    model.initialize(static_cast<std::uint64_t>(settings.seed));
+  if (settings.init && !setup().continuation.snapshot)
+    load_initial_weights(*settings.init, model, communicator(), *setup().grid);
+  if (settings.sync_bn && convert_to_multi_node_batch_norm(model, setup().grid->data()) == 0)
+    fail_everywhere(ErrorKind::usage,
+                    "--sync-bn: the model has no batch normalisation; leave --sync-bn out");
+}
+
+std::unique_ptr<Optimizer> TrainingRun::create_optimizer() {
+  if (parts_->first_optimizer) return std::move(parts_->first_optimizer);
+  return optimizer_of(parts_->program, setup().grid->models());
+}
+
+void TrainingRun::set_up(Optimizer& optimizer, Module& model) {
+  const TrainingSettings& settings = parts_->settings();
+  optimizer.set_exchange(exchange_settings(settings));
+  optimizer.states().shard(settings.shard_optimizer);
+  optimizer.weights().share(settings.node_weights == NodeWeights::shared,
+                            socket_of(find_processors().cpus).value_or(-1));
+  optimizer.setup(model);
+  if (settings.workers) return;  // each has rounded weights of its own
+  const ModelGrid& grid = *setup().grid;
+  Communicator* const holders = grid.is_divided() ? &grid.model() : nullptr;
+  if (setup().precision.scales_losses) optimizer.guard().scale_losses({}, holders);
+  if (settings.on_nan == OnNan::skip) optimizer.guard().skip_non_finite(holders);
+  optimizer.compute_in(setup().precision.activations);
+}
+
+bool TrainingRun::begin(Optimizer& optimizer, const LossFunction& loss) {
+  return begin({{"main", &optimizer}}, optimizer.model(), loss);
+}
+
+bool TrainingRun::begin(const NamedOptimizers& optimizers, Module& model, const LossFunction& loss,
+                        TrialStep trial) {
+  Parts& parts = *parts_;
+  const TrainingSettings& settings = parts.settings();
+  if (!trial)
+    trial = [this, loss](std::int64_t n, const DatasetHeader& examples) {
+      measure_step(n, examples, device(), setup().precision.on(device()), loss);
+    };
+  parts.optimizers = optimizers;
+  parts.model = &model;
+  parts.trial = std::move(trial);
+  parts.position = find_position(parts.program, setup(), optimizers, parts.data.train.header.count);
+  const bool has_ended = !settings.find_batchsize && is_over(settings, setup(), parts.position);
+  if (has_ended && !settings.dry_run) return false;
+  // Files that cannot be read are found last, but before anything is written.
+  parts.data.check_files(settings, setup());
+  if (settings.dry_run) {
+    print_banner(setup(), parts.banner(find_output_folder(setup(), settings)->name()));
+    normalise_locally(model);
+    print_plan(setup(), settings, optimizers, setup().precision, loss, parts.data);
+    return false;
+  }
+  if (settings.find_batchsize) {
+    parts.data.scatter(settings, communicator(), setup().grid->model_ranks());
+    normalise_locally(model);
+    print_largest_batch(setup(), settings, parts.data, parts.trial);
+    return false;
+  }
+  parts.output = take_output_folder(setup(), settings);
+  if (parts.position) name_origin(parts.program, setup(), *parts.output);
+  return true;
+}
+
+OpenSource TrainingRun::training_source() {
+  return [this] { return data().train.take_source(); };
+}
+
+OpenSource TrainingRun::test_source() {
+  TASUKI_CHECK(data().test, "the program has no test data");
+  return [this] { return data().test->take_source(); };
+}
+
+ScatterOptions TrainingRun::dealing() const {
+  return dealing_of(parts_->settings(), setup().grid->model_ranks());
+}
+
+std::unique_ptr<Iterator> TrainingRun::training_batches(Share share) {
+  data().keep_training_share(std::move(share), parts_->settings(), communicator());
+  return tasuki::program::training_batches(data(), parts_->settings(), setup());
+}
+
+std::unique_ptr<Iterator> TrainingRun::test_batches(Share share) {
+  data().keep_test_share(std::move(share), parts_->settings());
+  return tasuki::program::test_batches(data(), parts_->settings(), setup());
+}
+
+StandardUpdater::Settings TrainingRun::step_settings() const {
+  const TrainingSettings& settings = parts_->settings();
+  StandardUpdater::Settings step;
+  step.seed = static_cast<std::uint64_t>(settings.seed);
+  step.graph = settings.graph;
+  step.accumulate = settings.accumulate;
+  return step;
+}
+
+std::unique_ptr<Trigger> TrainingRun::end_of_training() const {
+  return stop_trigger(parts_->settings());
+}
+
+std::shared_ptr<OutputFolder> TrainingRun::output() const {
+  return parts_->output;
+}
+
+void TrainingRun::extend(Trainer& trainer) {
+  parts_->summary.emplace(trainer, setup().devices);
+  Shift* const schedule = extend_trainer(trainer, parts_->program, setup(), parts_->data);
+  if (setup().continuation.snapshot)
+    resume_training(setup().continuation, trainer, parts_->settings(), schedule, *setup().grid);
+}
+
+void TrainingRun::train(std::unique_ptr<Trainer> trainer) {
+  Parts& parts = *parts_;
+  const TrainingSettings& settings = parts.settings();
+  OutputFolder& output = *parts.output;
+  TASUKI_CHECK(parts.summary, "TrainingRun::train needs TrainingRun::extend before it");
+  const auto run = [&] {
+    remove_old_results(communicator(), settings, output);
+    write_about(parts.program, setup(), parts.data, output);
+    if (setup().links.between || setup().links.inside)
+      keep_links(communicator(), setup().links, output);
+    if (!settings.quiet) print_banner(setup(), parts.banner(output.name()));
+    remove_finished(communicator(), output);
+    trainer->run();
+    if (!settings.quiet) parts.summary->print(communicator(), output.name());
+    std::vector<std::string> files;
+    if (write_step_times(parts.summary->times(), communicator(), output))
+      files.emplace_back(step_times_file);
+    write_finished(*trainer, files, communicator(), output);
+  };
+  // Finding out what would fit takes steps that each rank can make alone.
+  if (setup().grid->is_divided()) return run();
+  run_within_memory(setup(), settings, parts.data, parts.trial, run, [&] {
+    trainer.reset();
+    normalise_locally(*parts.model);
+  });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,99 @@
+// TrainingRun: one rank's run of a training program. It gives what the flags ask for to a training
+// function (TrainingProgram::train), which puts the parts together; apps/train_mnist.cpp shows one.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "communicator/communicator.hpp"
+#include "dataset/iterators/iterator.hpp"
+#include "dataset/scatter.hpp"
+#include "nn/module.hpp"
+#include "optimizer/optimizer.hpp"
+#include "program/training_settings.hpp"
+#include "training/standard_updater.hpp"
+#include "training/trainer.hpp"
+
+namespace tasuki {
+
+struct TrainingProgram;
+
+namespace program {
+struct RankSetup;
+struct TrainingData;
+// A step on n examples of zeros (zero_batch) of this header, to measure its memory. It may change
+// the model.
+using TrialStep = std::function<void(std::int64_t n, const DatasetHeader& examples)>;
+}  // namespace program
+
+// Call the functions in the order in which they stand here. All of them are collective, and throw
+// errors of flags and data on all ranks.
+class TrainingRun {
+ public:
+  // Finds the program's data: rank 0 opens the files. Both arguments outlive the run.
+  TrainingRun(const TrainingProgram& program, program::RankSetup& setup);
+  ~TrainingRun();
+  TrainingRun(const TrainingRun&) = delete;
+  TrainingRun& operator=(const TrainingRun&) = delete;
+
+  // All ranks; the kind is --communicator's.
+  Communicator& communicator() const;
+  // The device that this rank computes on: the CPU, or with --gpu one of its node's GPUs.
+  Device device() const;
+  // The examples to train on: their number, shapes and classes.
+  const DatasetHeader& examples() const;
+
+  // Draws the weights from --seed unless all have values, and reads those of --init on rank 0, from
+  // where setting up the optimizer sends them to all ranks. With --sync-bn, batch normalisation
+  // uses all ranks' statistics from now on. The model is on the CPU still.
+  void initialize(Module& model);
+  // The optimizer of --optimizer (or TrainingProgram::create_optimizer), --lr, --weight-decay and
+  // so on, without a communicator.
+  std::unique_ptr<Optimizer> create_optimizer();
+  // Optimizer::setup, with what --exchange, --shard-optimizer, --node-weights, --dtype and --on-nan
+  // say.
+  void set_up(Optimizer& optimizer, Module& model);
+
+  // Checks --resume and the files of the data, and takes the output folder. False if nothing is to
+  // be trained: the plan of --dry-run or the batch of --find-batchsize was printed, or the resumed
+  // run is at its end. Optimizer, model and `loss` outlive the run.
+  bool begin(Optimizer& optimizer, const LossFunction& loss);
+  // The same for several optimizers of parts of `model`. `trial`: a step to measure memory with;
+  // default: one on `loss`.
+  bool begin(const NamedOptimizers& optimizers, Module& model, const LossFunction& loss,
+             program::TrialStep trial = {});
+
+  // What scatter_dataset() takes. Only rank 0 opens the sources.
+  OpenSource training_source();
+  OpenSource test_source();
+  ScatterOptions dealing() const;  // of training examples: a permutation of --seed
+
+  // Batches of this rank's share for device(), read ahead by --loader-threads, with --augment
+  // augmented: shuffled and without end, or in order for one epoch.
+  std::unique_ptr<Iterator> training_batches(Share share);
+  std::unique_ptr<Iterator> test_batches(Share share);
+  // What --seed, --accumulate and --graph say.
+  StandardUpdater::Settings step_settings() const;
+  // --epoch, --max-iterations, --early-stopping.
+  std::unique_ptr<Trigger> end_of_training() const;
+  // The folder --out.
+  std::shared_ptr<OutputFolder> output() const;
+
+  // Attaches log, table, progress, learning rate's schedule, checkpoints, snapshots, and what
+  // TrainingProgram::extend attaches; then loads the state of --resume.
+  void extend(Trainer& trainer);
+  // Prints the banner, trains, prints the summary. If this rank runs out of memory, the error says
+  // which batch would fit.
+  void train(std::unique_ptr<Trainer> trainer);
+
+  // For the program's parts behind this class.
+  program::RankSetup& setup() const;
+  program::TrainingData& data() const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tasuki
