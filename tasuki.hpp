@@ -109,6 +109,7 @@
 #include "parallel/multi_node_n_step_rnn.hpp"
 #include "parallel/split_layers.hpp"
 #include "program/training_program.hpp"
+#include "program/training_run.hpp"
 #include "tensor/array_operations.hpp"
 #include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"

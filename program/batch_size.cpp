@@ -9,8 +9,8 @@
 
 #include "core/log.hpp"
 #include "dataset/iterators/device_iterator.hpp"
-#include "program/data.hpp"
-#include "program/training_flags.hpp"
+#include "program/data/data.hpp"
+#include "program/flags/training_flags.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/host_memory.hpp"
 #include "tensor/out_of_memory.hpp"

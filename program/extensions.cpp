@@ -1,11 +1,11 @@
 #include "program/extensions.hpp"
 
-#include "program/checkpoints.hpp"
 #include "program/initial_state.hpp"
-#include "program/learning_rate.hpp"
 #include "program/resume.hpp"
+#include "program/start/optimizer.hpp"
 #include "training/extensions/allreduce_persistent.hpp"
 #include "training/extensions/check_replicas.hpp"
+#include "training/extensions/checkpoint.hpp"
 #include "training/extensions/device_monitor.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/log_report.hpp"
@@ -14,6 +14,7 @@
 #include "training/extensions/print_steps.hpp"
 #include "training/extensions/progress_bar.hpp"
 #include "training/extensions/report_step_times.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/extensions/time_limit.hpp"
 #include "training/extensions/trace_file.hpp"
 
@@ -33,6 +34,41 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
   trainer.extend(std::make_unique<PrintReport>(std::move(columns)));
   if (settings.print_every) trainer.extend(std::make_unique<PrintSteps>(*settings.print_every));
   trainer.extend(std::make_unique<ProgressBar>());
+}
+
+std::unique_ptr<Trigger> trigger_of(const CheckpointPeriod& period) {
+  switch (period.unit) {
+    case CheckpointPeriod::Unit::iteration:
+      return every(period.count, Unit::iteration);
+    case CheckpointPeriod::Unit::epoch:
+      return every(period.count, Unit::epoch);
+    case CheckpointPeriod::Unit::minute:
+      return every_seconds(60 * period.count);
+    case CheckpointPeriod::Unit::second:
+      break;
+  }
+  return every_seconds(period.count);
+}
+
+// A Checkpoint unless the flags switch it off, and the Snapshot of --snapshot-every, which also
+// saves at the end of a run. Collective.
+void extend_with_checkpoints(Trainer& trainer, const TrainingSettings& settings,
+                             const ModelGrid& grid) {
+  const auto& replicas = grid.replicas();
+  if (const auto& period = settings.checkpoint_every) {
+    Checkpoint::Settings saving{.n_retains = static_cast<int>(settings.keep),
+                                .keep_best = settings.keep_best.value_or(""),
+                                .replicas = replicas};
+    if (period->unit == CheckpointPeriod::Unit::iteration)
+      saving.max_lost_iterations = static_cast<std::int64_t>(period->count);
+    trainer.extend(std::make_unique<Checkpoint>(std::move(saving), trigger_of(*period)));
+  }
+  auto snapshot = std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true});
+  if (replicas) snapshot = create_multi_node_snapshot(std::move(snapshot), replicas);
+  trainer.extend(std::move(snapshot),
+                 {.trigger = settings.snapshot_every
+                                 ? every(static_cast<double>(*settings.snapshot_every), Unit::epoch)
+                                 : at({}, Unit::epoch)});
 }
 
 }  // namespace

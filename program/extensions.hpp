@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "program/data.hpp"
+#include "program/data/data.hpp"
 #include "program/start/setup.hpp"
 #include "program/training_program.hpp"
 

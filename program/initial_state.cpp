@@ -9,8 +9,8 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "nn/classifier.hpp"
+#include "program/data/unreadable.hpp"
 #include "program/intact_snapshot.hpp"
-#include "program/unreadable.hpp"
 #include "training/snapshots/model_file.hpp"
 
 namespace tasuki::program {

@@ -8,9 +8,9 @@
 
 #include "communicator/communicator.hpp"
 #include "nn/module.hpp"
-#include "program/data.hpp"
-#include "program/model_grid.hpp"
-#include "program/training_settings.hpp"
+#include "program/data/data.hpp"
+#include "program/flags/training_settings.hpp"
+#include "program/start/model_grid.hpp"
 #include "training/extension.hpp"
 
 namespace tasuki::program {

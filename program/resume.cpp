@@ -11,9 +11,9 @@
 #include "core/log.hpp"
 #include "dataset/shard_plan.hpp"
 #include "optimizer/update_rule.hpp"
+#include "program/flags/training_flags.hpp"
 #include "program/intact_snapshot.hpp"
-#include "program/learning_rate.hpp"
-#include "program/training_flags.hpp"
+#include "program/start/optimizer.hpp"
 #include "training/snapshots/array_source.hpp"
 #include "training/trainer.hpp"
 

@@ -19,8 +19,8 @@
 
 #include "communicator/communicator.hpp"
 #include "program/flags/options.hpp"
-#include "program/model_grid.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
+#include "program/start/model_grid.hpp"
 #include "training/extensions/shift.hpp"
 #include "training/extensions/snapshot.hpp"
 

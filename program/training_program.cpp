@@ -5,10 +5,10 @@
 #include "core/error.hpp"
 #include "job/run_job.hpp"
 #include "nn/classifier.hpp"
-#include "program/data.hpp"
+#include "program/data/data.hpp"
 #include "program/initial_state.hpp"
-#include "program/optimizer.hpp"
 #include "program/start/computing.hpp"
+#include "program/start/optimizer.hpp"
 #include "program/start/setup.hpp"
 #include "program/training_run.hpp"
 #include "program/workers.hpp"
@@ -17,6 +17,11 @@
 namespace tasuki {
 namespace program {
 namespace {
+
+// Whether a program may train on image files, so that it has their flags.
+bool reads_images(const TrainingProgram& program) {
+  return program.stream_images || program.dataset == "images" || program.flags.has("dataset");
+}
 
 // Whether flags fit each other, as far as that depends neither on the ranks nor on the machine.
 void check_flags(const TrainingProgram& program) {

@@ -22,14 +22,14 @@
 
 #include "communicator/communicator.hpp"
 #include "dataset/dataset.hpp"
-#include "dataset/images/image_stream.hpp"
 #include "dataset/iterators/iterator.hpp"
-#include "dataset/iterators/share_iterator.hpp"
 #include "nn/layer.hpp"
 #include "optimizer/optimizer.hpp"
+#include "program/data/program_data.hpp"
 #include "program/flags/options.hpp"
-#include "program/training_flags.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_flags.hpp"
+#include "program/flags/training_settings.hpp"
+#include "program/report/banner.hpp"
 #include "training/extensions/evaluator.hpp"
 #include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
@@ -37,18 +37,6 @@
 namespace tasuki {
 
 class TrainingRun;
-
-namespace program {
-// "Num unit", "1000": lines of the banner, as "name: value".
-using BannerLines = std::vector<std::pair<std::string, std::string>>;
-
-// What numbers in the data stand for, such as the words of a vocabulary.
-struct DataVocabulary {
-  std::string flag;   // that names the data, without its dashes: "source"
-  std::string place;  // the file, for messages
-  std::uint64_t hash = 0;
-};
-}  // namespace program
 
 // A model, and its loss on a batch. The loss refers to the model.
 struct TrainingModel {
@@ -81,14 +69,7 @@ TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
 // them to components that receive none); without the loss, it must return its delegate variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
-// What each rank reads by itself: the examples to train on, and those to evaluate on.
-struct StreamedImages {
-  std::shared_ptr<const ImageStream> train, test;
-  std::string place;                     // where they are, for messages
-  std::vector<std::string> class_names;  // empty if they are not known
-};
-
-// Fill in data and model, and what else differs from the defaults, then call run().
+// Fill in data (ProgramData) and model, and what else differs from the defaults, then call run().
 //
 // Every rank calls these functions unless their comments say otherwise, in this order: recipe,
 // check_flags, check, create_optimizer, stream_images, train_data, test_data, vocabularies, train,
@@ -97,7 +78,7 @@ struct StreamedImages {
 // --find-batchsize) call only some of them. An exception from one of them ends the job
 // (run_job.hpp); throw an error that occurs on all ranks with fail_everywhere(), so that it is
 // printed once.
-struct TrainingProgram {
+struct TrainingProgram : program::ProgramData {
   // All three appear in --help. `example` is a command line; default: the program on 2 ranks.
   TrainingProgram(std::string name, std::string description, std::string example = "");
 
@@ -113,31 +94,6 @@ struct TrainingProgram {
   std::function<void()> check_flags;
   // The same for what depends on the number of ranks as well.
   std::function<void(const Communicator& communicator)> check;
-
-  // The data: either a data set by name, whose files --data finds (dataset/catalog.hpp), with the
-  // example shape the model expects (default: the data set's) and the side length to which images
-  // in a folder are scaled, ...
-  std::string dataset;
-  std::optional<Shape> example_shape;
-  std::int64_t image_side = 32;
-  // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
-  // data nothing is evaluated.
-  std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
-  // What the numbers in train_data and test_data stand for, asked on rank 0 once these are made.
-  // Snapshots and about.json keep the hashes; --resume and --init refuse a snapshot that has
-  // others.
-  std::function<std::vector<program::DataVocabulary>()> vocabularies;
-  // If true, every rank calls train_data and test_data and takes its share without communication.
-  // For data that all ranks can read or generate.
-  bool every_rank_has_data = false;
-
-  // ... or images that every rank reads from its disk while it trains, for data larger than memory
-  // (dataset/images/image_stream.hpp). `dataset` is then the name under which --data and
-  // TASUKI_DATA are looked up. The flag --augment is left out. Collective.
-  std::function<StreamedImages(Communicator& communicator)> stream_images;
-
-  // Training batches of examples of similar length. Set it at the latest in check_flags().
-  std::optional<LengthBuckets> length_buckets;
 
   // The training itself, in place of the functions from create_model to create_evaluator, which are
   // then not called: puts model, optimizer, updater and trainer together, from what `run` has by

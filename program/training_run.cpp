@@ -11,16 +11,17 @@
 #include "nn/normalization.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "program/batch_size.hpp"
-#include "program/data.hpp"
+#include "program/data/data.hpp"
 #include "program/extensions.hpp"
 #include "program/initial_state.hpp"
 #include "program/intact_snapshot.hpp"
-#include "program/optimizer.hpp"
 #include "program/report/about.hpp"
-#include "program/report/finished_file.hpp"
-#include "program/report/report.hpp"
-#include "program/report/step_times_file.hpp"
+#include "program/report/banner.hpp"
+#include "program/report/plan.hpp"
+#include "program/report/result_files.hpp"
+#include "program/report/summary.hpp"
 #include "program/start/link.hpp"
+#include "program/start/optimizer.hpp"
 #include "program/start/processors.hpp"
 #include "program/start/setup.hpp"
 #include "program/training_program.hpp"
@@ -103,10 +104,11 @@ struct TrainingRun::Parts {
       : program(of_program),
         setup(of_rank),
         first_optimizer(optimizer_of(program, setup.grid->models())),
-        data(find_data(program, setup)) {}
+        data(find_data(program, program.flags.program(), settings(), setup)) {}
   const TrainingSettings& settings() const { return program.settings; }
   BannerLines banner(const std::filesystem::path& out) const {
-    return banner_lines(program, setup, optimizers, data, out, position);
+    return banner_lines(setup, settings(), optimizers, data, out, position,
+                        program.banner ? program.banner() : BannerLines());
   }
 };
 
@@ -196,7 +198,7 @@ bool TrainingRun::begin(const NamedOptimizers& optimizers, Module& model, const 
   if (settings.dry_run) {
     print_banner(setup(), parts.banner(find_output_folder(setup(), settings)->name()));
     normalise_locally(model);
-    print_plan(setup(), settings, optimizers, setup().precision, loss, parts.data);
+    print_plan(setup(), settings, optimizers, loss, parts.data);
     return false;
   }
   if (settings.find_batchsize) {
@@ -264,7 +266,7 @@ void TrainingRun::train(std::unique_ptr<Trainer> trainer) {
   TASUKI_CHECK(parts.summary, "TrainingRun::train needs TrainingRun::extend before it");
   const auto run = [&] {
     remove_old_results(communicator(), settings, output);
-    write_about(parts.program, setup(), parts.data, output);
+    write_about(parts.program.flags, settings, parts.program, setup(), parts.data, output);
     if (setup().links.between || setup().links.inside)
       keep_links(communicator(), setup().links, output);
     if (!settings.quiet) print_banner(setup(), parts.banner(output.name()));

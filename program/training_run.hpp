@@ -11,7 +11,7 @@
 #include "dataset/scatter.hpp"
 #include "nn/module.hpp"
 #include "optimizer/optimizer.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
 #include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
 

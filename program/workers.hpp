@@ -12,26 +12,6 @@
 
 namespace tasuki::program {
 
-// --devices and --split.
-void add_worker_flags(Options& options, WorkerSettings& settings);
-
-// "0,1" are GPUs by number, each once; "cpu" is a worker on the CPU, "cpu:2" are two. Throws
-// std::invalid_argument with what was expected.
-std::vector<Device> parse_devices(const std::string& text);
-std::string devices_text(const std::vector<Device>& devices);
-// "cpu", "cuda:0, cuda:1": each device once, for messages.
-std::string worker_names(const std::vector<Device>& devices);
-
-// The split of batches. A fixed one needs a part for each device, one of them above 0; anything
-// else is a usage error.
-BatchSplit split_of(const WorkerSettings& settings);
-// "even", "auto", "3:1".
-std::string split_text(const WorkerSettings& settings);
-
-// Threads that each worker computes with: the requested number, or the process's cores divided
-// among its workers.
-int threads_of_worker(const Processors& processors, const ThreadPlan& threads, std::size_t workers);
-
 // Trains one model on several devices of this process, with a copy of it on each but the first.
 // Its steps on zeros may change the model.
 class Workers {
@@ -61,9 +41,5 @@ class Workers {
   std::unique_ptr<Updater> trial_;
   ZeroBatches* trial_batches_ = nullptr;  // the trial's
 };
-
-// Loads what the GPUs among the devices need. A missing driver or library is an error of kind
-// unavailable, a number without a GPU one of kind config.
-void prepare_devices(const std::vector<Device>& devices);
 
 }  // namespace tasuki::program

@@ -31,10 +31,11 @@
 #include "core/json.hpp"
 #include "core/named_file.hpp"
 #include "job/run_job.hpp"
+#include "program/flags/flag_groups.hpp"
 #include "program/flags/options.hpp"
+#include "program/flags/training_flags.hpp"
 #include "program/start/device.hpp"
 #include "program/start/setup.hpp"
-#include "program/start/stalls.hpp"
 #include "tensor/backend.hpp"
 #include "tools/bench_allreduce/table.hpp"
 

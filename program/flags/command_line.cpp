@@ -6,7 +6,7 @@
 #include <boost/program_options/parsers.hpp>
 
 #include "core/printable.hpp"
-#include "program/flags/nearest.hpp"
+#include "program/flags/option_value.hpp"
 #include "program/flags/options.hpp"
 #include "program/flags/options_builtin.hpp"
 

@@ -1,4 +1,5 @@
-// Texts of option values: from text, with a check, and back to the same value.
+// Texts of option values: from text, with a check, and back to the same value; and the name that a
+// user probably meant.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +32,16 @@ double parse_duration(std::string_view text);
 std::string duration_text(double seconds);
 bool parse_switch(std::string_view text);  // true, false, yes, no, on, off, 1, 0
 std::string parse_choice(std::string_view text, std::span<const std::string> choices);
+
+// Number of single-character insertions, deletions, substitutions and swaps of neighbours that turn
+// `a` into `b` (optimal string alignment distance).
+int edit_distance(std::string_view a, std::string_view b);
+
+// The candidate that `name` probably stands for: one that `name` abbreviates, else the closest
+// within a third of its length (at least 2 edits, but fewer than its length). For an abbreviation
+// with typing errors ("bach" for "batchsize") the distance is its errors plus 1. Empty if no
+// candidate is near.
+std::string nearest(std::string_view name, std::span<const std::string> candidates);
 
 // The shortest text that reads back as the same number.
 std::string to_text(double value);

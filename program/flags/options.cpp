@@ -8,7 +8,7 @@
 
 #include "core/printable.hpp"
 #include "program/flags/config_file.hpp"
-#include "program/flags/nearest.hpp"
+#include "program/flags/option_value.hpp"
 #include "program/flags/options_builtin.hpp"
 
 namespace tasuki::program {

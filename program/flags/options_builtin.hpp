@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <string>
 #include <string_view>
 
 namespace tasuki::program::builtin {
@@ -30,3 +31,13 @@ inline constexpr std::array<Flag, 4> flags = {
       "print all settings and their sources in the form that --config reads"}}};
 
 }  // namespace tasuki::program::builtin
+
+namespace tasuki::program {
+
+// Versions of Tasuki and its libraries, for records and bug reports: "Tasuki 0.1.0 (5ad6af21),
+// oneDNN 2.6.0, Open MPI v4.1.4".
+std::string describe_versions();
+// What --version prints: several lines, the first "<program> (Tasuki) <version>".
+std::string version_text(const std::string& program);
+
+}  // namespace tasuki::program

@@ -6,7 +6,7 @@
 #include "core/version.hpp"
 #include "program/flags/config_file.hpp"
 #include "program/flags/options.hpp"
-#include "program/start/version.hpp"
+#include "program/flags/options_builtin.hpp"
 
 namespace tasuki::program {
 namespace {

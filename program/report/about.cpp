@@ -9,10 +9,10 @@
 #include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/json.hpp"
+#include "program/flags/options_builtin.hpp"
+#include "program/flags/training_flags.hpp"
+#include "program/start/device.hpp"
 #include "program/start/processors.hpp"
-#include "program/start/version.hpp"
-#include "program/training_flags.hpp"
-#include "program/workers.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -30,10 +30,10 @@ bool names_path(const Option& option) {
   return value == "PATH" || value == "FILE" || value == "DIR" || value == "FOLDER";
 }
 
-nlohmann::json flags_of(const TrainingProgram& program) {
+nlohmann::json flags_of(const Options& options) {
   nlohmann::json flags = nlohmann::json::object();
-  for (const auto& [name, text] : program.flags.values()) flags[name] = text;
-  for (const Option& option : program.flags.all()) {
+  for (const auto& [name, text] : options.values()) flags[name] = text;
+  for (const Option& option : options.all()) {
     const auto flag = flags.find(option.name);
     if (flag == flags.end() || !names_path(option)) continue;
     const std::string text = *flag;
@@ -65,8 +65,7 @@ nlohmann::json left_out_of(const TrainingData& data) {
   return left_out;
 }
 
-std::vector<std::string> names_of_classes(const TrainingProgram& program,
-                                          const TrainingData& data) {
+std::vector<std::string> names_of_classes(const ProgramData& program, const TrainingData& data) {
   if (program.stream_images) return data.class_names;
   if (program.train_data) return {};
   return class_names(program.dataset, data.place);
@@ -102,7 +101,8 @@ std::string mark_of_supervisor() {
 
 }  // namespace
 
-void write_about(const TrainingProgram& program, const RankSetup& setup, const TrainingData& data,
+void write_about(const Options& options, const TrainingSettings& settings,
+                 const ProgramData& program, const RankSetup& setup, const TrainingData& data,
                  OutputFolder& output) {
   Communicator& communicator = *setup.communicator;
   const bool oversubscribed = setup.device().is_cpu() && is_oversubscribed(setup);
@@ -115,9 +115,9 @@ void write_about(const TrainingProgram& program, const RankSetup& setup, const T
         {"data", program.train_data ? data.place : absolute_text(data.place)},
         {"ranks", communicator.size()},
         {"oversubscribed", oversubscribed},
-        {"global_batch", examples_of_update(program.settings, setup.grid->models())},
-        {"program", program.flags.program()},
-        {"flags", flags_of(program)},
+        {"global_batch", examples_of_update(settings, setup.grid->models())},
+        {"program", options.program()},
+        {"flags", flags_of(options)},
         {"dataset", program.train_data ? "" : program.dataset},
         {"example", describe_example(data.train.header)},
         {"class_names", names_of_classes(program, data)},

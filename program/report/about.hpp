@@ -1,7 +1,7 @@
 // about.json, beside the log: what a run was made with, so that runs can be compared.
 #pragma once
 
-#include "program/data.hpp"
+#include "program/data/data.hpp"
 #include "program/start/setup.hpp"
 
 namespace tasuki::program {
@@ -19,7 +19,8 @@ inline constexpr const char* about_file = "about.json";
 // --skip-damaged left out of "train" and of "test") and "vocabularies" (of each DataVocabulary by
 // its flag: 16 hexadecimal digits of its hash). "supervisor" is the text of that variable or empty,
 // by which tasuki-run recognises the folder. An error is one on all ranks. Collective.
-void write_about(const TrainingProgram& program, const RankSetup& setup, const TrainingData& data,
+void write_about(const Options& options, const TrainingSettings& settings,
+                 const ProgramData& program, const RankSetup& setup, const TrainingData& data,
                  OutputFolder& output);
 
 }  // namespace tasuki::program

@@ -1,11 +1,168 @@
 #include "program/report/banner.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "communicator/objects.hpp"
+#include "optimizer/power_sgd.hpp"
+#include "program/data/data.hpp"
+#include "program/flags/flag_groups.hpp"
+#include "program/flags/training_flags.hpp"
+#include "program/resume.hpp"
+#include "program/start/device.hpp"
+#include "program/start/optimizer.hpp"
+#include "program/start/setup.hpp"
 
 namespace tasuki::program {
+namespace {
+
+// `whose`: what takes a part of the batch.
+std::string batch_text(const TrainingSettings& settings, int ranks, const char* whose) {
+  const std::int64_t together = global_batch(settings, ranks);
+  const std::int64_t least = together / ranks, most = largest_batch(settings, ranks);
+  std::string text = fmt::format("{}{} per {}, {} together", least,
+                                 most > least ? fmt::format(" or {}", most) : "", whose, together);
+  if (settings.accumulate > 1)
+    text += fmt::format("; {} batches in an iteration, {} examples", settings.accumulate,
+                        examples_of_update(settings, ranks));
+  return text;
+}
+
+// A communicator's description begins with its name, which shows what "auto" chose.
+std::string describe_communicator(const TrainingSettings& settings,
+                                  const Communicator& communicator) {
+  std::string description = communicator.describe();
+  const std::string name = settings.communicator + ": ";
+  if (description.starts_with(name)) description.erase(0, name.size());
+  return description;
+}
+
+// Compression or error feedback of gradients; empty: there is neither.
+std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings& settings) {
+  const GradientExchange* const exchange = optimizer.step_exchange().way();
+  if (exchange != nullptr && exchange->power_sgd() != nullptr)
+    return fmt::format("PowerSGD of rank {}, {} of {} numbers travel", settings.power_sgd_rank,
+                       exchange->power_sgd()->count(), exchange->power_sgd()->uncompressed_count());
+  if (settings.power_sgd_rank == 0 && !settings.error_feedback) return "";
+  return exchange != nullptr ? "with error feedback" : "stay where they are: there is one rank";
+}
+
+// A warning; empty if the moments of saves do not matter.
+std::string describe_timed_saves(const TrainingSettings& settings, const Optimizer& optimizer) {
+  using Unit = CheckpointPeriod::Unit;
+  const auto& period = settings.checkpoint_every;
+  const bool is_timed = period && (period->unit == Unit::minute || period->unit == Unit::second);
+  const Communicator* const ranks = optimizer.communicator();
+  if (!is_timed || settings.exchange != ExchangeMode::double_buffered || ranks == nullptr ||
+      ranks->size() == 1)
+    return "";
+  return fmt::format(
+      "every {}, by the clock: as gradients are double-buffered, the moments of saves change the "
+      "bits of the results; with --checkpoint-every in `it` or `epoch` they are the same again",
+      to_text(*period));
+}
+
+std::string describe_workers(const RankSetup& setup, const WorkerSettings& workers) {
+  const int threads = threads_of_worker(setup.processors, setup.threads, workers.devices.size());
+  return fmt::format("{}, {} thread{} each on a CPU, batches split {}",
+                     devices_text(workers.devices), threads, threads == 1 ? "" : "s",
+                     split_text(workers));
+}
+
+std::string describe_length(const TrainingSettings& settings) {
+  std::string text = std::to_string(settings.epoch);
+  if (settings.early_stopping)
+    text += fmt::format(", or until {} has not improved for {}", *settings.early_stopping,
+                        settings.patience);
+  return text;
+}
+
+std::string describe_data(const TrainingData& data) {
+  std::string text = fmt::format("{} ({} examples", data.place, data.train.header.count);
+  if (data.test) text += fmt::format(", {} to evaluate on", data.test->header.count);
+  return text + ")";
+}
+
+std::string describe_optimizer(const TrainingSettings& settings, const Optimizer& optimizer,
+                               int ranks) {
+  std::string text = optimizer.rule().name();
+  for (const std::string& parameter : optimizer.hyperparameters()) {
+    const double value = optimizer.get(parameter);
+    text += fmt::format(", {} {}", parameter, value);
+    if (parameter == optimizer.rule().rate_name())
+      text += describe_scaling(settings, value, examples_of_update(settings, ranks));
+  }
+  text += describe_hooks(optimizer, settings);
+  if (optimizer.states().are_sharded()) text += ", each rank with the states of its part";
+  if (const std::string course = describe_schedule(settings); !course.empty())
+    text += fmt::format("; {} {}", optimizer.rule().rate_name(), course);
+  return text;
+}
+
+// Ranks that read one copy of the weights cannot deviate from each other.
+std::string describe_comparison(std::int64_t iterations, const Optimizer& optimizer) {
+  const std::vector<int> holders = optimizer.weights().holders();
+  std::int64_t copies = 0;
+  for (std::size_t rank = 0; rank < holders.size(); ++rank)
+    if (holders[rank] == static_cast<int>(rank)) ++copies;
+  const std::string when = iterations == 1
+                               ? "compared in every iteration"
+                               : fmt::format("compared every {} iterations", iterations);
+  if (copies == std::ssize(holders)) return fmt::format("{}, of {} ranks", when, copies);
+  return fmt::format("{}, {} cop{} of the weights that {} ranks share", when, copies,
+                     copies == 1 ? "y" : "ies", holders.size());
+}
+
+}  // namespace
+
+BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& settings,
+                         const NamedOptimizers& optimizers, const TrainingData& data,
+                         const std::filesystem::path& out,
+                         const std::optional<RunPosition>& resumed, BannerLines own) {
+  const Communicator& communicator = *setup.communicator;
+  BannerLines lines = {
+      {"Num process (COMM_WORLD)", std::to_string(communicator.size())},
+      {fmt::format("Using {} communicator", settings.communicator),
+       describe_communicator(settings, communicator)},
+  };
+  const auto add = [&lines](const char* name, std::string value) {
+    lines.emplace_back(name, std::move(value));
+  };
+  const Optimizer& optimizer = *optimizers.front().optimizer;
+  if (const std::string text = describe_exchange(optimizer, settings); !text.empty())
+    add("Gradients", text);
+  if (const std::string text = describe_timed_saves(settings, optimizer); !text.empty())
+    add("Checkpoints", text);
+  for (auto& line : own) lines.push_back(std::move(line));
+  if (settings.workers) add("Workers", describe_workers(setup, *settings.workers));
+  const ModelGrid& grid = *setup.grid;
+  if (grid.is_divided())
+    add("Model", fmt::format("on {} ranks, {} time{}", grid.model_ranks(), grid.models(),
+                             grid.models() == 1 ? "" : "s"));
+  add("Num Minibatch-size",
+      batch_text(settings, grid.models(), grid.is_divided() ? "model" : "rank"));
+  add("Num epoch", describe_length(settings));
+  if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
+  add("Data", describe_data(data));
+  add("Optimizer", describe_optimizer(settings, optimizer, grid.models()));
+  if (optimizers.size() > 1) {
+    std::vector<std::string> names;
+    for (const NamedOptimizer& each : optimizers) names.push_back(each.name);
+    add("Optimizers", fmt::format("one each for {}", fmt::join(names, " and ")));
+  }
+  if (grid.models() > 1) add("Node weights", optimizer.weights().describe());
+  if (settings.check_replicas && grid.models() > 1)
+    add("Replicas", describe_comparison(*settings.check_replicas, optimizer));
+  add("Output", out == settings.out
+                    ? settings.out
+                    : fmt::format("{} ({} is another run's)", out.string(), settings.out));
+  if (settings.init && !setup.continuation.snapshot) add("Weights", *settings.init);
+  if (resumed) add("Resumed", describe_resume(setup.continuation, *resumed));
+  return lines;
+}
+
 namespace {
 
 constexpr std::size_t most_ranks_shown = 64;

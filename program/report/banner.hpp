@@ -1,13 +1,31 @@
 // The banner of a training program: ChainerMN's lines, and where each rank runs.
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "program/start/setup.hpp"
-#include "program/training_program.hpp"
+#include "optimizer/optimizer.hpp"
+#include "program/flags/training_settings.hpp"
+#include "training/snapshots/state.hpp"
 
 namespace tasuki::program {
+
+struct RankSetup;
+struct TrainingData;
+
+// "Num unit", "1000": lines of the banner, as "name: value".
+using BannerLines = std::vector<std::pair<std::string, std::string>>;
+
+// ChainerMN's lines, those on data, optimizer, output folder and resumed snapshot, and `own` of the
+// program.
+BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& settings,
+                         const NamedOptimizers& optimizers, const TrainingData& data,
+                         const std::filesystem::path& out,
+                         const std::optional<RunPosition>& resumed, BannerLines own);
 
 // Where a rank runs, and with how many threads.
 struct RankPlace {

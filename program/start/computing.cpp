@@ -3,18 +3,11 @@
 #include <algorithm>
 
 #include "core/error.hpp"
+#include "program/flags/flag_groups.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cuda_settings.hpp"
 
 namespace tasuki::program {
-
-const std::vector<Choice<ComputeType>>& compute_types() {
-  static const std::vector<Choice<ComputeType>> types = {{"fp32", ComputeType::fp32},
-                                                         {"tf32", ComputeType::tf32},
-                                                         {"bf16", ComputeType::bf16},
-                                                         {"fp16", ComputeType::fp16}};
-  return types;
-}
 
 namespace {
 

@@ -5,8 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "program/flags/option_value.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
 #include "tensor/device.hpp"
 #include "tensor/dtype.hpp"
 
@@ -18,9 +17,6 @@ struct Precision {
 
   DType on(Device device) const { return device.is_cpu() ? DType::float32 : activations; }
 };
-
-// The values of --dtype.
-const std::vector<Choice<ComputeType>>& compute_types();
 
 // The precision for all devices that a process computes on. Also sets how the calling thread (bf16
 // on CPUs, for matrix products only) or the process (tf32) computes products. A type that one of

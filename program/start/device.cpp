@@ -52,53 +52,6 @@ std::vector<std::vector<std::string>> gather_gpus(const json& own, Communicator&
 
 }  // namespace
 
-void add_gpu_flags(Options& options, GpuSettings& settings) {
-  Option option;
-  option.value_name = "N";
-  option.help =
-      "compute on GPUs. Without a value, or with `auto`, each rank uses the GPU whose number is "
-      "its rank within the node; with N, every rank uses GPU N, so there may be only one rank per "
-      "node (unless --share-gpu is given)";
-  option.implicit = "auto";
-  option.set = [&settings](const std::string& text) {
-    std::optional<int> number;
-    if (text != "none" && text != "auto") {
-      try {
-        number = static_cast<int>(parse_integer(text, {0, 1023}));
-      } catch (const std::invalid_argument& expected) {
-        throw std::invalid_argument(fmt::format("{}, 'auto' or 'none'", expected.what()));
-      }
-    }
-    settings.is_wanted = text != "none";
-    settings.number = number;
-  };
-  option.get = [&settings]() -> std::string {
-    if (!settings.is_wanted) return "none";
-    return settings.number ? std::to_string(*settings.number) : "auto";
-  };
-  options.add("gpu,g", option).common("compute on GPUs, or on GPU N");
-  options.add("share-gpu", settings.share,
-              "let several ranks compute on one GPU: correct but slow, for tests");
-}
-
-const std::vector<Choice<DType>>& wire_dtypes() {
-  static const std::vector<Choice<DType>> types = {
-      {"fp32", DType::float32}, {"fp16", DType::float16}, {"bf16", DType::bfloat16}};
-  return types;
-}
-
-void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm) {
-  std::vector<Choice<AllreduceAlgorithm>> choices;
-  for (const AllreduceAlgorithm each : allreduce_algorithms())
-    choices.push_back({name_of(each), each});
-  options.add(
-      "allreduce", algorithm, "auto", choices, "NAME",
-      "auto, ring, halving-doubling, tree, direct or mpi: how hierarchical, "
-      "two_dimensional, non_cuda_aware and flat send an allreduce's messages; `auto`: the one "
-      "with the least predicted time, for flat MPI_Allreduce. Without effect where MPI itself sums "
-      "what is in the memory of GPUs");
-}
-
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator) {
   if (!settings.is_wanted) return {};
   const Topology& topology = communicator.topology();
@@ -122,6 +75,46 @@ ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicat
   chosen.gpu_is_shared = std::ranges::any_of(
       binding.of_rank, [](const GpuChoice& one) { return one.ranks_on_gpu > 1; });
   return chosen;
+}
+
+std::string worker_names(const std::vector<Device>& devices) {
+  std::string text;
+  std::vector<Device> seen;
+  for (const Device device : devices) {
+    if (std::ranges::find(seen, device) != seen.end()) continue;
+    seen.push_back(device);
+    text += (text.empty() ? "" : ", ") + device.text();
+  }
+  return text;
+}
+
+int threads_of_worker(const Processors& processors, const ThreadPlan& threads,
+                      std::size_t workers) {
+  const int count = static_cast<int>(workers);
+  // A requested number of threads is for each worker.
+  if (!threads.origin.empty()) return threads.threads;
+  return plan_threads(std::nullopt, processors.cores, count,
+                      static_cast<int>(processors.cpus.size()) / count)
+      .threads;
+}
+
+void prepare_devices(const std::vector<Device>& devices) {
+  for (const Device device : devices) {
+    if (device.is_cpu()) continue;
+    int visible = 0;
+    try {
+      visible = load_cuda_backend();
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  fmt::format("--devices: {} (on the CPU: --devices cpu:2)", error.what()),
+                  ErrorScope::every_rank);
+    }
+    if (device.index >= visible)
+      fail_everywhere(
+          ErrorKind::config,
+          "--devices: GPU {} does not exist, this process sees {} (nvidia-smi lists them)",
+          device.index, visible);
+  }
 }
 
 }  // namespace tasuki::program

@@ -1,12 +1,12 @@
-// The device that a rank computes on.
+// The devices that a rank computes on.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "communicator/communicator.hpp"
-#include "program/flags/options.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
+#include "program/start/processors.hpp"
 #include "tensor/device.hpp"
 
 namespace tasuki::program {
@@ -18,17 +18,18 @@ struct ChosenDevice {
   bool gpu_is_shared = false;    // by ranks of this node or of another; the same on all ranks
 };
 
-// --gpu (none, auto, or a number) and --share-gpu.
-void add_gpu_flags(Options& options, GpuSettings& settings);
-
-// The values of --wire-dtype.
-const std::vector<Choice<DType>>& wire_dtypes();
-// --allreduce; empty: `auto`.
-void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm);
-
 // The device that the settings give this rank (communicator/gpu/gpu_binding.hpp); prepares NCCL for
 // ranks that share a GPU. GPUs that cannot be used, and more ranks than GPUs, are an error on all
 // ranks. Collective.
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator);
+
+// "cpu", "cuda:0, cuda:1": each device once, for messages.
+std::string worker_names(const std::vector<Device>& devices);
+// Threads that each worker computes with: the requested number, or the process's cores divided
+// among its workers.
+int threads_of_worker(const Processors& processors, const ThreadPlan& threads, std::size_t workers);
+// Loads what the GPUs among the devices need. A missing driver or library is an error of kind
+// unavailable, a number without a GPU one of kind config.
+void prepare_devices(const std::vector<Device>& devices);
 
 }  // namespace tasuki::program

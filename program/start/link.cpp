@@ -47,15 +47,6 @@ std::optional<Links> read_links(const std::filesystem::path& file, const Topolog
 
 }  // namespace
 
-void add_probe_flag(Options& options, LinkProbe& probe) {
-  options.add(
-      "probe", probe,
-      std::vector<Choice<LinkProbe>>{{"on", LinkProbe::on}, {"off", LinkProbe::off}}, "on|off",
-      "on: at the start, measure latency and rate between machines, and of messages inside them "
-      "(at most 0.3 s). `--allreduce auto` chooses by them, and later runs find them in the output "
-      "folder as link.json; off: assume 50 us and 1 Gbit/s, inside machines 1 us and 4 GB/s");
-}
-
 Links find_links(Communicator& communicator, const std::filesystem::path& folder) {
   // Latency and rate of each level; no rate: there is no file, or no such level.
   std::array<Link, 2> known{};

@@ -4,8 +4,6 @@
 #include <filesystem>
 
 #include "communicator/algorithms/link_probe.hpp"
-#include "program/flags/options.hpp"
-#include "program/training_settings.hpp"
 #include "training/output_folder.hpp"
 
 namespace tasuki::program {
@@ -14,9 +12,6 @@ namespace tasuki::program {
 // "inside": {"latency": ..., "bytes_per_second": ...}}, without the numbers of a level that the
 // job does not have.
 inline constexpr const char* link_file = "link.json";
-
-// --probe
-void add_probe_flag(Options& options, LinkProbe& probe);
 
 // Measures the links (probe_links), or takes what an earlier run of the same ranks on the same
 // hosts measured and left in `folder`, so that a run that is repeated or continued there chooses

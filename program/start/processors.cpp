@@ -14,6 +14,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "program/flags/flag_groups.hpp"
+
 namespace tasuki::program {
 namespace {
 

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "program/flags/option_value.hpp"
-
 namespace tasuki::program {
 
 struct Processors {
@@ -38,16 +36,13 @@ bool run_on(std::span<const int> cpus);
 // "0-3,8" for CPUs 0, 1, 2, 3 and 8.
 std::string cpu_list(std::span<const int> cpus);
 
-// Of --threads and OMP_NUM_THREADS.
-inline constexpr IntegerRange thread_numbers = {1, 4096};
-
 // The requested number of threads per rank, and where the request came from.
 struct ThreadRequest {
   int threads = 1;
   std::string origin;  // "--threads", "OMP_NUM_THREADS"
 };
 // --threads, else the first number in the text of OMP_NUM_THREADS (null: not set), else nothing;
-// also if that is not one of thread_numbers.
+// also if that is not one of thread_numbers (flag_groups.hpp).
 std::optional<ThreadRequest> requested_threads(std::optional<std::int64_t> flag,
                                                const char* omp_num_threads);
 

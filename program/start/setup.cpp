@@ -16,10 +16,9 @@
 #include "core/stop_request.hpp"
 #include "core/terminal.hpp"
 #include "core/version.hpp"
+#include "job/stall_limits.hpp"
 #include "program/start/device.hpp"
 #include "program/start/link.hpp"
-#include "program/start/stalls.hpp"
-#include "program/workers.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 
@@ -75,6 +74,18 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
   for (const std::string& argument : arguments) lines.push_back("argument " + argument);
   check_agreement(communicator, lines,
                   "all ranks must be started with the same program and the same arguments");
+}
+
+void apply(const StallSettings& settings) {
+  StallLimits limits;
+  limits.warning = settings.warning;
+  limits.timeout = settings.timeout;
+  limits.silence = settings.silence;
+  limits.way_out =
+      fmt::format("set --stall-timeout higher than {} (0: no limit)", to_text(settings.timeout));
+  limits.way_out_of_silence =
+      fmt::format("set --silence-timeout higher than {}", to_text(settings.silence));
+  set_stall_limits(limits);
 }
 
 std::vector<Device> devices_in_flags(const TrainingSettings& settings) {

@@ -10,11 +10,11 @@
 #include "communicator/algorithms/link_probe.hpp"
 #include "communicator/communicator.hpp"
 #include "program/flags/options.hpp"
-#include "program/model_grid.hpp"
+#include "program/flags/training_settings.hpp"
 #include "program/resume.hpp"
 #include "program/start/computing.hpp"
+#include "program/start/model_grid.hpp"
 #include "program/start/processors.hpp"
-#include "program/training_settings.hpp"
 #include "training/output_folder.hpp"
 
 namespace tasuki::program {
@@ -53,6 +53,9 @@ void check_same_program(Communicator& communicator, const std::vector<std::strin
 // Collective.
 std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,
                                      char** argv, const std::function<void()>& check_flags);
+
+// Applies --stall-warning and the like (job/stall_limits.hpp).
+void apply(const StallSettings& settings);
 
 // The devices that the flags ask for: CPU 0, or GPU 0 for --gpu, or those of --devices.
 std::vector<Device> devices_in_flags(const TrainingSettings& settings);

@@ -1,7 +1,7 @@
 // train_mnist_data_parallel as users start it.
 #include <gmock/gmock.h>
 
-#include "program/workers.hpp"
+#include "program/flags/flag_groups.hpp"
 #include "tensor/backend.hpp"
 #include "train_mnist_job.hpp"
 

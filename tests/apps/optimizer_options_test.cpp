@@ -6,8 +6,7 @@
 
 #include "models/mlp.hpp"
 #include "nn/classifier.hpp"
-#include "program/optimizer.hpp"
-#include "program/report/report.hpp"
+#include "program/start/optimizer.hpp"
 #include "tests/optimizer/prescribed.hpp"
 #include "tests/support/paths.hpp"
 #include "training_flags_program.hpp"

@@ -8,9 +8,9 @@
 #include <limits>
 
 #include "communicator/registry.hpp"
-#include "program/flags/nearest.hpp"
-#include "program/optimizer.hpp"
-#include "program/training_flags.hpp"
+#include "program/flags/option_value.hpp"
+#include "program/flags/training_flags.hpp"
+#include "program/start/optimizer.hpp"
 #include "tests/support/errors.hpp"
 
 namespace tasuki::program {

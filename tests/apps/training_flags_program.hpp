@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "program/training_flags.hpp"
+#include "program/flags/training_flags.hpp"
 #include "tests/support/errors.hpp"
 
 namespace tasuki::testing {

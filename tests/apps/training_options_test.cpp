@@ -1,15 +1,15 @@
 // Flags that all training programs share: batches, recipes, learning rates; the summary's text.
 
-#include "program/training_flags.hpp"
+#include "program/flags/flag_groups.hpp"
+#include "program/flags/training_flags.hpp"
 
 #include <gtest/gtest.h>
 
 #include "models/mlp.hpp"
 #include "nn/classifier.hpp"
-#include "program/learning_rate.hpp"
-#include "program/optimizer.hpp"
-#include "program/report/report.hpp"
+#include "program/report/summary.hpp"
 #include "program/start/computing.hpp"
+#include "program/start/optimizer.hpp"
 #include "tensor/cuda_settings.hpp"
 #include "training_flags_program.hpp"
 

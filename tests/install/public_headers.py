@@ -13,7 +13,7 @@ import sys
 # Folders without headers for users, but for what public headers include.
 INTERNAL_FOLDERS = {
     "communicator/algorithms", "communicator/cuda", "communicator/gpu", "communicator/kinds", "communicator/mpi",
-    "communicator/node", "program/flags", "program/report", "program/start",
+    "communicator/node", "program/data", "program/flags", "program/report", "program/start",
     "tensor/cpu", "tensor/cuda", "tensor/cuda_loading", "training/recording",
 }
 # Headers of the other folders that only the library includes.
@@ -34,9 +34,7 @@ INTERNAL = {
     "optimizer": ["built_in_rules", "double_buffer", "exchange_trials", "gpu_double_buffer",
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
-    "program": ["batch_size", "checkpoints", "data", "device_flags", "engine", "extensions", "initial_state",
-                "intact_snapshot", "learning_rate", "model_grid", "optimizer", "resume", "unreadable",
-                "workers"],
+    "program": ["batch_size", "extensions", "initial_state", "intact_snapshot", "resume", "workers"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "matmul_geometry", "parallel", "recorder", "recurrent_check", "reduction_plan", "vectorize"],
     "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "watched_value"],
@@ -56,8 +54,9 @@ INCLUDED = {
     "dataset/images": ["exif", "image_file", "image_list", "image_view"],
     "nn": ["module_memory"],
     "parallel": ["chain_plan", "sum_over_ranks"],
-    "program": ["training_flags", "training_settings"],
-    "program/flags": ["option_value", "options"],
+    "program/data": ["program_data"],
+    "program/flags": ["option_value", "options", "training_flags", "training_settings"],
+    "program/report": ["banner"],
     "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage"],
     "training": ["accumulated_batches", "output_folder", "step_times"],
     "training/checkpoints": ["manifest"],

@@ -42,6 +42,29 @@ class Paths(unittest.TestCase):
                 self.assertTrue(place.exists() and ".." not in name, f"{file} includes {name}")
 
 
+def floors_broken(includes, floors):
+    """The includes of a file in a folder of `floors`, lowest first, that name a higher one."""
+    return [f"{file} includes {name}" for file, names in includes.items() for name in names
+            if (own := str(pathlib.PurePosixPath(file).parent)) in floors
+            and (other := str(pathlib.PurePosixPath(name).parent)) in floors
+            and floors.index(other) > floors.index(own)]
+
+
+class Program(unittest.TestCase):
+    """Within program/, which one library is made of."""
+
+    FLOORS = ["program/flags", "program/start", "program/data", "program/report", "program"]
+
+    def test_folders_do_not_include_what_is_above_them(self):
+        files = [file for file in sources() if file.startswith("program/")]
+        self.assertEqual({str(pathlib.PurePosixPath(file).parent) for file in files}, set(self.FLOORS))
+        self.assertEqual(floors_broken({file: includes_of(file) for file in files}, self.FLOORS), [])
+
+    def test_that_the_check_finds_a_folder_that_includes_its_parent(self):
+        planted = {"program/start/a.cpp": ["program/flags/b.hpp", "program/c.hpp"]}
+        self.assertEqual(floors_broken(planted, self.FLOORS), ["program/start/a.cpp includes program/c.hpp"])
+
+
 class Layers(unittest.TestCase):
     """Each layer's own compile command, for a file that includes one header."""
 

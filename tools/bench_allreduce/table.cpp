@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "program/start/device.hpp"
+#include "program/flags/flag_groups.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "core/error.hpp"
-#include "program/flags/nearest.hpp"
+#include "program/flags/option_value.hpp"
 #include "program/flags/options_builtin.hpp"
 #include "tools/processes/error_line.hpp"
 #include "tools/processes/print_config.hpp"

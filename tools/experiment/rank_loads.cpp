@@ -11,7 +11,7 @@
 #include "core/json.hpp"
 #include "core/own_file.hpp"
 #include "core/system_error.hpp"
-#include "program/report/step_times_file.hpp"
+#include "program/report/result_files.hpp"
 
 namespace tasuki::experiment {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
 
 namespace tasuki::predict {
 

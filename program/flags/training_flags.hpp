@@ -7,8 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "optimizer/exchange_settings.hpp"
 #include "program/flags/options.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
 
 namespace tasuki::program {
 
@@ -26,9 +27,8 @@ struct FlagsLeftOut {
 // settings.workers is set.
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out = {});
 
-// --threads and --conv, which they have in common with programs that do not train.
-void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
-                         ConvAlgorithm& conv);
+// --stall-warning, --stall-timeout and --silence-timeout, which all programs have.
+void add_stall_flags(Options& options, StallSettings& settings);
 
 // Refuses flags that contradict --resume. A run that is refused for them need not have the files
 // that --resume names, so this comes before they are looked for.
@@ -42,6 +42,16 @@ using Recipe = std::vector<std::pair<std::string, std::string>>;
 // For Options::choose_defaults(). With another optimizer than the recipe's, the recipe's other
 // flags of the optimizer are left out; a --global-batch that was given stays.
 void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings);
+
+// What --exchange, --bucket-mb, --error-feedback and --compress say.
+ExchangeSettings exchange_settings(const TrainingSettings& settings);
+// The values of --lr-scaling.
+const std::vector<Choice<LrScaling>>& lr_scalings();
+// The table that `--optimizer help` prints: names, hyper-parameters and their defaults.
+std::string optimizer_help();
+// "20it", "0.5epoch", "10min" or "90s". Throws std::invalid_argument with what was expected.
+CheckpointPeriod parse_checkpoint_period(const std::string& text);
+std::string to_text(const CheckpointPeriod& period);
 
 // Examples of a step on all ranks together, and the largest part of a rank. A global batch that
 // leaves ranks without an example is a usage error.

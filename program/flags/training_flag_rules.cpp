@@ -2,10 +2,8 @@
 #include "core/error.hpp"
 #include "dataset/shard_plan.hpp"
 #include "optimizer/exchange_settings.hpp"
-#include "program/checkpoints.hpp"
-#include "program/learning_rate.hpp"
-#include "program/optimizer.hpp"
-#include "program/training_flags.hpp"
+#include "program/flags/flag_groups.hpp"
+#include "program/flags/training_flags.hpp"
 
 namespace tasuki::program {
 
@@ -74,6 +72,17 @@ void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings
       continue;
     options.set_default(flag, text);
   }
+}
+
+// --- what the flags mean ---
+
+ExchangeSettings exchange_settings(const TrainingSettings& settings) {
+  constexpr double mebibyte = 1 << 20;
+  return {.mode = settings.exchange,
+          .range_bytes =
+              settings.bucket_mb ? static_cast<std::int64_t>(*settings.bucket_mb * mebibyte) : 0,
+          .error_feedback = settings.error_feedback,
+          .power_sgd_rank = settings.power_sgd_rank};
 }
 
 std::int64_t global_batch(const TrainingSettings& settings, int ranks) {

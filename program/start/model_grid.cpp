@@ -1,4 +1,4 @@
-#include "program/model_grid.hpp"
+#include "program/start/model_grid.hpp"
 
 #include <utility>
 

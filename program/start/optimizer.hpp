@@ -1,20 +1,28 @@
-// The learning rate: its flags, how it follows the batch size, and its schedule.
+// The optimizer that a program's flags ask for, its learning rate, and how that changes.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include "optimizer/optimizer.hpp"
 #include "program/flags/options.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
 #include "training/extensions/shift.hpp"
 
 namespace tasuki::program {
 
-// --lr, --lr-scaling, --lr-reference-batch, --lr-schedule, --lr-drops, --lr-drop-factor, --lr-power
-// and --warmup.
-void add_learning_rate_flags(Options& options, TrainingSettings& settings);
-// Refuses flags that belong to another --lr-schedule.
-void check_learning_rate_flags(const Options& options, const TrainingSettings& settings);
+// The optimizer by --optimizer and the flags below.
+std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks);
+// Refuses --no-decay-1d where neither the flags nor the optimizer, as it was made, decay weights. A
+// default, or a resumed run's flag, may stand.
+void check_decay(const Options& options, const TrainingSettings& settings,
+                 const Optimizer& optimizer);
+// Applies --lr, --lr-scaling, --momentum, --weight-decay, --clip-norm and --lars to an optimizer. A
+// flag for a hyper-parameter that it does not have is a usage error.
+void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks);
+// The hooks among them, for messages: ", clip_norm 1, weight_decay 0.0005"; empty without hooks.
+std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings);
 
 // Sets the rate for steps of `global_batch` examples: --lr (or the optimizer's default), scaled
 // according to LrScaling. Flags for the rate of an optimizer that has none are a usage error.

@@ -1,4 +1,4 @@
-#include "program/start/version.hpp"
+#include "program/flags/options_builtin.hpp"
 
 #include <fmt/format.h>
 #include <mpi.h>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "program/data.hpp"
+#include "program/data/data.hpp"
 
 namespace tasuki::program {
 

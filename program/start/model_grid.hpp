@@ -9,7 +9,7 @@
 #include <string>
 
 #include "communicator/communicator.hpp"
-#include "program/training_settings.hpp"
+#include "program/flags/training_settings.hpp"
 #include "training/snapshots/replica_set.hpp"
 
 namespace tasuki::program {

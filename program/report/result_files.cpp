@@ -1,4 +1,4 @@
-#include "program/report/finished_file.hpp"
+#include "program/report/result_files.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -78,6 +78,31 @@ bool is_finished(const fs::path& folder, std::int64_t iteration, Communicator& c
   for (std::size_t i = 0; i < files.size(); ++i)
     if (std::ranges::none_of(seen_by, [i](const Bytes& each) { return each[i] == std::byte{1}; }))
       return false;
+  return true;
+}
+
+bool write_step_times(const RankTimes& own, Communicator& communicator, OutputFolder& output) {
+  const std::vector<RankTimes> ranks = gather_step_times(own, &communicator);
+  nlohmann::json devices = nlohmann::json::array();
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank)
+    for (std::size_t worker = 0; worker < ranks[rank].size(); ++worker) {
+      const StepTimes& times = ranks[rank][worker];
+      if (times.steps == 0) continue;
+      const auto mean = [&](double seconds) { return seconds / static_cast<double>(times.steps); };
+      devices.push_back({{"rank", rank},
+                         {"worker", worker},
+                         {"steps", times.steps},
+                         {"input", mean(times.input)},
+                         {"forward", mean(times.forward)},
+                         {"backward", mean(times.backward)},
+                         {"exchange", mean(times.exchange)},
+                         {"update", mean(times.update)}});
+    }
+  if (devices.empty()) return false;
+  run_on_root(communicator, 0, [&] {
+    output.write(step_times_file, json_text(devices, 2) + '\n');
+    return Bytes{};
+  });
   return true;
 }
 

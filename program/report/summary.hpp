@@ -1,5 +1,4 @@
-// What a training program prints besides the table: before training (banner lines, --dry-run) and
-// after it.
+// The summary after a run: steps, speed, memory, accuracy, and where each rank's time went.
 #pragma once
 
 #include <cstdint>
@@ -8,30 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "program/data.hpp"
-#include "program/report/banner.hpp"
-#include "program/start/computing.hpp"
-#include "program/training_program.hpp"
+#include "communicator/communicator.hpp"
 #include "training/step_times.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::program {
-
-// ChainerMN's banner lines, those on data, optimizer, output folder and resumed snapshot, and
-// those of TrainingProgram::banner.
-BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
-                         const NamedOptimizers& optimizers, const TrainingData& data,
-                         const std::filesystem::path& out,
-                         const std::optional<RunPosition>& resumed);
-
-// For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
-// `loss`, forward and backward, to measure the activations (and to find a model that does not fit
-// the data); nothing is updated. Memory is that of the largest rank: the model's and the data's are
-// computed from their sizes, and so is the copy from which checkpoints are written; the rest is
-// measured. Collective; rank 0 prints.
-void print_plan(const RankSetup& setup, const TrainingSettings& settings,
-                const NamedOptimizers& optimizers, const Precision& precision,
-                const LossFunction& loss, const TrainingData& data);
 
 // Measures a run from its first iteration to print(). It must outlive the run.
 class RunSummary {
@@ -80,5 +60,12 @@ class RunSummary {
 
 // "epochs: 2.10 s (first), 1.98 s (median of the other 9)"; empty without a whole epoch.
 std::string describe_epochs(std::vector<double> seconds);
+
+// Bytes at the peak so far, of the rank that used most.
+struct PeakMemory {
+  std::size_t host = 0, device = 0;
+};
+// On the host, and on the GPUs among `devices`. Collective.
+PeakMemory measure_peak(Communicator& communicator, const std::vector<Device>& devices);
 
 }  // namespace tasuki::program

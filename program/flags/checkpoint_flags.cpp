@@ -1,5 +1,4 @@
-#include "program/checkpoints.hpp"
-
+// The flags about checkpoints and snapshots.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,8 +8,9 @@
 #include <string_view>
 #include <utility>
 
-#include "training/extensions/checkpoint.hpp"
-#include "training/extensions/snapshot.hpp"
+#include "core/error.hpp"
+#include "program/flags/flag_groups.hpp"
+#include "program/flags/training_flags.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -33,20 +33,6 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
   bind_or_none(option, settings.checkpoint_every, parse_checkpoint_period,
                [](const CheckpointPeriod& period) { return to_text(period); });
   return option;
-}
-
-std::unique_ptr<Trigger> trigger_of(const CheckpointPeriod& period) {
-  switch (period.unit) {
-    case Unit::iteration:
-      return every(period.count, tasuki::Unit::iteration);
-    case Unit::epoch:
-      return every(period.count, tasuki::Unit::epoch);
-    case Unit::minute:
-      return every_seconds(60 * period.count);
-    case Unit::second:
-      break;
-  }
-  return every_seconds(period.count);
 }
 
 }  // namespace
@@ -98,26 +84,6 @@ void check_checkpoint_flags(const Options& options, const TrainingSettings& sett
   if (options.is_changed("keep"))
     fail_everywhere(ErrorKind::usage,
                     "--keep has no effect with --checkpoint-every none; leave one out");
-}
-
-void extend_with_checkpoints(Trainer& trainer, const TrainingSettings& settings,
-                             const ModelGrid& grid) {
-  const auto& replicas = grid.replicas();
-  if (const auto& period = settings.checkpoint_every) {
-    Checkpoint::Settings saving{.n_retains = static_cast<int>(settings.keep),
-                                .keep_best = settings.keep_best.value_or(""),
-                                .replicas = replicas};
-    if (period->unit == Unit::iteration)
-      saving.max_lost_iterations = static_cast<std::int64_t>(period->count);
-    trainer.extend(std::make_unique<Checkpoint>(std::move(saving), trigger_of(*period)));
-  }
-  auto snapshot = std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true});
-  if (replicas) snapshot = create_multi_node_snapshot(std::move(snapshot), replicas);
-  trainer.extend(
-      std::move(snapshot),
-      {.trigger = settings.snapshot_every
-                      ? every(static_cast<double>(*settings.snapshot_every), tasuki::Unit::epoch)
-                      : at({}, tasuki::Unit::epoch)});
 }
 
 }  // namespace tasuki::program

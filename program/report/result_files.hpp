@@ -1,4 +1,5 @@
-// finished.json: that a run has made all that follows its last iteration.
+// Files that a run leaves beside its log: finished.json, that it has made all that follows its last
+// iteration, and step_times.json, where each rank's time went, so that runs can be compared.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 
 #include "communicator/communicator.hpp"
 #include "training/output_folder.hpp"
+#include "training/step_times.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::program {
@@ -28,5 +30,14 @@ void write_finished(const Trainer& trainer, const std::vector<std::string>& file
 // where at least one rank sees it. Collective.
 bool is_finished(const std::filesystem::path& folder, std::int64_t iteration,
                  Communicator& communicator);
+
+inline constexpr const char* step_times_file = "step_times.json";
+
+// Writes step_times.json into `output`, an array with an object for each device in the order of
+// ranks: "rank", "worker" (from 0; ranks with several devices), "steps" of this run, and the mean
+// seconds of a step's parts, "input" (waiting for its batch), "forward", "backward", "exchange",
+// "update". `own`: of this rank, as the updater has measured them; false: no rank has. A file that
+// cannot be written is an error of kind cannot_write on all ranks. Collective.
+bool write_step_times(const RankTimes& own, Communicator& communicator, OutputFolder& output);
 
 }  // namespace tasuki::program

@@ -1,14 +1,10 @@
-#include "program/device_flags.hpp"
+#include "program/flags/flag_groups.hpp"
 
 #include <algorithm>
 #include <stdexcept>
 
 #include "communicator/registry.hpp"
-#include "program/start/computing.hpp"
-#include "program/start/device.hpp"
-#include "program/start/link.hpp"
-#include "program/training_flags.hpp"
-#include "program/workers.hpp"
+#include "program/flags/training_flags.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -53,6 +49,70 @@ Option name_flag(std::string& name, const std::vector<std::string>& names, std::
   option.get = [&name] { return name; };
   option.listing = std::move(listing);
   return option;
+}
+
+const std::vector<Choice<DType>>& wire_dtypes() {
+  static const std::vector<Choice<DType>> types = {
+      {"fp32", DType::float32}, {"fp16", DType::float16}, {"bf16", DType::bfloat16}};
+  return types;
+}
+
+const std::vector<Choice<ComputeType>>& compute_types() {
+  static const std::vector<Choice<ComputeType>> types = {{"fp32", ComputeType::fp32},
+                                                         {"tf32", ComputeType::tf32},
+                                                         {"bf16", ComputeType::bf16},
+                                                         {"fp16", ComputeType::fp16}};
+  return types;
+}
+
+void add_gpu_flags(Options& options, GpuSettings& settings) {
+  Option option;
+  option.value_name = "N";
+  option.help =
+      "compute on GPUs. Without a value, or with `auto`, each rank uses the GPU whose number is "
+      "its rank within the node; with N, every rank uses GPU N, so there may be only one rank per "
+      "node (unless --share-gpu is given)";
+  option.implicit = "auto";
+  option.set = [&settings](const std::string& text) {
+    std::optional<int> number;
+    if (text != "none" && text != "auto") {
+      try {
+        number = static_cast<int>(parse_integer(text, {0, 1023}));
+      } catch (const std::invalid_argument& expected) {
+        throw std::invalid_argument(fmt::format("{}, 'auto' or 'none'", expected.what()));
+      }
+    }
+    settings.is_wanted = text != "none";
+    settings.number = number;
+  };
+  option.get = [&settings]() -> std::string {
+    if (!settings.is_wanted) return "none";
+    return settings.number ? std::to_string(*settings.number) : "auto";
+  };
+  options.add("gpu,g", option).common("compute on GPUs, or on GPU N");
+  options.add("share-gpu", settings.share,
+              "let several ranks compute on one GPU: correct but slow, for tests");
+}
+
+void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm) {
+  std::vector<Choice<AllreduceAlgorithm>> choices;
+  for (const AllreduceAlgorithm each : allreduce_algorithms())
+    choices.push_back({name_of(each), each});
+  options.add(
+      "allreduce", algorithm, "auto", choices, "NAME",
+      "auto, ring, halving-doubling, tree, direct or mpi: how hierarchical, "
+      "two_dimensional, non_cuda_aware and flat send an allreduce's messages; `auto`: the one "
+      "with the least predicted time, for flat MPI_Allreduce. Without effect where MPI itself sums "
+      "what is in the memory of GPUs");
+}
+
+void add_probe_flag(Options& options, LinkProbe& probe) {
+  options.add(
+      "probe", probe,
+      std::vector<Choice<LinkProbe>>{{"on", LinkProbe::on}, {"off", LinkProbe::off}}, "on|off",
+      "on: at the start, measure latency and rate between machines, and of messages inside them "
+      "(at most 0.3 s). `--allreduce auto` chooses by them, and later runs find them in the output "
+      "folder as link.json; off: assume 50 us and 1 Gbit/s, inside machines 1 us and 4 GB/s");
 }
 
 void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,

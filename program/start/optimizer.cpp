@@ -1,26 +1,44 @@
-#include "program/learning_rate.hpp"
+#include "program/start/optimizer.hpp"
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 
-#include "program/training_flags.hpp"
+#include "core/error.hpp"
+#include "program/flags/training_flags.hpp"
 #include "training/extensions/observe.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::program {
 namespace {
 
+// Whether the rule decays weights itself, as AdamW does. Adam has AdamW's hyper-parameter, too, but
+// for Adam --weight-decay is Chainer's hook.
+bool decays_weights_itself(const Optimizer& optimizer) {
+  return !optimizer.rule().decay_name().empty();
+}
+
+// The hyper-parameter by which the rule decays weights; empty if it has none.
+std::string name_of_own_decay(const Optimizer& optimizer) {
+  const std::string of_adam = "weight_decay_rate";
+  if (decays_weights_itself(optimizer)) return optimizer.rule().decay_name();
+  return std::ranges::count(optimizer.hyperparameters(), of_adam) > 0 ? of_adam : "";
+}
+
+bool decays_weights(const Optimizer& optimizer) {
+  const std::string own = name_of_own_decay(optimizer);
+  return (!own.empty() && optimizer.get(own) > 0) ||
+         std::ranges::any_of(optimizer.hooks(),
+                             [](const auto& hook) { return hook->decays_weights(); }) ||
+         std::ranges::any_of(optimizer.groups(), [](const ParameterGroup& group) {
+           return group.weight_decay.value_or(0) > 0;
+         });
+}
+
+// --- learning rate ---
+
 constexpr std::int64_t epochs_to_half = 25;
-
-const std::vector<Choice<LrScaling>> scalings = {
-    {"none", LrScaling::none}, {"linear", LrScaling::linear}, {"sqrt", LrScaling::sqrt}};
-
-const std::vector<Choice<LrSchedule>> schedules = {{"constant", LrSchedule::constant},
-                                                   {"steps", LrSchedule::steps},
-                                                   {"halving", LrSchedule::halving},
-                                                   {"cosine", LrSchedule::cosine},
-                                                   {"polynomial", LrSchedule::polynomial}};
 
 double scale_of(const TrainingSettings& settings, std::int64_t global_batch) {
   const double ratio =
@@ -50,42 +68,61 @@ std::vector<double> drops_of(const TrainingSettings& settings) {
 
 }  // namespace
 
-void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
-  options
-      .add("lr,l", settings.lr, "auto", {0.0, 1e6}, "X",
-           "learning rate (Adam's alpha); `auto`: Chainer's default for the optimizer")
-      .common();
-  options.add("lr-scaling", settings.lr_scaling, scalings, "NAME",
-              "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
-  options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",
-              "global batch that --lr is meant for; used only by --lr-scaling");
-  options.add(
-      "lr-schedule", settings.lr_schedule, schedules, "NAME",
-      "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine` "
-      "or `polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
-      "the finished fraction and P is --lr-power");
-  options.add(
-      "lr-drops", settings.lr_drops, "auto", {0.0, 1e9}, "E,E,...",
-      "epochs after which `steps` multiplies the rate by --lr-drop-factor; `auto`: after 50 % "
-      "and 80 % of all epochs");
-  options.add("lr-drop-factor", settings.lr_drop_factor, {0.0, 1e6}, "X",
-              "factor of each drop of `steps`");
-  options.add("lr-power", settings.lr_power, {0.0, 1e3}, "P",
-              "power of `polynomial`; 1 is a straight line");
-  options.add("warmup", settings.warmup, {0.0, 1e9}, "E",
-              "epochs over which the learning rate rises to its value");
+void check_decay(const Options& options, const TrainingSettings& settings,
+                 const Optimizer& optimizer) {
+  if (settings.no_decay_1d && options.is_given("no-decay-1d") && settings.weight_decay == 0 &&
+      !decays_weights(optimizer))
+    fail_everywhere(ErrorKind::usage,
+                    "--no-decay-1d has no effect where no weights decay; add --weight-decay X");
 }
 
-void check_learning_rate_flags(const Options& options, const TrainingSettings& settings) {
-  const auto refuse = [&](const char* flag, LrSchedule needed) {
-    if (settings.lr_schedule != needed && options.is_changed(flag))
-      fail_everywhere(ErrorKind::usage, "--{}: --lr-schedule is {}; add --lr-schedule {}", flag,
-                      name_of(schedules, settings.lr_schedule), name_of(schedules, needed));
-  };
-  refuse("lr-drops", LrSchedule::steps);
-  refuse("lr-drop-factor", LrSchedule::steps);
-  refuse("lr-power", LrSchedule::polynomial);
+std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks) {
+  auto optimizer = tasuki::create_optimizer(settings.optimizer);
+  configure_optimizer(*optimizer, settings, ranks);
+  return optimizer;
 }
+
+void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks) {
+  set_learning_rate(optimizer, settings, examples_of_update(settings, ranks));
+  const std::vector<std::string> known = optimizer.hyperparameters();
+  if (settings.momentum) {
+    if (std::ranges::count(known, "momentum") == 0)
+      fail_everywhere(ErrorKind::usage, "--momentum: {} has none; leave --momentum out",
+                      optimizer.rule().name());
+    optimizer.set("momentum", *settings.momentum);
+  }
+  if (settings.clip_norm) optimizer.add_hook(gradient_clipping(*settings.clip_norm));
+  double decay = settings.weight_decay;
+  if (decays_weights_itself(optimizer) && decay > 0) {
+    optimizer.set(optimizer.rule().decay_name(), decay);
+    decay = 0;
+  }
+  if (settings.no_decay_1d) {
+    ParameterGroup group{.pattern = "**", .weight_decay = 0, .is_1d_only = true};
+    // weight_decay = 0 does not reach Adam's own decay.
+    if (const std::string own = name_of_own_decay(optimizer);
+        !decays_weights_itself(optimizer) && !own.empty() && optimizer.get(own) > 0)
+      group.values[own] = 0;
+    optimizer.add_group(std::move(group));
+  }
+  constexpr double lars_threshold = 1e-2;
+  if (settings.lars)
+    optimizer.add_hook(gradient_lars(lars_threshold, decay));
+  else if (decay > 0)
+    optimizer.add_hook(weight_decay(decay));
+}
+
+std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings) {
+  std::string text;
+  if (settings.clip_norm) text += fmt::format(", clip_norm {}", *settings.clip_norm);
+  if (settings.lars) text += ", LARS";
+  if (settings.weight_decay > 0 && !decays_weights_itself(optimizer))
+    text += fmt::format(", weight_decay {}", settings.weight_decay);
+  if (settings.no_decay_1d) text += ", no decay of parameters with one axis";
+  return text;
+}
+
+// --- learning rate ---
 
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch) {
@@ -109,7 +146,7 @@ std::string describe_scaling(const TrainingSettings& settings, double rate,
   const double scale = scale_of(settings, global_batch);
   if (scale == 1) return "";
   return fmt::format(" = {:.6g} x {:.6g} ({} scaling: global batch {}, recipe {})", rate / scale,
-                     scale, name_of(scalings, settings.lr_scaling), global_batch,
+                     scale, name_of(lr_scalings(), settings.lr_scaling), global_batch,
                      settings.reference_batch);
 }
 

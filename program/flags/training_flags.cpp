@@ -1,18 +1,16 @@
-#include "program/training_flags.hpp"
+#include "program/flags/training_flags.hpp"
 
 #include <limits>
+#include <stdexcept>
 
-#include "program/checkpoints.hpp"
-#include "program/device_flags.hpp"
-#include "program/learning_rate.hpp"
-#include "program/optimizer.hpp"
-#include "program/start/stalls.hpp"
+#include "program/flags/flag_groups.hpp"
 
 namespace tasuki::program {
 namespace {
 
 constexpr std::int64_t billion = 1'000'000'000;
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
+constexpr NumberRange seconds = {0.0, 1e7};
 
 // The last one given of --batchsize and --global-batch counts: each resets the other.
 Option batchsize_flag(TrainingSettings& settings) {
@@ -70,13 +68,6 @@ Option resume_flag(ResumeSettings& resume) {
     return resume.from == From::automatic ? "auto" : "none";
   };
   return option;
-}
-
-Option optimizer_flag(TrainingSettings& settings) {
-  return name_flag(settings.optimizer, optimizer_names(),
-                   fmt::format("update rule: {}; `help` lists their hyper-parameters",
-                               fmt::join(optimizer_names(), ", ")),
-                   optimizer_help);
 }
 
 Option check_data_flag(std::optional<bool>& check) {
@@ -181,33 +172,6 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
                           left_out.augment ? "1" : "1 if images are augmented or decoded, else 0"));
 }
 
-void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
-  options.group("Optimizer", OnScreen::no);
-  if (has_name) options.add("optimizer", optimizer_flag(settings)).common("update rule, or `help`");
-  add_learning_rate_flags(options, settings);
-  options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
-              "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");
-  options.add("weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
-              "add X times each weight to its gradient, for all parameters (adamw, lamb: decay the "
-              "weights themselves)");
-  options.add("no-decay-1d", settings.no_decay_1d,
-              "do not apply --weight-decay to parameters with one axis (biases, and the scales of "
-              "normalisation layers)");
-  options.add(
-      "clip-norm", settings.clip_norm, "none", {1e-30, 1e30}, "X",
-      "if the gradient's L2 norm over all parameters exceeds X, scale the gradient down to norm X "
-      "(before --weight-decay and --lars)");
-  options.add(
-      "lars", settings.lars,
-      "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
-      "(g + D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
-  options.add(
-      "shard-optimizer", settings.shard_optimizer,
-      "each rank keeps the optimizer's states of its part of the weights, updates that part "
-      "and sends it to the others. States take less memory; training is the same. On GPUs "
-      "not with lamb");
-}
-
 void add_output_flags(Options& options, TrainingSettings& settings) {
   options.group("Output", OnScreen::no);
   options
@@ -240,6 +204,25 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
 }
 
 }  // namespace
+
+void add_stall_flags(Options& options, StallSettings& settings) {
+  options
+      .add("stall-warning", settings.warning, seconds, "SECONDS",
+           "print which rank keeps the others waiting when no rank has made progress for this "
+           "long; 0: never")
+      .in_short("name the rank others wait for");
+  options
+      .add("stall-timeout", settings.timeout, seconds, "SECONDS",
+           "end the job when no rank has made progress for this long (six times as long if "
+           "ranks wait only for user code); 0: never, and --silence-timeout then has no effect")
+      .in_short("end a job without progress");
+  options
+      .add(
+          "silence-timeout", settings.silence, seconds, "SECONDS",
+          "end the job when a rank has given no sign of life for this long, because it was stopped "
+          "or its machine is lost; 0: treat it like a rank without progress")
+      .in_short("end a job with a silent rank");
+}
 
 void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftOut left_out) {
   add_run_flags(options, settings);

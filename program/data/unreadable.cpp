@@ -1,4 +1,4 @@
-#include "program/unreadable.hpp"
+#include "program/data/unreadable.hpp"
 
 #include <algorithm>
 #include <cstring>

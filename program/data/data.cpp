@@ -1,4 +1,4 @@
-#include "program/data.hpp"
+#include "program/data/data.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -16,8 +16,8 @@
 #include "dataset/iterators/device_iterator.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/views.hpp"
-#include "program/training_flags.hpp"
-#include "program/unreadable.hpp"
+#include "program/data/unreadable.hpp"
+#include "program/flags/training_flags.hpp"
 #include "training/batch_memory.hpp"
 
 namespace tasuki::program {
@@ -27,18 +27,18 @@ using Limit = std::optional<std::int64_t>;
 using MakeDataset = std::function<std::shared_ptr<const Dataset>()>;
 
 // The folder of the catalogue's data set, found by rank 0 for all ranks.
-std::filesystem::path find_folder(const TrainingProgram& program, Communicator& communicator) {
+std::filesystem::path find_folder(const ProgramData& program, const TrainingSettings& settings,
+                                  Communicator& communicator) {
   return bytes_to_text(run_on_root(communicator, 0, [&] {
-    return text_to_bytes(
-        find_data_folder(program.dataset, program.settings.data.value_or("")).string());
+    return text_to_bytes(find_data_folder(program.dataset, settings.data.value_or("")).string());
   }));
 }
 
-OpenSource open_files(const TrainingProgram& program, const std::filesystem::path& folder,
+OpenSource open_files(const ProgramData& program, Exif exif, const std::filesystem::path& folder,
                       DataSplit split, Limit limit) {
-  return [&program, folder, split, limit] {
-    auto source = open_dataset(program.dataset, folder, split,
-                               {.side = program.image_side, .exif = program.settings.exif});
+  return [&program, exif, folder, split, limit] {
+    auto source =
+        open_dataset(program.dataset, folder, split, {.side = program.image_side, .exif = exif});
     if (program.example_shape) source->reshape(*program.example_shape);
     if (limit) source->keep_first(*limit);
     return source;
@@ -69,7 +69,7 @@ SplitData find_split(const OpenSource& open, Communicator& communicator) {
   return split;
 }
 
-SplitData find_own_split(const TrainingProgram& program, const MakeDataset& make, Limit limit,
+SplitData find_own_split(const ProgramData& program, const MakeDataset& make, Limit limit,
                          Communicator& communicator) {
   if (!program.every_rank_has_data) return find_split(open_own(make, limit), communicator);
   SplitData split;
@@ -111,7 +111,7 @@ Share share_of(SplitData& split, Communicator& communicator, const ScatterOption
 }
 
 // Rank 0's, on all ranks.
-std::vector<DataVocabulary> find_vocabularies(const TrainingProgram& program,
+std::vector<DataVocabulary> find_vocabularies(const ProgramData& program,
                                               Communicator& communicator) {
   if (!program.vocabularies) return {};
   const Bytes sent = run_on_root(communicator, 0, [&] {
@@ -185,12 +185,8 @@ bool has_image_files(const TrainingData& data) {
 
 }  // namespace
 
-bool reads_images(const TrainingProgram& program) {
-  return program.stream_images || program.dataset == "images" || program.flags.has("dataset");
-}
-
-TrainingData find_data(const TrainingProgram& program, const RankSetup& setup) {
-  const TrainingSettings& settings = program.settings;
+TrainingData find_data(const ProgramData& program, const std::string& name,
+                       const TrainingSettings& settings, const RankSetup& setup) {
   Communicator& communicator = *setup.communicator;
   TrainingData data;
   data.buckets = program.length_buckets;
@@ -202,18 +198,20 @@ TrainingData find_data(const TrainingProgram& program, const RankSetup& setup) {
     data.train = streamed_split(std::move(streams.train), settings.examples);
     data.test = streamed_split(std::move(streams.test), settings.test_examples);
   } else if (program.train_data) {
-    data.place = program.flags.program();
+    data.place = name;
     data.train = find_own_split(program, program.train_data, settings.examples, communicator);
     if (program.test_data)
       data.test = find_own_split(program, program.test_data, settings.test_examples, communicator);
     data.vocabularies = find_vocabularies(program, communicator);
   } else {
-    const auto folder = find_folder(program, communicator);
+    const auto folder = find_folder(program, settings, communicator);
     data.place = folder.string();
     data.train =
-        find_split(open_files(program, folder, DataSplit::train, settings.examples), communicator);
-    data.test = find_split(open_files(program, folder, DataSplit::test, settings.test_examples),
-                           communicator);
+        find_split(open_files(program, settings.exif, folder, DataSplit::train, settings.examples),
+                   communicator);
+    data.test = find_split(
+        open_files(program, settings.exif, folder, DataSplit::test, settings.test_examples),
+        communicator);
   }
   if (setup.continuation.lacks_exif && settings.exif == Exif::ignore && has_image_files(data) &&
       communicator.rank() == 0)

@@ -9,8 +9,8 @@
 
 #include "dataset/catalog.hpp"
 #include "dataset/scatter.hpp"
+#include "program/data/program_data.hpp"
 #include "program/start/setup.hpp"
-#include "program/training_program.hpp"
 
 namespace tasuki::program {
 
@@ -20,9 +20,9 @@ struct SplitData {
   // Until scatter(), after which no rank holds more than its share:
   OpenSource open;                     // for rank 0
   std::unique_ptr<DataSource> source;  // on rank 0, after check_files()
-  // With TrainingProgram::every_rank_has_data, in place of both; it may have transforms.
+  // With ProgramData::every_rank_has_data, in place of both; it may have transforms.
   std::shared_ptr<const Dataset> dataset;
-  // With TrainingProgram::stream_images: the files behind `dataset`.
+  // With ProgramData::stream_images: the files behind `dataset`.
   std::shared_ptr<const ImageStream> stream;
   bool is_decoded = false;  // all image files were, once, and can be read
   // Image files that --skip-damaged left out, by their names below the folder of the data (or the
@@ -68,13 +68,12 @@ ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks);
 // The same before scatter(); rank 0 reads all examples if it has to. Collective.
 DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
 
-// Whether a program may train on image files, so that it has their flags.
-bool reads_images(const TrainingProgram& program);
-
-// Finds the data of a program and reads everything that is known before their examples. With
+// Finds the data of the program of this name and reads everything that is known before their
+// examples. With
 // --skip-damaged, image files that cannot be read are left out: those that the resumed run left
 // out, or those that are found now. Data without examples are an error. Collective.
-TrainingData find_data(const TrainingProgram& program, const RankSetup& setup);
+TrainingData find_data(const ProgramData& program, const std::string& name,
+                       const TrainingSettings& settings, const RankSetup& setup);
 
 // Batches for RankSetup::batch_device, read ahead by --loader-threads: for training shuffled and
 // without end, for tests in order for one epoch.

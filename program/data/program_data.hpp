@@ -1,0 +1,63 @@
+// ProgramData: where the data of a training program come from.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "communicator/communicator.hpp"
+#include "dataset/dataset.hpp"
+#include "dataset/images/image_stream.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+
+namespace tasuki {
+
+// What each rank reads by itself: the examples to train on, and those to evaluate on.
+struct StreamedImages {
+  std::shared_ptr<const ImageStream> train, test;
+  std::string place;                     // where they are, for messages
+  std::vector<std::string> class_names;  // empty if they are not known
+};
+
+namespace program {
+
+// What numbers in the data stand for, such as the words of a vocabulary.
+struct DataVocabulary {
+  std::string flag;   // that names the data, without its dashes: "source"
+  std::string place;  // the file, for messages
+  std::uint64_t hash = 0;
+};
+
+// A base of TrainingProgram, which says in which order its functions are called.
+struct ProgramData {
+  // The data: either a data set by name, whose files --data finds (dataset/catalog.hpp), with the
+  // example shape the model expects (default: the data set's) and the side length to which images
+  // in a folder are scaled, ...
+  std::string dataset;
+  std::optional<Shape> example_shape;
+  std::int64_t image_side = 32;
+  // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
+  // data nothing is evaluated.
+  std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
+  // What the numbers in train_data and test_data stand for, asked on rank 0 once these are made.
+  // Snapshots and about.json keep the hashes; --resume and --init refuse a snapshot that has
+  // others.
+  std::function<std::vector<program::DataVocabulary>()> vocabularies;
+  // If true, every rank calls train_data and test_data and takes its share without communication.
+  // For data that all ranks can read or generate.
+  bool every_rank_has_data = false;
+
+  // ... or images that every rank reads from its disk while it trains, for data larger than memory
+  // (dataset/images/image_stream.hpp). `dataset` is then the name under which --data and
+  // TASUKI_DATA are looked up. The flag --augment is left out. Collective.
+  std::function<StreamedImages(Communicator& communicator)> stream_images;
+
+  // Training batches of examples of similar length. Set it at the latest in check_flags().
+  std::optional<LengthBuckets> length_buckets;
+};
+
+}  // namespace program
+}  // namespace tasuki

@@ -1,0 +1,58 @@
+// The groups of a training's flags, some of which programs that do not train have as well.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "program/flags/options.hpp"
+#include "program/flags/training_settings.hpp"
+
+namespace tasuki::program {
+
+// --optimizer unless `has_name` is false, --lr and all about it, --momentum, --weight-decay, ...
+void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name);
+// Refuses flags that belong to another --lr-schedule.
+void check_learning_rate_flags(const Options& options, const TrainingSettings& settings);
+
+// --checkpoint-every, --keep, --keep-best, --snapshot-every.
+void add_checkpoint_flags(Options& options, TrainingSettings& settings);
+// Throws a usage error if they do not fit each other.
+void check_checkpoint_flags(const Options& options, const TrainingSettings& settings);
+
+// Communication and devices: --communicator, --exchange, those below, ...; --devices and --split if
+// settings.workers is set.
+void add_device_flags(Options& options, TrainingSettings& settings);
+
+// --gpu (none, auto, or a number) and --share-gpu.
+void add_gpu_flags(Options& options, GpuSettings& settings);
+// --allreduce; empty: `auto`.
+void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm);
+// --probe
+void add_probe_flag(Options& options, LinkProbe& probe);
+// Of --threads and OMP_NUM_THREADS.
+inline constexpr IntegerRange thread_numbers = {1, 4096};
+// --threads and --conv.
+void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
+                         ConvAlgorithm& conv);
+// --devices and --split.
+void add_worker_flags(Options& options, WorkerSettings& settings);
+
+// The values of --wire-dtype and --dtype.
+const std::vector<Choice<DType>>& wire_dtypes();
+const std::vector<Choice<ComputeType>>& compute_types();
+
+// "0,1" are GPUs by number, each once; "cpu" is a worker on the CPU, "cpu:2" are two. Throws
+// std::invalid_argument with what was expected.
+std::vector<Device> parse_devices(const std::string& text);
+std::string devices_text(const std::vector<Device>& devices);
+// "even", "auto", "3:1".
+std::string split_text(const WorkerSettings& settings);
+
+// A flag that takes one of `names`; for the value `help`, `listing` is printed.
+Option name_flag(std::string& name, const std::vector<std::string>& names, std::string help,
+                 std::function<std::string()> listing);
+
+}  // namespace tasuki::program

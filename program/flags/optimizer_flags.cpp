@@ -1,0 +1,109 @@
+// The flags of the optimizer and its learning rate.
+#include <fmt/ranges.h>
+
+#include "core/error.hpp"
+#include "optimizer/optimizer.hpp"
+#include "program/flags/flag_groups.hpp"
+#include "program/flags/training_flags.hpp"
+
+namespace tasuki::program {
+
+std::string optimizer_help() {
+  std::string table = fmt::format("{:<16} {}\n", "name", "hyper-parameters and their defaults");
+  for (const NamedRule& each : update_rules()) {
+    std::vector<std::string> numbers;
+    for (const Hyperparameter& number : each.rule->hyperparameters())
+      numbers.push_back(fmt::format("{} {}", number.name, number.initial));
+    table += fmt::format("{:<16} {}\n", each.key, fmt::join(numbers, ", "));
+  }
+  return table;
+}
+
+const std::vector<Choice<LrScaling>>& lr_scalings() {
+  static const std::vector<Choice<LrScaling>> scalings = {
+      {"none", LrScaling::none}, {"linear", LrScaling::linear}, {"sqrt", LrScaling::sqrt}};
+  return scalings;
+}
+
+namespace {
+
+const std::vector<Choice<LrSchedule>> schedules = {{"constant", LrSchedule::constant},
+                                                   {"steps", LrSchedule::steps},
+                                                   {"halving", LrSchedule::halving},
+                                                   {"cosine", LrSchedule::cosine},
+                                                   {"polynomial", LrSchedule::polynomial}};
+
+Option optimizer_flag(TrainingSettings& settings) {
+  return name_flag(settings.optimizer, optimizer_names(),
+                   fmt::format("update rule: {}; `help` lists their hyper-parameters",
+                               fmt::join(optimizer_names(), ", ")),
+                   optimizer_help);
+}
+
+void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
+  options
+      .add("lr,l", settings.lr, "auto", {0.0, 1e6}, "X",
+           "learning rate (Adam's alpha); `auto`: Chainer's default for the optimizer")
+      .common();
+  options.add("lr-scaling", settings.lr_scaling, lr_scalings(), "NAME",
+              "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
+  options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",
+              "global batch that --lr is meant for; used only by --lr-scaling");
+  options.add(
+      "lr-schedule", settings.lr_schedule, schedules, "NAME",
+      "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine` "
+      "or `polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
+      "the finished fraction and P is --lr-power");
+  options.add(
+      "lr-drops", settings.lr_drops, "auto", {0.0, 1e9}, "E,E,...",
+      "epochs after which `steps` multiplies the rate by --lr-drop-factor; `auto`: after 50 % "
+      "and 80 % of all epochs");
+  options.add("lr-drop-factor", settings.lr_drop_factor, {0.0, 1e6}, "X",
+              "factor of each drop of `steps`");
+  options.add("lr-power", settings.lr_power, {0.0, 1e3}, "P",
+              "power of `polynomial`; 1 is a straight line");
+  options.add("warmup", settings.warmup, {0.0, 1e9}, "E",
+              "epochs over which the learning rate rises to its value");
+}
+
+}  // namespace
+
+void check_learning_rate_flags(const Options& options, const TrainingSettings& settings) {
+  const auto refuse = [&](const char* flag, LrSchedule needed) {
+    if (settings.lr_schedule != needed && options.is_changed(flag))
+      fail_everywhere(ErrorKind::usage, "--{}: --lr-schedule is {}; add --lr-schedule {}", flag,
+                      name_of(schedules, settings.lr_schedule), name_of(schedules, needed));
+  };
+  refuse("lr-drops", LrSchedule::steps);
+  refuse("lr-drop-factor", LrSchedule::steps);
+  refuse("lr-power", LrSchedule::polynomial);
+}
+
+void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
+  options.group("Optimizer", OnScreen::no);
+  if (has_name) options.add("optimizer", optimizer_flag(settings)).common("update rule, or `help`");
+  add_learning_rate_flags(options, settings);
+  options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
+              "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");
+  options.add("weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
+              "add X times each weight to its gradient, for all parameters (adamw, lamb: decay the "
+              "weights themselves)");
+  options.add("no-decay-1d", settings.no_decay_1d,
+              "do not apply --weight-decay to parameters with one axis (biases, and the scales of "
+              "normalisation layers)");
+  options.add(
+      "clip-norm", settings.clip_norm, "none", {1e-30, 1e30}, "X",
+      "if the gradient's L2 norm over all parameters exceeds X, scale the gradient down to norm X "
+      "(before --weight-decay and --lars)");
+  options.add(
+      "lars", settings.lars,
+      "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
+      "(g + D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
+  options.add(
+      "shard-optimizer", settings.shard_optimizer,
+      "each rank keeps the optimizer's states of its part of the weights, updates that part "
+      "and sends it to the others. States take less memory; training is the same. On GPUs "
+      "not with lamb");
+}
+
+}  // namespace tasuki::program

@@ -1,0 +1,20 @@
+// The plan that --dry-run prints.
+#pragma once
+
+#include "program/data/data.hpp"
+#include "program/flags/training_settings.hpp"
+#include "program/start/setup.hpp"
+#include "training/updater.hpp"
+
+namespace tasuki::program {
+
+// For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
+// `loss`, forward and backward, to measure the activations (and to find a model that does not fit
+// the data); nothing is updated. Memory is that of the largest rank: the model's and the data's are
+// computed from their sizes, and so is the copy from which checkpoints are written; the rest is
+// measured. Collective; rank 0 prints.
+void print_plan(const RankSetup& setup, const TrainingSettings& settings,
+                const NamedOptimizers& optimizers, const LossFunction& loss,
+                const TrainingData& data);
+
+}  // namespace tasuki::program
