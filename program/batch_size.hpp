@@ -10,13 +10,13 @@
 
 namespace tasuki::program {
 
-// What the number of a batch that fits follows in an error; experiments show it in their tables.
+// Precedes the number of a batch that fits, in an error; experiments show the number in their
+// tables.
 inline constexpr std::string_view advice_on_batch = "the largest batch that fits is --batchsize ";
 
-// For --find-batchsize: prints the largest --batchsize that every rank has memory for, on every
-// device with its part of the batch, beside the data (which were scattered). Found by trial steps,
-// after which nothing else can be done. An error of kind unavailable if a single example is
-// too much. Collective; rank 0 prints.
+// For --find-batchsize: prints the largest --batchsize for which every rank has memory on each of
+// its devices, besides the scattered data. Makes trial steps, after which the model is of no use.
+// An error of kind unavailable if a single example does not fit. Collective; rank 0 prints.
 void print_largest_batch(const RankSetup& setup, const TrainingSettings& settings,
                          const TrainingData& data, const TrialStep& trial);
 

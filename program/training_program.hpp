@@ -42,16 +42,15 @@ class TrainingRun;
 struct TrainingModel {
   std::unique_ptr<Module> model;
   LossFunction loss;
-  // False: this is a part of a model whose loss is on another rank. `loss` then returns the
-  // delegate variable at which the backward pass of the part starts (MultiNodeChainList), and
-  // reports nothing.
+  // False for a part of a model whose loss is on another rank. `loss` then returns the delegate
+  // variable at which this part's backward pass starts (MultiNodeChainList), and reports nothing.
   bool has_loss = true;
-  // A module of the model that has an optimizer of its own, by the name that both have in
-  // snapshots. Empty: one optimizer, main, for the whole model. Needs create_updater.
+  // A module with an optimizer of its own; both have this name in snapshots. Without parts, the
+  // whole model has one optimizer, "main". Parts need create_updater.
   struct Part {
     std::string name;
     Module& module;
-    std::string init = {};  // file of its initial weights, as --init of the whole model's
+    std::string init = {};  // file with its initial weights, like --init for the whole model
   };
   std::vector<Part> parts = {};
 };
@@ -64,9 +63,10 @@ struct UpdaterParts {
 };
 // A Classifier of `predictor` with its classification_loss().
 TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
-// The same for a rank's part of a predictor, such as a MultiNodeChainList, on any ranks of which
-// the inputs and the loss may be. Every part is called with the batch's inputs (a chain list gives
-// them to components that receive none); without the loss, it must return its delegate variable.
+// The same for a rank's part of a predictor, such as a MultiNodeChainList. Inputs and loss may be
+// on any of its ranks: every part is called with the batch's inputs (a chain list passes them to
+// components that receive nothing else), and a part without the loss must return its delegate
+// variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
 // Fill in data (ProgramData) and model, and what else differs from the defaults, then call run().
@@ -89,48 +89,47 @@ struct TrainingProgram : program::ProgramData {
   // Defaults that depend on flags, by name and text: {{"epoch", "300"}, {"lr", "0.05"}}. Called
   // after the command line was read, also for --help.
   std::function<program::Recipe()> recipe;
-  // Throws a usage error if flags do not fit each other. Also called for --print-config, by which
-  // `tasuki-run` asks a single process before it starts the ranks.
+  // Throws a usage error if flags contradict each other. Also called for --print-config, which
+  // `tasuki-run` runs in a single process before it starts the ranks.
   std::function<void()> check_flags;
-  // The same for what depends on the number of ranks as well.
+  // The same for checks that depend on the number of ranks.
   std::function<void(const Communicator& communicator)> check;
 
-  // The training itself, in place of the functions from create_model to create_evaluator, which are
-  // then not called: puts model, optimizer, updater and trainer together, from what `run` has by
-  // the flags (program/training_run.hpp).
+  // Replaces the functions from create_model to create_evaluator, which are then not called: puts
+  // model, optimizer, updater and trainer together, with what the flags ask for from `run`
+  // (program/training_run.hpp).
   std::function<void(TrainingRun& run)> train;
 
   // The model for the training data. If any parameter has no values yet, all parameters are drawn
   // from --seed, including those that have values. All ranks then take rank 0's weights. With
   // several devices in one process, the function is called once for each of them.
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
-  // In place of it, for a model on several ranks (settings.model_ranks): this rank's part, of which
-  // `model` has the ranks in the order of their parts. All of them see the same batches. Flags that
-  // work only on whole models are refused, and each part has snapshots of its own. A program that
-  // has both functions creates a part if model_ranks is not 1.
+  // For a model on several ranks (settings.model_ranks), in place of create_model: creates this
+  // rank's part. `model` has the ranks that hold the model, in the order of their parts; all of
+  // them see the same batches. Flags that need whole models are refused, and each part has its own
+  // snapshots. A program with both functions creates a part if model_ranks is not 1.
   std::function<TrainingModel(const DatasetHeader& data, Communicator& model)> create_part;
   // Creates the optimizer, in place of the flag --optimizer, which the program then does not have.
   // The other flags (--lr, --weight-decay, ...) are applied to it. Return an optimizer without a
   // communicator and without a model: the program calls create_multi_node_optimizer() and setup().
   std::function<std::unique_ptr<Optimizer>()> create_optimizer;
-  // Creates what trains the model, as the flags say that set UpdaterParts::settings; default: a
-  // StandardUpdater with the model's loss. For other steps than its own, or for the networks of a
-  // GAN, each with its optimizer (TrainingModel::parts). The program's function or flags that make
-  // an optimizer make each of these, so that they differ in nothing but their models; flags apply
-  // to all. TrainingModel::loss is then for evaluations, and to measure memory. Not with
-  // create_part, nor with several devices in one process.
+  // Creates the updater; the flags have set UpdaterParts::settings. Default: a StandardUpdater with
+  // the model's loss. Use it for other kinds of steps, or for the networks of a GAN, each with its
+  // own optimizer (TrainingModel::parts). These optimizers are made in the same way, by
+  // create_optimizer or the flags, so that only their models differ. TrainingModel::loss is then
+  // used to evaluate and to measure memory. Not with create_part or several devices in one process.
   std::function<std::unique_ptr<Updater>(UpdaterParts parts)> create_updater;
-  // Takes the iterator of the training batches and returns the one to train with, as a rule a
-  // ForwardingIterator around it. Batches that it takes are read ahead (--loader-threads), and with
-  // --gpu lie on the GPU if the rank's share fits there. What it returns is not read ahead: its
-  // next() runs in the thread that trains.
+  // Takes the iterator of the training batches and returns the one to train with, usually a
+  // ForwardingIterator around it. The batches it takes are read ahead (--loader-threads), and with
+  // --gpu are on the GPU if the rank's share fits there. The batches it returns are not read ahead:
+  // its next() runs in the training thread.
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
   // Creates what evaluates the model on the test batches: usually an Evaluator that overrides
   // evaluate_batch for other metrics, or a GenericEvaluator for values that are no sums over
-  // examples; default: Evaluator(batches, loss). `loss` is that of the trained model and stays
-  // valid as long as the extension is attached. With a model on several ranks all of them have to
-  // create an evaluator that takes part in the passes of the others.
+  // examples; default: Evaluator(batches, loss). `loss` is the trained model's and stays valid
+  // while the extension is attached. If the model is on several ranks, each must create an
+  // evaluator that takes part in the other ranks' passes.
   std::function<std::unique_ptr<Extension>(std::unique_ptr<Iterator> batches, LossFunction loss)>
       create_evaluator;
 
@@ -146,9 +145,8 @@ struct TrainingProgram : program::ProgramData {
   // Lines to print before training: {{"Hidden units", "1000"}}.
   std::function<program::BannerLines()> banner;
 
-  // Trains according to the flags, between MPI_Init and MPI_Finalize, or within MPI if the caller
-  // has initialised it, who then finalises it (run_job.hpp). Returns main's exit code. Once for
-  // each object.
+  // Trains as the flags say, between MPI_Init and MPI_Finalize; a caller that has initialised MPI
+  // also finalises it (run_job.hpp). Returns main's exit code. May be called once.
   int run(int argc, char** argv);
 
  private:

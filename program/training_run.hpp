@@ -1,5 +1,5 @@
-// TrainingRun: one rank's run of a training program. It gives what the flags ask for to a training
-// function (TrainingProgram::train), which puts the parts together; apps/train_mnist.cpp shows one.
+// TrainingRun: one rank's run of a training program. A training function (TrainingProgram::train)
+// takes from it what the flags ask for, and puts the parts together, as in apps/train_mnist.cpp.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct TrainingData;
 using TrialStep = std::function<void(std::int64_t n, const DatasetHeader& examples)>;
 }  // namespace program
 
-// Call the functions in the order in which they stand here. All of them are collective, and throw
-// errors of flags and data on all ranks.
+// Call the functions in the order in which they are declared. All are collective; errors in flags
+// and data are thrown on all ranks.
 class TrainingRun {
  public:
   // Finds the program's data: rank 0 opens the files. Both arguments outlive the run.
@@ -44,19 +44,19 @@ class TrainingRun {
   // The examples to train on: their number, shapes and classes.
   const DatasetHeader& examples() const;
 
-  // Draws the weights from --seed unless all have values, and reads those of --init on rank 0, from
-  // where setting up the optimizer sends them to all ranks. With --sync-bn, batch normalisation
-  // uses all ranks' statistics from now on. The model is on the CPU still.
+  // Draws the weights from --seed unless all have values. With --init, rank 0 then reads them from
+  // the file, and set_up() sends them to all ranks. With --sync-bn, batch normalisation uses the
+  // statistics of all ranks from now on. Call it before the model is moved to a GPU.
   void initialize(Module& model);
   // The optimizer of --optimizer (or TrainingProgram::create_optimizer), --lr, --weight-decay and
   // so on, without a communicator.
   std::unique_ptr<Optimizer> create_optimizer();
-  // Optimizer::setup, with what --exchange, --shard-optimizer, --node-weights, --dtype and --on-nan
-  // say.
+  // Optimizer::setup(model), with the settings of --exchange, --shard-optimizer, --node-weights,
+  // --dtype and --on-nan.
   void set_up(Optimizer& optimizer, Module& model);
 
-  // Checks --resume and the files of the data, and takes the output folder. False if nothing is to
-  // be trained: the plan of --dry-run or the batch of --find-batchsize was printed, or the resumed
+  // Checks --resume and the data's files, and takes the output folder. Returns false if there is
+  // nothing to train: --dry-run has printed the plan, --find-batchsize the batch, or the resumed
   // run is at its end. Optimizer, model and `loss` outlive the run.
   bool begin(Optimizer& optimizer, const LossFunction& loss);
   // The same for several optimizers of parts of `model`. `trial`: a step to measure memory with;
@@ -69,11 +69,11 @@ class TrainingRun {
   OpenSource test_source();
   ScatterOptions dealing() const;  // of training examples: a permutation of --seed
 
-  // Batches of this rank's share for device(), read ahead by --loader-threads, with --augment
-  // augmented: shuffled and without end, or in order for one epoch.
+  // Batches of this rank's share, for device(): training batches are shuffled and never end, test
+  // batches come in order, for one epoch. --loader-threads read ahead; --augment applies.
   std::unique_ptr<Iterator> training_batches(Share share);
   std::unique_ptr<Iterator> test_batches(Share share);
-  // What --seed, --accumulate and --graph say.
+  // The settings of --seed, --accumulate and --graph.
   StandardUpdater::Settings step_settings() const;
   // --epoch, --max-iterations, --early-stopping.
   std::unique_ptr<Trigger> end_of_training() const;
@@ -87,7 +87,7 @@ class TrainingRun {
   // which batch would fit.
   void train(std::unique_ptr<Trainer> trainer);
 
-  // For the program's parts behind this class.
+  // For program/ itself.
   program::RankSetup& setup() const;
   program::TrainingData& data() const;
 

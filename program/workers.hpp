@@ -1,4 +1,4 @@
-// Several devices of one process (--devices, --split).
+// Workers: several devices in one process (--devices, --split).
 #pragma once
 
 #include <memory>

@@ -25,15 +25,15 @@ struct SplitData {
   // With ProgramData::stream_images: the files behind `dataset`.
   std::shared_ptr<const ImageStream> stream;
   bool is_decoded = false;  // all image files were, once, and can be read
-  // Image files that --skip-damaged left out, by their names below the folder of the data (or the
-  // root of a list).
+  // Image files that --skip-damaged left out, by their names below the data's folder (or a list's
+  // root).
   std::vector<std::string> left_out;
-  // From then on:
+  // After scatter():
   std::optional<Share> share;
 
-  // The examples as scatter_dataset() reads them: `source`, or else opened anew.
+  // The examples for scatter_dataset(): `source`, or else opened anew.
   std::unique_ptr<DataSource> take_source();
-  // Keeps a share, and lets go of all the examples.
+  // Keeps a share and releases everything else.
   void keep(Share own);
 };
 
@@ -44,13 +44,13 @@ struct TrainingData {
   std::optional<SplitData> test;
   std::optional<LengthBuckets> buckets;  // of training batches
   std::vector<DataVocabulary> vocabularies;
-  // After scatter(): the header of the training examples, with ragged fields of any length as long
-  // as the longest example of all ranks. Data that every rank has are read for it only with
-  // --find-batchsize.
+  // After scatter(): the header of the training examples, in which ragged fields without a maximal
+  // length are as long as the longest example of all ranks. With every_rank_has_data, the examples
+  // are read for it only with --find-batchsize.
   DatasetHeader longest;
 
-  // Opens the files and checks for unreadable ones: all examples are read if the settings ask for
-  // it. Collective.
+  // Opens the files and checks that they can be read; reads all examples with --check-data.
+  // Collective.
   void check_files(const TrainingSettings& settings, const RankSetup& setup);
   // Gives each rank its shares (keep_training_share, keep_test_share). `model_ranks` neighbours
   // have the same. Collective.
@@ -65,11 +65,11 @@ struct TrainingData {
 // neighbours get the same.
 ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks);
 
-// The same before scatter(); rank 0 reads all examples if it has to. Collective.
+// TrainingData::longest of a split that is not scattered yet; rank 0 reads all examples if it has
+// to. Collective.
 DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
 
-// Finds the data of the program of this name and reads everything that is known before their
-// examples. With
+// Finds the data of the program of this name and reads what is known without reading examples. With
 // --skip-damaged, image files that cannot be read are left out: those that the resumed run left
 // out, or those that are found now. Data without examples are an error. Collective.
 TrainingData find_data(const ProgramData& program, const std::string& name,

@@ -33,18 +33,17 @@ struct DataVocabulary {
 
 // A base of TrainingProgram, which says in which order its functions are called.
 struct ProgramData {
-  // The data: either a data set by name, whose files --data finds (dataset/catalog.hpp), with the
-  // example shape the model expects (default: the data set's) and the side length to which images
-  // in a folder are scaled, ...
+  // Either a data set by name, whose files --data finds (dataset/catalog.hpp), the example shape
+  // that the model expects (default: the data set's), and the side length in pixels to which images
+  // of a folder are scaled, ...
   std::string dataset;
   std::optional<Shape> example_shape;
   std::int64_t image_side = 32;
   // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
   // data nothing is evaluated.
   std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
-  // What the numbers in train_data and test_data stand for, asked on rank 0 once these are made.
-  // Snapshots and about.json keep the hashes; --resume and --init refuse a snapshot that has
-  // others.
+  // What the numbers in train_data and test_data stand for. Called on rank 0 after these. Snapshots
+  // and about.json record the hashes; --resume and --init refuse a snapshot with other hashes.
   std::function<std::vector<program::DataVocabulary>()> vocabularies;
   // If true, every rank calls train_data and test_data and takes its share without communication.
   // For data that all ranks can read or generate.
@@ -55,7 +54,8 @@ struct ProgramData {
   // TASUKI_DATA are looked up. The flag --augment is left out. Collective.
   std::function<StreamedImages(Communicator& communicator)> stream_images;
 
-  // Training batches of examples of similar length. Set it at the latest in check_flags().
+  // Groups examples of similar length into training batches. Set it in check_flags() at the
+  // latest.
   std::optional<LengthBuckets> length_buckets;
 };
 

@@ -11,22 +11,22 @@
 
 namespace tasuki::program {
 
-// Stands for an image file that was left out, in snapshots.
+// The key by which snapshots record an image file that was left out.
 std::int64_t key_of_left_out(const std::string& split, const std::string& name);
 
-// Leaves out the images of a split that cannot be read, and says how many. `split_name`: "train" or
-// "test". `base`: to which names in SplitData::left_out are relative. `known`: keys, ascending, of
-// those that the resumed run left out, which are left out again whatever they are now; else all
-// files are decoded. Ranks that see the files decode a part each: all ranks of streamed images,
-// otherwise those on the host of rank 0. Collective.
+// Leaves out a split's images that cannot be read, and says how many. `split_name`: "train" or
+// "test". Names in SplitData::left_out are relative to `base`. `known`: the keys, ascending, that
+// the resumed run left out; these are left out again, whatever the files are now. Without it, all
+// files are decoded, divided among the ranks that see them: all ranks if images are streamed, else
+// those on rank 0's host. Collective.
 void leave_out_unreadable(SplitData& split, const std::string& split_name,
                           const std::filesystem::path& base,
                           const std::optional<std::vector<std::int64_t>>& known,
                           Communicator& communicator, int threads);
 
-// Reads all examples: decodes image files, in the same way, and looks at the labels of other data.
-// What cannot be read is an error on all ranks, before which rank 0 lists all files of all splits,
-// one a line; files that lack nothing but their end are a warning. Collective.
+// Reads all examples: decodes image files, divided among the ranks in the same way, and checks the
+// labels of other data. If anything cannot be read, rank 0 lists all such files of all splits, one
+// per line, and all ranks throw an error; files that lack only their end are a warning. Collective.
 void check_all_examples(std::span<SplitData* const> splits, Communicator& communicator,
                         int threads);
 

@@ -32,7 +32,7 @@ void add_gpu_flags(Options& options, GpuSettings& settings);
 void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm);
 // --probe
 void add_probe_flag(Options& options, LinkProbe& probe);
-// Of --threads and OMP_NUM_THREADS.
+// The range of --threads and OMP_NUM_THREADS.
 inline constexpr IntegerRange thread_numbers = {1, 4096};
 // --threads and --conv.
 void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,

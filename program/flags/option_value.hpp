@@ -1,5 +1,5 @@
-// Texts of option values: from text, with a check, and back to the same value; and the name that a
-// user probably meant.
+// Values of options: parsed from text with checks, and formatted as text; and the name that a user
+// probably meant.
 #pragma once
 
 #include <algorithm>
@@ -26,8 +26,8 @@ double parse_number(std::string_view text, NumberRange range);
 // Ascending numbers separated by commas. `absent` is the word for an empty list.
 std::vector<double> parse_numbers(std::string_view text, NumberRange range,
                                   std::string_view absent);
-// A time in seconds, above 0: numbers with units, as 90s, 1.5h or 1h30m (d, h, m or min, s), or
-// hours, minutes and seconds, as 1:30:00. duration_text() writes one that reads back as the same.
+// A time in seconds, above 0: numbers with units (90s, 1.5h, 1h30m; d, h, m or min, s), or hours,
+// minutes and seconds (1:30:00). duration_text() writes a text that reads back as the same time.
 double parse_duration(std::string_view text);
 std::string duration_text(double seconds);
 bool parse_switch(std::string_view text);  // true, false, yes, no, on, off, 1, 0

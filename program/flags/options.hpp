@@ -1,11 +1,11 @@
 // Options: the flags of a program, from the command line and from an INI file.
 //
-// A flag is bound to a variable, whose current value becomes the default. The command line wins
-// over the file, the file over a resumed run, and that over defaults. Names are never abbreviated.
-// If a flag is repeated on the command line, the last value counts. Every value has a text, so that
-// `--config` reads the same settings back from what `--print-config` writes. Errors are single
-// lines that name the flag (or file and line), what was expected and what was found; all ranks of a
-// job get the same ones.
+// A flag is bound to a variable, whose current value becomes the default. The command line
+// overrides the file, the file a resumed run, and a resumed run the defaults. Names are never
+// abbreviated. If a flag is repeated on the command line, the last value counts. Every value has a
+// text, so `--config` can read back what `--print-config` writes. An error is one line with the
+// flag (or file and line), what was expected and what was found; all ranks of a job get the same
+// errors.
 #pragma once
 
 #include <filesystem>
@@ -42,13 +42,13 @@ struct Option {
   // Sets the value from a text; throws std::invalid_argument with what was expected.
   std::function<void(const std::string&)> set;
   std::function<std::string()> get;
-  // Makes the text that the value `help` asks for, usually a table of the names that the flag
-  // takes. Null: `help` is a value like any other.
+  // Returns the text for the value `help`, usually a table of the flag's names. Null: `help` is a
+  // value like any other.
   std::function<std::string()> listing;
 
-  // To call on what Options::add() returns: options.add(...).common("a few words"). common() puts
-  // the flag on the screen of --help if its group is not there as a whole. Both set the words that
-  // stand there in place of the first clause of `help`.
+  // Called on the result of Options::add(): options.add(...).common("a few words"). common() shows
+  // the flag on the screen of --help even if its group is not shown. Both set the words that appear
+  // there instead of the first clause of `help`.
   Option& common(const std::string& text = "");
   Option& in_short(const std::string& text);
   OnScreen on_screen = OnScreen::in_group;
@@ -144,8 +144,8 @@ class Options {
   void alias(const std::string& flag, const std::vector<std::string>& names,
              const std::map<std::string, std::string>& values = {});
 
-  // Another default for a flag; a flag that was given keeps its value. For defaults that depend on
-  // other flags: `choose` is called when the given ones are known, before anything is printed.
+  // Changes the default of a flag; a flag that was given keeps its value. For defaults that depend
+  // on other flags, `choose` is called once the given flags are known, before anything is printed.
   void set_default(const std::string& name, const std::string& text);
   void choose_defaults(std::function<void()> choose) { choose_defaults_ = std::move(choose); }
 

@@ -1,4 +1,4 @@
-// The flags that all training programs have, and what follows from the flags alone.
+// The flags of all training programs, and values that follow from the flags alone.
 #pragma once
 
 #include <cstdint>
@@ -30,17 +30,17 @@ void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftO
 // --stall-warning, --stall-timeout and --silence-timeout, which all programs have.
 void add_stall_flags(Options& options, StallSettings& settings);
 
-// Refuses flags that contradict --resume. A run that is refused for them need not have the files
-// that --resume names, so this comes before they are looked for.
+// Refuses flags that contradict --resume. Called before the files that --resume names are looked
+// for, so that the error does not depend on them.
 void check_resume_flags(const TrainingSettings& settings);
 
-// Refuses other flags that do not fit each other.
+// Refuses other flags that contradict each other.
 void check_training_flags(const Options& options, const TrainingSettings& settings);
 
-// Defaults that belong together, as flags and texts: {{"epoch", "300"}, {"lr", "0.05"}}.
+// A set of defaults, as flags and texts: {{"epoch", "300"}, {"lr", "0.05"}}.
 using Recipe = std::vector<std::pair<std::string, std::string>>;
-// For Options::choose_defaults(). With another optimizer than the recipe's, the recipe's other
-// flags of the optimizer are left out; a --global-batch that was given stays.
+// For Options::choose_defaults(). If --optimizer is not the recipe's, the recipe's other flags of
+// the optimizer are ignored; a given --global-batch stays.
 void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings);
 
 // What --exchange, --bucket-mb, --error-feedback and --compress say.
@@ -53,11 +53,11 @@ std::string optimizer_help();
 CheckpointPeriod parse_checkpoint_period(const std::string& text);
 std::string to_text(const CheckpointPeriod& period);
 
-// Examples of a step on all ranks together, and the largest part of a rank. A global batch that
-// leaves ranks without an example is a usage error.
+// Examples of a step on all ranks together, and the largest number on one rank. A global batch
+// smaller than the number of ranks is a usage error.
 std::int64_t global_batch(const TrainingSettings& settings, int ranks);
 std::int64_t largest_batch(const TrainingSettings& settings, int ranks);
-// How many examples an update uses on all ranks; the last update of an epoch may use fewer.
+// Examples of an update on all ranks; the last update of an epoch may have fewer.
 std::int64_t examples_of_update(const TrainingSettings& settings, int ranks);
 
 }  // namespace tasuki::program

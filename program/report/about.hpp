@@ -1,4 +1,5 @@
-// about.json, beside the log: what a run was made with, so that runs can be compared.
+// about.json, beside the log: versions, machine, data and flags of a run, so that runs can be
+// compared.
 #pragma once
 
 #include "program/data/data.hpp"

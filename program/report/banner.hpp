@@ -20,8 +20,8 @@ struct TrainingData;
 // "Num unit", "1000": lines of the banner, as "name: value".
 using BannerLines = std::vector<std::pair<std::string, std::string>>;
 
-// ChainerMN's lines, those on data, optimizer, output folder and resumed snapshot, and `own` of the
-// program.
+// The lines of ChainerMN's banner, lines on data, optimizer, output folder and resumed snapshot,
+// and the program's `own` lines.
 BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& settings,
                          const NamedOptimizers& optimizers, const TrainingData& data,
                          const std::filesystem::path& out,
@@ -34,7 +34,7 @@ struct RankPlace {
   std::string threads_origin = "";  // as ThreadPlan
 };
 
-// The text. If there are many ranks, the map shows the first ones and the number of the others.
+// The text. With many ranks, the map shows the first ones and the number of the others.
 std::string banner_text(const BannerLines& lines, const std::vector<RankPlace>& places);
 
 // Gathers the places of all ranks and prints the banner on rank 0, on standard output. Collective.

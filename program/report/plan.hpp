@@ -8,11 +8,11 @@
 
 namespace tasuki::program {
 
-// For --dry-run: parameters and their shapes, steps, memory. Runs one batch of zeros through
-// `loss`, forward and backward, to measure the activations (and to find a model that does not fit
-// the data); nothing is updated. Memory is that of the largest rank: the model's and the data's are
-// computed from their sizes, and so is the copy from which checkpoints are written; the rest is
-// measured. Collective; rank 0 prints.
+// For --dry-run: prints parameters and their shapes, steps, memory. Runs one batch of zeros forward
+// and backward through `loss`, to measure the activations (and to find a model that does not fit
+// the data); nothing is updated. Memory is the largest rank's. The sizes of model, data, and the
+// copy from which checkpoints are written are computed; the rest is measured. Collective; rank 0
+// prints.
 void print_plan(const RankSetup& setup, const TrainingSettings& settings,
                 const NamedOptimizers& optimizers, const LossFunction& loss,
                 const TrainingData& data);

@@ -1,5 +1,5 @@
-// Files that a run leaves beside its log: finished.json, that it has made all that follows its last
-// iteration, and step_times.json, where each rank's time went, so that runs can be compared.
+// Files beside the log: finished.json says that everything after the last iteration was made;
+// step_times.json says where each rank's time went, so that runs can be compared.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace tasuki::program {
 
-// In --out: {"iteration": 40, "files": ["snapshot_iter_40", ...]}, the last iteration and what the
-// run has left of it, from the folder on.
+// In --out: {"iteration": 40, "files": ["snapshot_iter_40", ...]}, the last iteration and the files
+// that the run made after it, relative to the folder.
 inline constexpr const char* finished_file = "finished.json";
 
-// Before a run makes steps: removes what an earlier one has left there, on disk, too, because the
-// run may come to the same iteration and be killed before it has made its own files. An error of
-// kind cannot_write on all ranks says why not. Collective.
+// Removes an earlier run's file, and syncs the folder. Called before a run makes steps, because it
+// may reach the same iteration and be killed before it has made its own files. An error of kind
+// cannot_write on all ranks says why it cannot be removed. Collective.
 void remove_finished(Communicator& communicator, const OutputFolder& output);
 
-// Writes it, on rank 0; an error of kind cannot_write on all ranks says why not. `files`: names
-// beside Trainer::results() of all ranks. Collective.
+// Writes the file on rank 0; if it cannot be written, all ranks throw an error of kind
+// cannot_write. `files`: names in addition to Trainer::results() of all ranks. Collective.
 void write_finished(const Trainer& trainer, const std::vector<std::string>& files,
                     Communicator& communicator, OutputFolder& output);
 
-// Whether the run in that folder has ended after this iteration and all its files are there, each
-// where at least one rank sees it. Collective.
+// Whether the run in that folder ended after this iteration and all its files exist, each where at
+// least one rank sees it. Collective.
 bool is_finished(const std::filesystem::path& folder, std::int64_t iteration,
                  Communicator& communicator);
 

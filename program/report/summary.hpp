@@ -20,10 +20,10 @@ class RunSummary {
   RunSummary(Trainer& trainer, std::vector<Device> devices);
   RunSummary(const RunSummary&) = delete;  // the trainer keeps its address
   RunSummary& operator=(const RunSummary&) = delete;
-  // Prints steps, speed, the largest peak memory of a rank, where the results are (`out`); the time
-  // of the first epoch and the median of the others (evaluation included), accuracy, and where each
-  // rank's time went. Collective; rank 0 prints. Of a run without steps, which was resumed at its
-  // end: as of the run that saved the state, up to there.
+  // Prints steps, speed, the largest peak memory of a rank and the folder `out`; the time of the
+  // first epoch and the median of the others (evaluation included); accuracy; where each rank's
+  // time went. A run that was resumed at its end, and makes no steps, prints the values of the run
+  // that saved the state. Collective; rank 0 prints.
   void print(Communicator& communicator, const std::filesystem::path& out) const;
   // Where this rank's time went.
   RankTimes times() const;

@@ -1,5 +1,4 @@
-// The precision of a training program, and how GPUs compute: --dtype, --graph, --autotune and
-// --deterministic.
+// Precision, and how GPUs compute: --dtype, --graph, --autotune and --deterministic.
 #pragma once
 
 #include <span>
@@ -18,14 +17,13 @@ struct Precision {
   DType on(Device device) const { return device.is_cpu() ? DType::float32 : activations; }
 };
 
-// The precision for all devices that a process computes on. Also sets how the calling thread (bf16
-// on CPUs, for matrix products only) or the process (tf32) computes products. A type that one of
-// the devices does not have is an error.
+// The precision for all devices of a process. Also sets the type of matrix products: for the
+// calling thread bf16 on CPUs, for the process tf32 on GPUs. A type that a device lacks is an
+// error.
 Precision choose_precision(ComputeType dtype, std::span<const Device> devices);
-// Flags that do not fit each other, or that devices of these kinds do not support, are usage
-// errors.
+// Throws a usage error for flags that contradict each other or that such devices do not support.
 void check_computing(const TrainingSettings& settings, std::span<const Device> devices);
-// The precision from the flags, which are checked; also applies the other flags to this process.
+// Checks the flags, applies them to this process, and returns the precision.
 Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices);
 
 }  // namespace tasuki::program

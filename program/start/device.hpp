@@ -18,9 +18,8 @@ struct ChosenDevice {
   bool gpu_is_shared = false;    // by ranks of this node or of another; the same on all ranks
 };
 
-// The device that the settings give this rank (communicator/gpu/gpu_binding.hpp); prepares NCCL for
-// ranks that share a GPU. GPUs that cannot be used, and more ranks than GPUs, are an error on all
-// ranks. Collective.
+// Chooses this rank's device (communicator/gpu/gpu_binding.hpp), and prepares NCCL for ranks that
+// share a GPU. Unusable GPUs, or fewer GPUs than ranks, are an error on all ranks. Collective.
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator);
 
 // "cpu", "cuda:0, cuda:1": each device once, for messages.
@@ -28,8 +27,8 @@ std::string worker_names(const std::vector<Device>& devices);
 // Threads that each worker computes with: the requested number, or the process's cores divided
 // among its workers.
 int threads_of_worker(const Processors& processors, const ThreadPlan& threads, std::size_t workers);
-// Loads what the GPUs among the devices need. A missing driver or library is an error of kind
-// unavailable, a number without a GPU one of kind config.
+// Loads the CUDA backend if there are GPUs among the devices. A missing driver or library is an
+// error of kind unavailable, a number without a GPU one of kind config.
 void prepare_devices(const std::vector<Device>& devices);
 
 }  // namespace tasuki::program

@@ -1,8 +1,8 @@
-// ModelGrid: the ranks of a job in rows that hold one model together, and columns that hold the
-// same part of it (TrainingSettings::model_ranks).
+// ModelGrid: arranges the ranks of a job in rows and columns (TrainingSettings::model_ranks).
 //
-// Neighbouring ranks hold a model. They see the same batches; data are dealt, and gradients summed,
-// over a column. With one rank for each model, the only column is the job.
+// A row of neighbouring ranks holds one model and sees the same batches. The ranks of a column hold
+// the same part of the model: data are dealt, and gradients summed, over a column. If each rank has
+// a whole model, the job is the only column.
 #pragma once
 
 #include <memory>

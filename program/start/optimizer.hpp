@@ -14,18 +14,18 @@ namespace tasuki::program {
 
 // The optimizer by --optimizer and the flags below.
 std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks);
-// Refuses --no-decay-1d where neither the flags nor the optimizer, as it was made, decay weights. A
-// default, or a resumed run's flag, may stand.
+// Refuses --no-decay-1d if neither the flags nor the optimizer decay weights. Accepts it as a
+// default or a resumed run's flag.
 void check_decay(const Options& options, const TrainingSettings& settings,
                  const Optimizer& optimizer);
 // Applies --lr, --lr-scaling, --momentum, --weight-decay, --clip-norm and --lars to an optimizer. A
 // flag for a hyper-parameter that it does not have is a usage error.
 void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks);
-// The hooks among them, for messages: ", clip_norm 1, weight_decay 0.0005"; empty without hooks.
+// The hooks of the flags, for messages: ", clip_norm 1, weight_decay 0.0005"; empty without hooks.
 std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings);
 
-// Sets the rate for steps of `global_batch` examples: --lr (or the optimizer's default), scaled
-// according to LrScaling. Flags for the rate of an optimizer that has none are a usage error.
+// Sets the rate for steps of `global_batch` examples: --lr or the optimizer's default, scaled as
+// LrScaling says. Flags about the rate are a usage error if the optimizer has none.
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                        std::int64_t global_batch);
 
@@ -41,8 +41,8 @@ std::string describe_schedule(const TrainingSettings& settings);
 // Whether the schedule depends on the length of the run, --epoch.
 bool follows_length(const TrainingSettings& settings);
 
-// The rate of each iteration, counted from the first one of the run (as if all of it had this run's
-// batches, also after a resume with others):
+// The rate of each iteration, counted from the run's first one (after a resume with other batches,
+// as if the whole run had used this run's batches):
 //   warm-up     rises in equal steps over --warmup epochs, whatever the schedule
 //   steps       x --lr-drop-factor after each epoch in --lr-drops
 //   halving     x 0.5 after every 25 epochs (ChainerMN's CIFAR example)

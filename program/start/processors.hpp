@@ -15,8 +15,8 @@ struct Processors {
 };
 Processors find_processors();
 
-// Tells the running systems of machines apart. Containers and network namespaces of one machine
-// have the same; empty if the system has none.
+// An id of the running system. Containers and network namespaces of one machine have the same id;
+// empty if the system has none.
 std::string system_id();
 
 // In one line, for tables and records: "2 cores of Intel(R) Xeon(R) ..., Linux 6.1".
@@ -27,10 +27,10 @@ std::string describe_machine();
 std::vector<int> cpus_near(const std::string& pci_bus_id);
 // The socket that has all of these CPUs; nothing if several sockets have them, or none is known.
 std::optional<int> socket_of(std::span<const int> cpus);
-// Those of `allowed` that are in `nearby`; all of `allowed` if there are none.
+// The CPUs that are in both; all of `allowed` if there are none.
 std::vector<int> preferred_cpus(std::span<const int> allowed, std::span<const int> nearby);
-// Binds the calling thread, and those that it starts from now on, to these CPUs; false if that is
-// not allowed.
+// Binds the calling thread, and threads that it starts later, to these CPUs; false if that is not
+// allowed.
 bool run_on(std::span<const int> cpus);
 
 // "0-3,8" for CPUs 0, 1, 2, 3 and 8.
