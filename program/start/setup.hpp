@@ -36,7 +36,7 @@ struct RankSetup {
   Device device() const { return devices.front(); }
 };
 
-// Throws on all ranks unless they run the same build of the same program (core/build_id.hpp) with
+// Throws on all ranks unless they run the same build of the same program (core/version.hpp) with
 // the same arguments: another build may round differently, or differ in any way. Settings follow
 // from the arguments (rank 0 reads the config file), so equal arguments mean equal settings.
 // Collective.

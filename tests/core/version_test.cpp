@@ -1,5 +1,5 @@
 // The identity of this program's build.
-#include "core/build_id.hpp"
+#include "core/version.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,5 @@
-#include "core/build_id.hpp"
+// What version() returns is written by the build (cmake/TasukiVersion.cmake).
+#include "core/version.hpp"
 
 #include <elf.h>
 #include <fmt/format.h>
