@@ -2,7 +2,7 @@
 //
 // A running training takes the request at the end of a step, in which all ranks agree
 // (Trainer::run), saves a snapshot and leaves Trainer::run() with Stopped. Signals make
-// the request (job/stop_signals.hpp), or the program.
+// the request (job/signals.hpp), or the program.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@ namespace tasuki {
 // several times; otherwise a second call is an error, because MPI starts only once.
 //
 // Launchers of another MPI, which start processes that each are a job of one rank, are refused
-// (launched_ranks.hpp).
+// (launcher.hpp).
 //
 // Exceptions: an exception on any rank is printed as one line with rank, host and cause, and ends
 // the whole job (MPI_Abort) with the error's exit code, including ranks that wait in a collective.
@@ -35,12 +35,12 @@ namespace tasuki {
 // Once the job has ended, children that still hold the output, for which mpirun would wait, are
 // named after a second and ended after TASUKI_END_SECONDS.
 //
-// Stopping: a training run that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints
+// Stopping: a training run that is asked to stop (signals.hpp) saves its state, rank 0 prints
 // one line, and all ranks return 79 (ErrorKind::stopped).
 //
-// SIGUSR2: prints a table of what all ranks are doing, and the job goes on (table_request.hpp).
+// SIGUSR2: prints a table of what all ranks are doing, and the job goes on (signals.hpp).
 //
-// Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (launcher.hpp) unless the
+// Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (signals.hpp) unless the
 // program handles them already. Other handlers must be installed with SA_ONSTACK, because the stack
 // pointer may be in the heap while oneDNN multiplies matrices (core/alternate_stack.hpp); threads
 // that compute have an alternate stack.

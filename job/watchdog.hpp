@@ -20,7 +20,7 @@ namespace tasuki {
 // sleeps. It reads in shared memory what the ranks of its node are doing, also stopped ones,
 // and learns about other nodes from their datagrams (NodeHeartbeats). It makes no MPI calls.
 //
-// SIGUSR2 (table_request.hpp) makes all nodes say at once what their ranks are doing, and a moment
+// SIGUSR2 (signals.hpp) makes all nodes say at once what their ranks are doing, and a moment
 // later the first rank that is alive prints a table of all of them; at most one a second.
 //
 // The first rank that is alive prints for all: one line that names the ranks that keep the others

@@ -1,6 +1,6 @@
 // Which process is the job's launcher.
 
-#include "job/launcher_process.hpp"
+#include "job/launcher.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
