@@ -8,9 +8,26 @@
 
 #include "core/error.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/profiler_ranges.hpp"
+
+#if __has_include(<nvtx3/nvToolsExt.h>)
+#include <nvtx3/nvToolsExt.h>
+
+#include "core/trace.hpp"
+#endif
 
 namespace tasuki {
+namespace {
+
+// Scopes of core/trace.hpp become ranges of NVIDIA's profilers (NVTX) from now on. Without a
+// profiler a range costs a call. Does nothing if the toolkit that built this library lacks NVTX.
+void show_scopes_to_profilers() {
+#if __has_include(<nvtx3/nvToolsExt.h>)
+  set_scope_listener(
+      {.push = [](const char* name) { nvtxRangePushA(name); }, .pop = [] { nvtxRangePop(); }});
+#endif
+}
+
+}  // namespace
 
 std::string CudaBackend::describe() const {
   const auto cublas = cublasLtGetVersion();

@@ -6,7 +6,9 @@
 
 #include "tensor/cuda/launch.hpp"
 #include "tensor/dtype.hpp"
+#include "tensor/element_functions.hpp"
 #include "tensor/operations.hpp"
+#include "tensor/strided_loop.hpp"
 
 namespace tasuki::kernels {
 
@@ -39,5 +41,18 @@ void move_averages(const Launch& launch, const MovedAverages& averages, std::int
 // *sum += factor * *value, for a value of any type.
 void accumulate_scalar(const Launch& launch, double* sum, DType type, const void* value,
                        double factor);
+
+// The functions of ElementwiseOperations (tensor/element_functions.hpp); `p` and `q` as there.
+void map(const Launch& launch, Map f, DType type, const void* x, void* y, float p, float q,
+         std::int64_t count);
+// dx from what gradient_needs_result() says is kept.
+void map_gradient(const Launch& launch, Map f, DType type, const void* kept, const void* dy,
+                  void* dx, float p, float q, std::int64_t count);
+// `count` elements of y, from arrays that `loop` broadcasts to its shape. Without a loop, all
+// arrays have that many elements, in the same order.
+void binary(const Launch& launch, Binary f, DType type, const void* a, const void* b, void* y,
+            const StridedLoop<2>* loop, std::int64_t count);
+void ternary(const Launch& launch, Ternary f, DType type, const void* a, const void* b,
+             const void* c, void* y, const StridedLoop<3>* loop, std::int64_t count);
 
 }  // namespace tasuki::kernels

@@ -1,7 +1,9 @@
-// cuBLASLt's description of a product.
+// How cuBLASLt sees a product (MatrixProduct), and which of its algorithms computes it.
 #pragma once
 
 #include <cublasLt.h>
+
+#include <vector>
 
 #include "tensor/cuda/matmul.hpp"
 
@@ -22,5 +24,12 @@ struct MatmulDescription {
 cublasStatus_t run_matmul(cublasLtHandle_t handle, MatmulDescription& description,
                           const MatrixProduct& product, const cublasLtMatmulAlgo_t& algorithm,
                           void* workspace, std::size_t workspace_bytes, cudaStream_t stream);
+
+// The algorithms for a product, best first: in the order of cuBLASLt's heuristic, or, with
+// key.is_timed, the fastest first, timed on the product's operands (its results are not touched).
+// Algorithms that add the bias or sum the rows come before the others. An Error if there is none.
+std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
+                                                    const MatrixProduct& product,
+                                                    const MatmulKey& key);
 
 }  // namespace tasuki
