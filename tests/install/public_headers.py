@@ -37,7 +37,7 @@ INTERNAL = {
                 "intact_snapshot", "learning_rate", "model_grid", "optimizer", "resume", "unreadable",
                 "workers"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
-               "matmul_geometry", "parallel", "recorder", "recurrent_check", "reduction_plan", "vectorize"],
+               "parallel", "recorder", "recurrent_check", "vectorize"],
     "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "watched_value"],
     "training/checkpoints": ["generation_save", "generation_share", "generation_writer", "retention", "writers"],
     "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
