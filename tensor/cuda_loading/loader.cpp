@@ -91,8 +91,6 @@ struct CudaDriver {
   int devices = 0;  // visible GPUs, at least 1
 };
 
-// Initialises the driver. An Error of kind unavailable if there is none, if it does not start, or
-// if no GPU is visible (with the value of CUDA_VISIBLE_DEVICES).
 CudaDriver start_cuda_driver() {
   const DriverLibrary library;
   CudaDriver driver;
@@ -250,7 +248,12 @@ const CudaEntry& entry_of(const OpenedLibrary& opened, const std::string& path) 
   return *entry;
 }
 
-int load() {
+struct LoadedBackend {
+  int devices = 0;  // 0: not loaded
+  const CudaEntry* entry = nullptr;
+};
+
+LoadedBackend load() {
   const std::string path = library_path();
   const bool is_file = path.find('/') != std::string::npos;
   OpenedLibrary opened;
@@ -266,17 +269,25 @@ int load() {
   const CudaEntry& entry = entry_of(opened, path);
   check_cuda_driver_version(driver.version, entry.toolkit);
   entry.register_backend();
-  return driver.devices;
+  return {driver.devices, &entry};
+}
+
+LoadedBackend loaded_backend() {
+  static std::mutex mutex;
+  static LoadedBackend backend;
+  const std::lock_guard lock(mutex);
+  if (backend.devices == 0) backend = load();
+  return backend;
 }
 
 }  // namespace
 
 int load_cuda_backend() {
-  static std::mutex mutex;
-  static int devices = 0;  // 0: not loaded
-  const std::lock_guard lock(mutex);
-  if (devices == 0) devices = load();
-  return devices;
+  return loaded_backend().devices;
+}
+
+std::vector<Gpu> visible_gpus() {
+  return loaded_backend().entry->gpus();
 }
 
 bool open_runtime_compiler(int cuda_major) {

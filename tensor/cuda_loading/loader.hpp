@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace tasuki {
 
@@ -20,6 +21,17 @@ namespace tasuki {
 // (which one), the driver, a recent enough driver, a visible GPU (with the value of
 // CUDA_VISIBLE_DEVICES).
 int load_cuda_backend();
+
+// A GPU that this process sees.
+struct Gpu {
+  std::string name;        // "NVIDIA H100 80GB HBM3"
+  std::string id;          // unique to this GPU, the same in every process that sees it
+  std::string pci_bus_id;  // "0000:4f:00.0"
+};
+
+// Loads the backend and returns the GPUs that this process sees, by device index. Creates no
+// context on any of them.
+std::vector<Gpu> visible_gpus();
 
 // Opens NVRTC of CUDA `cuda_major` and its second library from the same folders; false if there is
 // none. cuDNN compiles some of its kernels with it, and opens it by its name alone.
