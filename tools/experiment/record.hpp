@@ -1,13 +1,15 @@
-// What a run leaves behind: its folder, the program's log, and a record that marks it as done.
+// What a run leaves behind: its folder, the program's log, and a record of its result or failure.
 #pragma once
 
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/experiment/origin.hpp"
 #include "tools/experiment/plan.hpp"
+#include "tools/processes/run_to_end.hpp"
 
 namespace tasuki::experiment {
 
@@ -53,5 +55,15 @@ void forget_record(RunRecord& record);
 // Reads the JSON array that training programs write. An error of kind data says what is missing in
 // it.
 RunResult read_training_log(const std::filesystem::path& log);
+
+// Why a run has no result, in one line, from how the program ended and what it printed; empty for
+// exit code 0. A run that ran out of memory, or that was killed without a message (as the kernel
+// does when memory is short), begins with that. `timeout`: the limit of the run in seconds.
+std::string describe_failure(const processes::EndedProcess& ended, double timeout,
+                             std::string_view output);
+
+// What a table shows in place of numbers: the beginning of such a line, with the largest batch of a
+// rank that fits if the program said it; or "failed".
+std::string failure_mark(std::string_view failure);
 
 }  // namespace tasuki::experiment

@@ -1,7 +1,9 @@
-// The images to classify: found by their paths, in whichever form they are.
+// The images to classify, found by their paths in whichever form they are; labels and names of
+// classes in files of their own.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,7 +40,7 @@ struct Inputs {
 
 // Opens them:
 // - a JPEG or PNG file, or several, or a folder of them, without labels;
-// - a folder with a subfolder for each class, whose name is that of the class, or a folder with
+// - a folder with a subfolder for each class, which has its name, or a folder with
 //   such folders for its splits (image_folder.hpp), from all classes in turn;
 // - an IDX file of images, or a folder with MNIST's four files;
 // - a binary file of CIFAR, or a folder with them.
@@ -46,5 +48,15 @@ struct Inputs {
 // are errors that name the path. Image files are decoded once; those that cannot be read are left
 // out, and an error if no other is left.
 Inputs open_inputs(const InputRequest& request);
+
+// One label for each of `examples` examples in `place`: an IDX file of labels, or text with a
+// number or the name of a class on each line. Another number of labels, or one that is not of the
+// classes, is an error of kind data.
+std::vector<std::int32_t> read_labels(const std::filesystem::path& file, std::int64_t classes,
+                                      const std::vector<std::string>& class_names,
+                                      std::int64_t examples, const std::string& place);
+
+// The name of each class, one on each line. Another number of names is an error of kind data.
+std::vector<std::string> read_class_names(const std::filesystem::path& file, std::int64_t classes);
 
 }  // namespace tasuki::predict

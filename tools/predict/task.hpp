@@ -1,4 +1,5 @@
-// Task: what models of one kind do with their input. Each is a file with a line in tasks.cpp.
+// Task: what models of one kind do with their input. Each is a file with a line in
+// create_tasks() (tasuki-predict.cpp).
 #pragma once
 
 #include <memory>
@@ -35,8 +36,6 @@ class Task {
   // Reads the input, runs the model, and delivers what it says (output.hpp). Collective.
   virtual void run(const Job& job) = 0;
 };
-
-std::vector<std::unique_ptr<Task>> create_tasks();
 
 // The kinds of tasks, each from its own file.
 std::unique_ptr<Task> create_classification();

@@ -19,7 +19,7 @@ struct EndedProcess {
 };
 
 // Makes SIGINT and SIGTERM end the program that run_to_end() runs, and keep later calls from
-// starting one. Also makes this process the parent of orphans (orphans.hpp), which run_to_end()
+// starting one. Also makes this process the parent of orphans (children.hpp), which run_to_end()
 // ends.
 void take_over_signals();
 // Whether one of these signals has come.

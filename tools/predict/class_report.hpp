@@ -1,4 +1,4 @@
-// Predicted classes over all examples: accuracy, mean loss, confusion.
+// Predicted classes as text: a row for each example, and a summary of all.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,23 @@
 #include <vector>
 
 #include "dataset/images/image_check.hpp"
-#include "tools/predict/class_rows.hpp"
 #include "tools/predict/predictions.hpp"
 #include "tools/predict/settings.hpp"
 
 namespace tasuki::predict {
+
+// What examples and classes are called.
+struct Names {
+  std::vector<std::string> examples;  // empty: by their numbers, from 0
+  std::vector<std::string> classes;   // empty: by their numbers
+
+  std::string example(std::int64_t i) const;
+  std::string of_class(std::int32_t i) const;
+};
+
+// A row for each example: its name, the classes with the highest scores, and its label if it has
+// one.
+std::string rows_text(const Predictions& predictions, const Names& names, Format format);
 
 // The confusion of classes: how often examples of one are taken for another.
 class Confusion {

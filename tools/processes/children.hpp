@@ -1,4 +1,4 @@
-// How the programs here start others.
+// How the programs here start others, and end what these leave behind.
 #pragma once
 
 #include <sys/types.h>
@@ -29,5 +29,17 @@ int exit_code_of(int wait_status);
 // Reaps all children that have ended, orphans among them, and returns this child's wait status if
 // it was one of them.
 std::optional<int> reap(pid_t child);
+
+// Orphans are children of a program's children whose parents have ended.
+//
+// Makes this process the new parent of all its descendants that lose theirs. The children that it
+// has at this call do not count as orphans: a shell that became this program by `exec` started
+// them. An error of kind io if the kernel refuses.
+void adopt_orphans();
+
+// Kills all orphans, and the children that they leave, until none is left. Returns false if some
+// are left after a second: a process that waits in the kernel, as for a disk, cannot be killed
+// before that wait ends.
+bool end_orphans();
 
 }  // namespace tasuki::processes

@@ -1,10 +1,13 @@
-// Images as train_imagenet evaluates on them.
+// Image files as networks take them: as train_imagenet evaluates on them, or in grey.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <optional>
 #include <vector>
 
+#include "dataset/images/image_folder.hpp"
 #include "dataset/images/image_stream.hpp"
 #include "tools/predict/trained_model.hpp"
 
@@ -17,5 +20,11 @@ std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::
 
 // The images that it evaluated on, from --val or --data.
 std::vector<ImageFile> evaluated_images(const TrainingRun& run);
+
+// For networks that take grey images: like open_image_files(), but examples are 1 x side x side,
+// decoded where the source is read: the luma of ITU-R BT.601, (299 red + 587 green + 114 blue) /
+// 1000.
+std::unique_ptr<DataSource> open_grey_files(std::vector<ImageFile> files, std::int64_t classes,
+                                            const ImageSettings& settings);
 
 }  // namespace tasuki::predict
