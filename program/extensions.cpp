@@ -9,11 +9,11 @@
 #include "training/extensions/device_monitor.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/log_report.hpp"
+#include "training/extensions/observe.hpp"
 #include "training/extensions/print_progress.hpp"
 #include "training/extensions/print_report.hpp"
 #include "training/extensions/print_steps.hpp"
 #include "training/extensions/progress_bar.hpp"
-#include "training/extensions/report_step_times.hpp"
 #include "training/extensions/time_limit.hpp"
 #include "training/extensions/trace_file.hpp"
 
