@@ -47,11 +47,11 @@ class Watchdog {
   static double interval_of(const Limits& limits);
   // Seconds after which a rank that has not been heard of counts as silent in what is printed.
   static double missed_looks(const Limits& limits);
-  // The seconds after which such a stall ends the job.
+  // Seconds after which such a stall ends the job.
   static double due(const Limits& limits, const Stall& stall);
   void run();
   void stop();
-  // What is left until a table is due, after so many more seconds.
+  // Counts these seconds towards the table that is due.
   void count_to_table(double seconds);
   void print_table(double silent_seconds) const;
   void look(const Limits& limits, double seconds);

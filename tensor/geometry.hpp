@@ -46,8 +46,9 @@ AxisGeometry concat_geometry(std::span<const Tensor> parts, int axis);
 // For Backend::take.
 AxisGeometry take_geometry(const Shape& x, int axis, std::int64_t begin, std::int64_t end);
 
-// Products c[i] = op(a[i]) op(b[i]) of row-major matrices, m x k and k x n after op. What can be
-// one larger product is: many matrices that meet a single one, sums over stored rows.
+// Products c[i] = op(a[i]) op(b[i]) of row-major matrices, m x k and k x n after op. Where several
+// can be computed as one larger product, they are: many matrices times a single one, sums over
+// stored rows.
 struct MatmulGeometry {
   Shape shape;  // of the result
   std::int64_t batch = 1, m = 0, n = 0, k = 0;
