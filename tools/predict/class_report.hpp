@@ -12,10 +12,10 @@
 
 namespace tasuki::predict {
 
-// What examples and classes are called.
+// The names of examples and classes.
 struct Names {
-  std::vector<std::string> examples;  // empty: by their numbers, from 0
-  std::vector<std::string> classes;   // empty: by their numbers
+  std::vector<std::string> examples;  // empty: numbers, from 0
+  std::vector<std::string> classes;   // empty: numbers
 
   std::string example(std::int64_t i) const;
   std::string of_class(std::int32_t i) const;
@@ -25,7 +25,7 @@ struct Names {
 // one.
 std::string rows_text(const Predictions& predictions, const Names& names, Format format);
 
-// The confusion of classes: how often examples of one are taken for another.
+// The confusion matrix: how often examples of one class are taken for another.
 class Confusion {
  public:
   Confusion(const Predictions& predictions, std::int64_t classes);
@@ -44,10 +44,10 @@ class Confusion {
   std::vector<std::int64_t> counts_;
 };
 
-// Number of examples; if they have labels, accuracy and mean loss (as the training programs count
-// them: of GoogLeNetBn with the auxiliary classifiers' losses, which also stand beside it) and the
-// confusion of classes, else how often each class was predicted; and which image files could not be
-// read. JSON: one object "summary".
+// The number of examples; with labels, accuracy, mean loss and the confusion of classes, else how
+// often each class was predicted; and the image files that could not be read. The loss is computed
+// as in training: GoogLeNetBn's includes the auxiliary classifiers' losses, which are also shown
+// separately. JSON: one object "summary".
 std::string summary_text(const Predictions& predictions, const Names& names,
                          std::span<const ImageProblem> unreadable, std::int64_t classes,
                          Format format);

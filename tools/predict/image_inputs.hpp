@@ -1,4 +1,4 @@
-// Image files as networks take them: as train_imagenet evaluates on them, or in grey.
+// Image files in the form that networks take: as train_imagenet evaluates on them, or grey.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,11 @@ namespace tasuki::predict {
 std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::int64_t side,
                                                    Exif exif);
 
-// The images that it evaluated on, from --val or --data.
+// The images on which the run evaluated, from --val or --data.
 std::vector<ImageFile> evaluated_images(const TrainingRun& run);
 
-// For networks that take grey images: like open_image_files(), but examples are 1 x side x side,
-// decoded where the source is read: the luma of ITU-R BT.601, (299 red + 587 green + 114 blue) /
-// 1000.
+// For networks with grey input: like open_image_files(), but examples are 1 x side x side, decoded
+// as the source is read: the luma of ITU-R BT.601, (299 red + 587 green + 114 blue) / 1000.
 std::unique_ptr<DataSource> open_grey_files(std::vector<ImageFile> files, std::int64_t classes,
                                             const ImageSettings& settings);
 
