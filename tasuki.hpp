@@ -150,7 +150,6 @@
 #include "training/extensions/print_report.hpp"
 #include "training/extensions/print_steps.hpp"
 #include "training/extensions/progress_bar.hpp"
-#include "training/extensions/report_step_times.hpp"
 #include "training/extensions/shift.hpp"
 #include "training/extensions/snapshot.hpp"
 #include "training/extensions/time_limit.hpp"

@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "core/cast.hpp"
 #include "core/error.hpp"
 
 namespace tasuki {

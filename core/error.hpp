@@ -77,3 +77,16 @@ namespace detail {
     if (!(condition)) [[unlikely]]                                                                \
       ::tasuki::detail::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)
+
+namespace tasuki {
+
+// `value` as To, for counts that go into MPI, file formats or oneDNN; throws an internal error
+// naming `what` if To cannot hold it.
+template <class To, class From>
+To checked_cast(From value, const char* what) {
+  TASUKI_CHECK(std::in_range<To>(value), "{} = {} does not fit into {} bits", what, value,
+               sizeof(To) * 8);
+  return static_cast<To>(value);
+}
+
+}  // namespace tasuki

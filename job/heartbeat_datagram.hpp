@@ -1,4 +1,4 @@
-// Heartbeat: what a node tells the others about its ranks (NodeHeartbeats), as one datagram.
+// Heartbeat: what a node tells the others about its ranks, in one datagram (NodeHeartbeats).
 #pragma once
 
 #include <array>

@@ -1,65 +1,38 @@
 #include "job/launcher.hpp"
 
-#include <poll.h>
+#include <mpi.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <csignal>
-#include <cstdint>
+#include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdlib>
-#include <ctime>
-#include <initializer_list>
-#include <string_view>
+#include <system_error>
 
-#include "core/alternate_stack.hpp"
-#include "core/job_process.hpp"
-#include "core/stop_request.hpp"
+#include "communicator/mpi/mpi.hpp"
+#include "core/error.hpp"
+#include "core/process_state.hpp"
 
 namespace tasuki {
 namespace {
 
-// Whether rank 0, which has last words, is another process of this host: so where ranks are dealt
-// to one host after the other. Elsewhere a rank does not know it, and answers at once.
-bool lets_rank_0_speak = false;
+struct Ancestor {
+  pid_t process = 0;
+  std::string name;
+};
 
-// Whether a SIGCONT was answered less than 100 ms ago; if not, this one is answered. A daemon sends
-// one; answering all of a flood would slow the rank down.
-bool has_just_answered() {
-  static std::atomic<std::int64_t> last = 0;
-  static_assert(std::atomic<std::int64_t>::is_always_lock_free);
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  const std::int64_t milliseconds = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
-  std::int64_t before = last;
-  return milliseconds - before < 100 || !last.compare_exchange_strong(before, milliseconds);
-}
-
-// To end a job, Open MPI's daemon on a host sends its ranks SIGCONT, sleeps a second, sends SIGTERM
-// and sleeps a second; mpirun does so for its own host before it tells the others. With several
-// hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
-// thread of the daemon. So a rank answers both signals with a SIGCHLD. A daemon that is awake, or
-// that does not sleep, and any other parent ignores it. The handler itself waits, because a rank
-// that is about to exit must not do so before it has answered. SIGKILL follows the first answer to
-// SIGTERM, so rank 0 answers it first.
-void wake_launcher(int signal) {
-  const int saved_errno = errno;
-  const bool is_rank = is_job_process();
-  if (signal == SIGCONT && (!is_rank || has_just_answered())) return;
-  // There is no time to save: SIGKILL follows within about a second. Whether a user or the failure
-  // of another rank ends the job is not known here.
-  if (is_rank) {
-    if (signal == SIGTERM) say_last_words(how_jobs_end);
-    constexpr int until_it_sleeps = 10, until_words_are_said = 300;  // milliseconds
-    poll(nullptr, 0,
-         signal == SIGTERM && lets_rank_0_speak ? until_words_are_said : until_it_sleeps);
-    if (const pid_t parent = getppid(); parent > 1) kill(parent, SIGCHLD);
+// The nearest ancestor of this process whose name `is` accepts. A few scripts may be in between.
+template <class Is>
+std::optional<Ancestor> nearest_ancestor(const Is& is) {
+  constexpr int most_scripts = 8;
+  pid_t process = getppid();
+  for (int step = 0; step < most_scripts && process > 1; ++step) {
+    const auto state = process_state(process);
+    if (!state) return std::nullopt;
+    if (is(state->name.data())) return Ancestor{process, state->name.data()};
+    process = state->parent;
   }
-  if (signal == SIGTERM) {
-    std::signal(SIGTERM, SIG_DFL);
-    raise(SIGTERM);
-  }
-  errno = saved_errno;
+  return std::nullopt;
 }
 
 bool is_zero_or_unset(const char* variable) {
@@ -67,23 +40,76 @@ bool is_zero_or_unset(const char* variable) {
   return value == nullptr || std::string_view(value) == "0";
 }
 
+struct LauncherKind {
+  bool (*is)(std::string_view process);
+  const char* size;
+  const char* rank;
+};
+
+constexpr std::array<LauncherKind, 3> kinds = {
+    {{is_launcher_name, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+     // The kernel cuts names after 15 characters; older versions have pmi_proxy.
+     {[](std::string_view process) {
+        return process.starts_with("hydra_") || process == "pmi_proxy";
+      },
+      "PMI_SIZE", "PMI_RANK"},
+     {[](std::string_view process) { return process == "slurmstepd"; }, "SLURM_STEP_NUM_TASKS",
+      "SLURM_PROCID"}}};
+
+std::optional<int> number_in(const char* variable) {
+  const char* const value = std::getenv(variable);
+  if (value == nullptr) return std::nullopt;
+  const std::string_view text = value;
+  int number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+std::optional<LaunchedRanks> account_of(const LauncherKind& kind, const std::string& process) {
+  const bool is_typed = std::getenv("SLURM_PTY_PORT") != nullptr;
+  const auto size = number_in(kind.size);
+  if (!size || (is_typed && kind.size == kinds.back().size)) return std::nullopt;
+  return LaunchedRanks{process, kind.size, *size, number_in(kind.rank).value_or(0)};
+}
+
+// "Open MPI v4.1.4", without what follows in one long line.
+std::string name_of_library() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  TASUKI_MPI(MPI_Get_library_version, text.data(), &length);
+  const std::string name(text.data(), static_cast<std::size_t>(length));
+  return name.substr(0, name.find_first_of(",\n"));
+}
+
 }  // namespace
 
-void answer_launcher() {
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return;
-  use_alternate_stack();
-  const char* const rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  const char* const local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-  lets_rank_0_speak = !is_first_rank() && rank != nullptr && local_rank != nullptr &&
-                      std::string_view(rank) == local_rank;
-  for (const int signal : {SIGCONT, SIGTERM}) {
-    struct sigaction present {};
-    if (sigaction(signal, nullptr, &present) != 0 || present.sa_handler != SIG_DFL) continue;
-    struct sigaction answer {};
-    answer.sa_handler = wake_launcher;
-    answer.sa_flags = SA_RESTART | SA_ONSTACK;
-    sigaction(signal, &answer, nullptr);
-  }
+bool is_daemon_name(std::string_view name) {
+  return name == "orted" || name == "prted";
+}
+
+bool is_launcher_name(std::string_view name) {
+  if (is_daemon_name(name)) return true;
+  // Includes Debian's mpirun.openmpi and the like; "mpiexec.hydra" belongs to another MPI.
+  for (const std::string_view suffix :
+       {".openmpi", ".openmp"})  // the kernel cuts names after 15 characters
+    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
+  constexpr std::array<std::string_view, 4> names = {"mpirun", "mpiexec", "orterun", "prterun"};
+  return std::ranges::find(names, name) != names.end();
+}
+
+bool is_launcher_of_one_job(std::string_view job) {
+  if (job.empty()) return false;
+  if (job.find_first_not_of("0123456789") == std::string_view::npos) return true;
+  const auto end = job.find('-');
+  return end != std::string_view::npos && is_launcher_name(job.substr(0, end)) &&
+         !is_daemon_name(job.substr(0, end));
+}
+
+pid_t launcher_process() {
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return 0;
+  const auto launcher = nearest_ancestor(is_launcher_name);
+  return launcher ? launcher->process : 0;
 }
 
 bool is_first_rank() {
@@ -92,6 +118,30 @@ bool is_first_rank() {
 
 bool is_first_rank_of_host() {
   return is_zero_or_unset("OMPI_COMM_WORLD_LOCAL_RANK");
+}
+
+std::optional<LaunchedRanks> launched_ranks() {
+  const auto kind_of = [](std::string_view process) {
+    return std::ranges::find_if(kinds, [&](const LauncherKind& kind) { return kind.is(process); });
+  };
+  const auto launcher =
+      nearest_ancestor([&](std::string_view process) { return kind_of(process) != kinds.end(); });
+  if (!launcher) return std::nullopt;
+  return account_of(*kind_of(launcher->name), launcher->name);
+}
+
+bool is_of_another_mpi(const std::optional<LaunchedRanks>& launched, int world_size) {
+  return world_size == 1 && launched && launched->size > 1;
+}
+
+void refuse_launcher(const LaunchedRanks& launched) {
+  fail_everywhere(
+      ErrorKind::config,
+      "the launcher ({}) started {} processes ({}), but for this program's MPI ({}) each of them "
+      "is a job of its own: the launcher belongs to another MPI, or was not told of this one; use "
+      "the mpirun of this MPI (with srun: --mpi=pmix or pmi2). To start single processes on "
+      "purpose, unset {}",
+      launched.launcher, launched.size, launched.variable, name_of_library(), launched.variable);
 }
 
 }  // namespace tasuki

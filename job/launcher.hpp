@@ -1,22 +1,53 @@
-// How a rank works together with mpirun, which started it.
+// The launcher that started this process: Open MPI's mpirun, or its daemon on another host; and how
+// many ranks a launcher, perhaps of another MPI, says that it has started.
 #pragma once
 
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
 #include <string_view>
 
 namespace tasuki {
 
-// Installs handlers for the launcher's SIGCONT and SIGTERM, so that a job that failed on one host
-// ends on all hosts at once (launcher.cpp says how). SIGTERM still ends the process, after its last
-// words (core/stop_request.hpp). Does nothing for signals that the program handles already, and in
-// processes that mpirun did not start.
-void answer_launcher();
+// Whether a process of this name is Open MPI's daemon; the second, the daemon or mpirun (by any of
+// its names).
+bool is_daemon_name(std::string_view name);
+bool is_launcher_name(std::string_view name);
 
-// The beginning of a rank's last words if the launcher ends it.
-inline constexpr std::string_view how_jobs_end = "the job was ended";
+// Whether the launcher of a job with this name (PMIX_NAMESPACE) ends with the job. Open MPI 4's
+// names are numbers. PRRTE's begin with the program that the daemons belong to:
+// "prterun-HOST-PID@1" for mpirun's own, "prte-HOST-PID@7" for a virtual machine's, which other
+// jobs share. Open MPI 3's virtual machine cannot be distinguished from mpirun.
+bool is_launcher_of_one_job(std::string_view job);
+
+// The mpirun or daemon that started this process, directly or through a script; 0: none.
+pid_t launcher_process();
 
 // Whether this process is rank 0, or the lowest rank of its host, as far as the launcher's
 // environment variables tell before MPI_Init.
 bool is_first_rank();
 bool is_first_rank_of_host();
+
+struct LaunchedRanks {
+  std::string launcher;  // name of its process
+  std::string variable;  // the environment variable that tells `size`
+  int size = 1;
+  int rank = 0;
+};
+
+// What the nearest launcher among this process's ancestors says: Open MPI's, MPICH's and its
+// relatives' (hydra), or Slurm's srun. Nothing if there is none, or if it says nothing to this
+// process. Scripts in between do not count, nor does the size of an allocation in which no launcher
+// was called, nor the tasks of a step that has a terminal (srun --pty), in which a user types. Must
+// be called before MPI_Init, which may set the same variables.
+std::optional<LaunchedRanks> launched_ranks();
+
+// Whether the launcher belongs to another MPI than the one that this program was built with: it has
+// started several ranks, each of which is a job of one rank (`world_size`) for this MPI.
+bool is_of_another_mpi(const std::optional<LaunchedRanks>& launched, int world_size);
+
+// Throws the error about such a launcher, of kind config. Must be called after MPI_Init.
+[[noreturn]] void refuse_launcher(const LaunchedRanks& launched);
 
 }  // namespace tasuki

@@ -22,12 +22,13 @@ namespace tasuki {
 // Sockets are bound only to the addresses by which the nodes reach each other (choose_paths), and a
 // datagram is sent along each of these paths. It is accepted if it comes from such an address of a
 // node of the job, ends in a hash made with the job's key, and has a higher number than all before
-// it from its sender, so that only the first copy counts. All others are ignored, and those not
-// made with the key are counted. The key is drawn at random and distributed by MPI; no datagram has
-// it.
+// it from its sender, so that only the first copy counts. All other datagrams are ignored, and
+// those not made with the key are counted. The key is drawn at random and distributed by MPI; no
+// datagram contains it.
 class NodeHeartbeats {
  public:
-  // Collective over the job. `ranks`: those that share a board. Opens no socket if all ranks do.
+  // Collective over the job. `ranks`: those that share a board with this one. Opens no socket if
+  // all ranks do.
   explicit NodeHeartbeats(const std::vector<int>& ranks);
   ~NodeHeartbeats();
   NodeHeartbeats(const NodeHeartbeats&) = delete;

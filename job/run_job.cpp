@@ -33,14 +33,11 @@
 #include "core/printable.hpp"
 #include "core/stop_request.hpp"
 #include "core/system_error.hpp"
-#include "job/launched_ranks.hpp"
+#include "job/job_end.hpp"
 #include "job/launcher.hpp"
-#include "job/launcher_end.hpp"
-#include "job/left_processes.hpp"
 #include "job/session_folder.hpp"
+#include "job/signals.hpp"
 #include "job/start_watch.hpp"
-#include "job/stop_signals.hpp"
-#include "job/table_request.hpp"
 #include "job/watchdog.hpp"
 
 namespace tasuki {

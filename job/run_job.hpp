@@ -1,5 +1,5 @@
-// run_job: initialises and finalises MPI and ends failed jobs. Every program's main consists of one
-// call of it.
+// run_job: initialises and finalises MPI and ends failed jobs. The main function of every program
+// is one call of it.
 #pragma once
 
 #include <functional>
@@ -12,8 +12,8 @@ namespace tasuki {
 // caller that has initialised MPI keeps it, with the settings it has chosen, and may call this
 // several times; otherwise a second call is an error, because MPI starts only once.
 //
-// Launchers of another MPI, which start processes that each are a job of one rank, are refused
-// (launched_ranks.hpp).
+// Refuses launchers of another MPI, for which each process would be a job of one rank
+// (launcher.hpp).
 //
 // Exceptions: an exception on any rank is printed as one line with rank, host and cause, and ends
 // the whole job (MPI_Abort) with the error's exit code, including ranks that wait in a collective.
@@ -23,24 +23,24 @@ namespace tasuki {
 //
 // Stalls: a watchdog (watchdog.hpp) ends a job in which no rank fails but none makes progress.
 //
-// The end: a rank whose job has returned waits for the others. After 0 or 79 (ErrorKind::stopped)
-// it waits for 10 minutes (environment variable TASUKI_END_SECONDS), because the others may still
-// have work to do, for example on files. After any other value it waits for 2 s, because the others
-// may be waiting for it. If they have not returned by then, it prints one line and ends the job
-// with its own value, or with ErrorKind::hang if that value was 0.
+// End of the job: a rank whose `job` has returned waits for the others. After 0 or 79
+// (ErrorKind::stopped) it waits for 10 minutes (environment variable TASUKI_END_SECONDS), because
+// the others may still have work to do, for example on files. After any other value it waits for
+// 2 s, because the others may be waiting for it. If they have not returned by then, it prints one
+// line and ends the job with its own value, or with ErrorKind::hang if that value was 0.
 //
 // Other processes: children that user code forks do not act for the job. One that calls exit(),
 // throws an exception or returns from `job` ends alone; an exception that would leave Trainer::run
-// is printed there, as the child lacks the threads for which destructors of the trainer's wait.
-// Once the job has ended, children that still hold the output, for which mpirun would wait, are
-// named after a second and ended after TASUKI_END_SECONDS.
+// is printed there, because the child lacks the threads that the trainer's destructors wait for.
+// Once the job has ended, children that still hold the output open, so that mpirun would wait for
+// them, are named after a second and ended after TASUKI_END_SECONDS.
 //
-// Stopping: a training run that is asked to stop (stop_signals.hpp) saves its state, rank 0 prints
+// Stopping: a training run that is asked to stop (signals.hpp) saves its state, rank 0 prints
 // one line, and all ranks return 79 (ErrorKind::stopped).
 //
-// SIGUSR2: prints a table of what all ranks are doing, and the job goes on (table_request.hpp).
+// SIGUSR2: prints a table of what all ranks are doing, and the job goes on (signals.hpp).
 //
-// Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (launcher.hpp) unless the
+// Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (signals.hpp) unless the
 // program handles them already. Other handlers must be installed with SA_ONSTACK, because the stack
 // pointer may be in the heap while oneDNN multiplies matrices (core/alternate_stack.hpp); threads
 // that compute have an alternate stack.

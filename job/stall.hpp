@@ -1,5 +1,5 @@
-// Detects stalls and their culprits, among them ranks and nodes that are silent: pure functions of
-// what is known about each rank.
+// Detects stalls, silent ranks and nodes, and who causes them: pure functions of what is known
+// about each rank.
 #pragma once
 
 #include <optional>
@@ -59,8 +59,8 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
 
 // Ranks that have given no sign of life and made no progress for `seconds`, whatever the others do.
-// Leaves out ranks with a debugger attached, and those last seen in MPI_Finalize, which may have
-// ended normally.
+// Leaves out ranks that have a debugger attached, and ranks last seen in MPI_Finalize, which may
+// have ended normally.
 std::optional<Stall> find_silence(std::span<const RankView> ranks, double seconds);
 
 // The ranks in the operation in which most ranks wait, leaving out those in `without`; none if

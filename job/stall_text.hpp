@@ -1,4 +1,4 @@
-// What ranks are doing, and stalls, in words.
+// Text about stalls and about what ranks are doing.
 #pragma once
 
 #include <span>

@@ -14,9 +14,8 @@
 #include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
+#include "job/job_end.hpp"
 #include "job/launcher.hpp"
-#include "job/launcher_end.hpp"
-#include "job/launcher_process.hpp"
 #include "job/stall_limits.hpp"
 
 namespace tasuki {

@@ -14,13 +14,13 @@ namespace tasuki {
 // warns, and then ends the process with the exit code of ErrorKind::hang. One rank prints for all,
 // chosen by the launcher's environment variables.
 //
-// The limits are --stall-warning and --stall-timeout if they are among the arguments, else those of
-// set_stall_limits(). Values that are no numbers are ignored here; the program refuses them later.
-// Time in which the process itself was stopped does not count.
+// The limits are --stall-warning and --stall-timeout if these are among the arguments, else what
+// set_stall_limits() has set. Values that are not numbers are ignored here; the program refuses
+// them later. Time in which the process itself was stopped does not count.
 //
-// A host that is lost meanwhile ends the process as well: one that has not acknowledged data of
-// this process or its launcher (lost_connection.hpp) for --silence-timeout seconds (0, or a stall
-// timeout of 0: never). The first rank of each host prints.
+// A host that is lost meanwhile ends the process as well: a host that has not acknowledged data
+// from this process or its launcher (lost_connection.hpp) for --silence-timeout seconds (0, or a
+// stall timeout of 0: never). The first rank of each host prints.
 class StartWatch {
  public:
   StartWatch(int argc, const char* const* argv);

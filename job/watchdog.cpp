@@ -21,9 +21,9 @@
 #include "core/process_state.hpp"
 #include "core/stopwatch.hpp"
 #include "core/terminal.hpp"
-#include "job/launcher_process.hpp"
+#include "job/launcher.hpp"
+#include "job/signals.hpp"
 #include "job/stall_text.hpp"
-#include "job/table_request.hpp"
 
 namespace tasuki {
 namespace {

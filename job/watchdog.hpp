@@ -20,7 +20,7 @@ namespace tasuki {
 // sleeps. It reads in shared memory what the ranks of its node are doing, also stopped ones,
 // and learns about other nodes from their datagrams (NodeHeartbeats). It makes no MPI calls.
 //
-// SIGUSR2 (table_request.hpp) makes all nodes say at once what their ranks are doing, and a moment
+// SIGUSR2 (signals.hpp) makes all nodes say at once what their ranks are doing, and a moment
 // later the first rank that is alive prints a table of all of them; at most one a second.
 //
 // The first rank that is alive prints for all: one line that names the ranks that keep the others
@@ -47,11 +47,11 @@ class Watchdog {
   static double interval_of(const Limits& limits);
   // Seconds after which a rank that has not been heard of counts as silent in what is printed.
   static double missed_looks(const Limits& limits);
-  // The seconds after which such a stall ends the job.
+  // Seconds after which such a stall ends the job.
   static double due(const Limits& limits, const Stall& stall);
   void run();
   void stop();
-  // What is left until a table is due, after so many more seconds.
+  // Counts these seconds towards the table that is due.
   void count_to_table(double seconds);
   void print_table(double silent_seconds) const;
   void look(const Limits& limits, double seconds);

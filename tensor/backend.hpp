@@ -50,7 +50,7 @@ struct BatchNormAverages {
   float decay = 0;
 };
 
-// Of x by channel, and what the backend needs for the gradient of x besides.
+// Per-channel sums, plus what the backend needs for dx.
 struct BatchNormGradientSums {
   Tensor sums;  // float32, 2 C: of dy, and of dy times the normalised x; dbeta and dgamma
   Tensor rest;
@@ -76,7 +76,7 @@ struct DeviceMemory {
   std::size_t free = 0;    // that allocate() could still return, including cached blocks
 };
 
-// average = decay * average + weight * value, float32, of one shape.
+// average = decay * average + weight * value, for float32 tensors of one shape.
 struct MovingAverage {
   Tensor average, value;
   float decay = 0, weight = 1;
@@ -112,10 +112,10 @@ class Backend {
   virtual bool is_idle(Device device) = 0;
 
   // --- steps without waiting for the device ---
-  // Calls `work`, which queues work on `device` in this thread, and returns that work, undone.
-  // nullptr if devices of this kind cannot record; an error if `work` does what cannot be recorded
-  // (waiting, copying from or to the host). Tensors that `work` makes keep their memory as long as
-  // the recording lives.
+  // Calls `work`, which queues work on `device` in this thread, and returns that work without doing
+  // it. nullptr if devices of this kind cannot record; an error if `work` does what cannot be
+  // recorded (waiting, copying from or to the host). Tensors that `work` makes keep their memory as
+  // long as the recording lives.
   virtual std::unique_ptr<Recording> record(Device device, const std::function<void()>& work) = 0;
   // Host memory that work on `device` can write and the host can read at the same time.
   virtual std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device device) = 0;
@@ -148,8 +148,8 @@ class Backend {
   // Inverse of concat: elements [begin, end) of an axis, copied.
   virtual Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) = 0;
   // Items of axis 0 of `source` by number (int64, on the host or the source's device), as `dtype`:
-  // a batch of a data set in the device's memory. uint8 becomes value / 255, rounded correctly,
-  // when a floating-point type is asked for; nothing else is converted but float32.
+  // this makes a batch from a data set in the device's memory. uint8 becomes value / 255, rounded
+  // correctly, when a floating-point type is asked for; nothing else is converted but float32.
   virtual Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) = 0;
   // The same for images (N x C x H x W, uint8) that are transformed on the way: image indices[i]
   // with what draw_image() draws for (epoch, ids[i]). `indices`, `ids`: int64 vectors of equal
@@ -217,7 +217,8 @@ class Backend {
                                                          const Tensor& dy, const Tensor& gamma,
                                                          const Tensor& beta, float eps,
                                                          bool relu) = 0;
-  // dx; `all`: BatchNormGradientSums::sums of all values that `forward` is of, `own` those of x.
+  // dx. `own`: the sums over x (batch_norm_gradient_sums); `all`: BatchNormGradientSums::sums added
+  // up over all values whose statistics `forward` has.
   virtual Tensor batch_norm_gradient(const Tensor& x, const BatchNormResult& forward,
                                      const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                      float eps, bool relu, const BatchNormGradientSums& own,
@@ -246,8 +247,7 @@ class Backend {
   // Norms of parameters and gradients. The order of additions depends on their sizes and the device
   // only; does not wait for the device.
   virtual void norms(const NormPass& pass) = 0;
-  // The first pass of LAMB. The order of additions is that of norms(); does not wait for the
-  // device.
+  // The first pass of LAMB. Adds in the same order as norms(); does not wait for the device.
   virtual void lamb(const LambPass& pass) = 0;
   // x *= min(1, threshold / (scale * |x|)), |x| the L2 norm; does not wait for the device.
   virtual void clip(const Tensor& x, const LateScale& scale, double threshold) = 0;
@@ -275,8 +275,8 @@ int cpu_threads();
 
 // The type in which matrix products and convolutions on the CPU may be computed in the calling
 // thread: float32 (the default) or bfloat16, to which inputs are rounded while sums and everything
-// else stay float32; bfloat16 is used where it is the faster, measured once per shape. A processor
-// without instructions for it (AVX512_BF16) is an error of kind unavailable.
+// else stay float32; bfloat16 is used where a measurement, once per shape, finds it faster. A
+// processor without instructions for it (AVX512_BF16) is an error of kind unavailable.
 void set_cpu_product_type(DType type);
 DType cpu_product_type();
 

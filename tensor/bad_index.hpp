@@ -1,4 +1,4 @@
-// BadIndex: what functions throw for a label that is no class, or an id that is no row.
+// BadIndex: thrown for a label that is not a class, or an id that is not a row.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tasuki {
 
-// An error of kind data. Functions know positions in their batch alone; those that call them with a
-// Batch say which example of the data set it is (training/named_examples.hpp).
+// An error of kind data. Functions know only positions in their batch; callers that have the Batch
+// add which example of the data set it is (training/named_examples.hpp).
 class BadIndex : public Error {
  public:
   // `what`: "label" or "id", whose value must be in 0 .. count - 1. `message`: says where it is.
@@ -25,7 +25,7 @@ class BadIndex : public Error {
   std::int64_t value_, count_;
 };
 
-// Of labels that are 0 .. classes - 1, or `ignored`.
+// For labels, which must be 0 .. classes - 1 or `ignored`.
 inline BadIndex bad_label(std::int64_t label, std::int64_t position, std::int64_t classes,
                           std::int64_t ignored) {
   return {"label", label, classes,

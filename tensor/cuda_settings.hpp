@@ -1,5 +1,5 @@
-// Settings of the CUDA backend. They can be set without CUDA, so that programs need no other header
-// of it.
+// Settings of the CUDA backend. They can be set without CUDA, and programs need no other header of
+// the backend.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,8 @@ enum class Binary {
   greater_equal,
 };
 
-// Functions of three values a, b and c; most are gradients of others, c being that of the result.
+// Functions of three values a, b and c; most are gradients of other functions, with c the gradient
+// of the result.
 enum class Ternary {
   select,                // b where a is not 0, else c
   if_greater_equal,      // c where a >= b, else 0

@@ -124,4 +124,69 @@ AxisGeometry take_geometry(const Shape& x, int axis, std::int64_t begin, std::in
   return geometry;
 }
 
+// --- matrix products ---
+
+MatmulGeometry::MatmulGeometry(const Shape& a, bool transpose_a, const Shape& b, bool transpose_b,
+                               bool sums) {
+  const auto text = [](const Shape& shape, bool transposed) {
+    return shape.text() + (transposed ? " (transposed)" : "");
+  };
+  const int rank_a = a.rank(), rank_b = b.rank();
+  bool fits = rank_a >= 2 && rank_b >= 2;
+  if (fits) {
+    m = a[rank_a - (transpose_a ? 1 : 2)];
+    k = a[rank_a - (transpose_a ? 2 : 1)];
+    n = b[rank_b - (transpose_b ? 2 : 1)];
+    fits = b[rank_b - (transpose_b ? 1 : 2)] == k;
+    if (rank_a > 2 && rank_b > 2)
+      fits = fits && rank_a == rank_b && std::equal(a.begin(), a.end() - 2, b.begin());
+  }
+  TASUKI_CHECK(fits, "matmul: arrays of {} and {} do not fit each other", text(a, transpose_a),
+               text(b, transpose_b));
+  const Shape& batched = rank_a > 2 ? a : b;
+  for (int axis = 0; axis + 2 < batched.rank(); ++axis) batch *= batched[axis];
+  shape = batched;
+  shape[shape.rank() - 2] = m;
+  shape[shape.rank() - 1] = n;
+  if (sums) shape = {m, n};
+  step_a = rank_a > 2 ? m * k : 0;
+  step_b = rank_b > 2 ? k * n : 0;
+  step_c = sums || batched.rank() == 2 ? 0 : m * n;
+  if (step_c > 0 && step_b == 0 && !transpose_a) {
+    m *= batch;
+    batch = 1;
+  } else if (sums && step_a > 0 && step_b > 0 && transpose_a && !transpose_b) {
+    k *= batch;
+    batch = 1;
+  }
+}
+
+// --- reductions ---
+
+ReductionPlan::ReductionPlan(Reduction op, const Shape& x, AxisSet axes) : shape(x) {
+  TASUKI_CHECK(axes >> x.rank() == 0, "reduction: an axis beyond those of a shape {}", x.text());
+  const auto is_reduced = [&](int axis) { return (axes >> axis & 1U) != 0; };
+  for (int axis = 0; axis < x.rank(); ++axis)
+    if (is_reduced(axis)) shape[axis] = 1;
+  TASUKI_CHECK(op == Reduction::sum || x.count() > 0 || shape.count() == 0,
+               "reduction: the largest of no elements, in an array of {}", x.text());
+  if (x.count() == 0) return;
+  // From the last reduced axis to the first, neighbours together: the first pass reads all elements
+  // in order and leaves few.
+  std::int64_t inner = 1, before = x.count();
+  for (int axis = x.rank(); axis-- > 0;) {
+    before /= x[axis];
+    if (!is_reduced(axis)) {
+      inner *= x[axis];
+      continue;
+    }
+    std::int64_t length = x[axis];
+    for (; axis > 0 && (is_reduced(axis - 1) || x[axis - 1] == 1); --axis) {
+      length *= x[axis - 1];
+      before /= x[axis - 1];
+    }
+    if (length > 1) passes.push_back({before, length, inner});
+  }
+}
+
 }  // namespace tasuki

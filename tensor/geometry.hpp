@@ -1,11 +1,13 @@
 // Shapes of results, and what loops over them need, checked in one place for all backends:
-// convolutions, pooling, and joining and cutting along an axis.
+// convolutions, pooling, joining and cutting along an axis, matrix products, reductions.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <vector>
 
+#include "tensor/array_operations.hpp"
 #include "tensor/operations.hpp"
 #include "tensor/tensor.hpp"
 
@@ -43,5 +45,32 @@ struct AxisGeometry {
 AxisGeometry concat_geometry(std::span<const Tensor> parts, int axis);
 // For Backend::take.
 AxisGeometry take_geometry(const Shape& x, int axis, std::int64_t begin, std::int64_t end);
+
+// Products c[i] = op(a[i]) op(b[i]) of row-major matrices, m x k and k x n after op. Where several
+// can be computed as one larger product, they are: many matrices times a single one, sums over
+// stored rows.
+struct MatmulGeometry {
+  Shape shape;  // of the result
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  // Elements from one matrix to the next; 0 for a single one. All products are added up in one
+  // result if step_c is 0.
+  std::int64_t step_a = 0, step_b = 0, step_c = 0;
+
+  // As ArrayOperations::matmul; an error names shapes that do not fit each other.
+  MatmulGeometry(const Shape& a, bool transpose_a, const Shape& b, bool transpose_b, bool sums);
+};
+
+// A reduction of the middle axis: outer x length x inner to outer x inner.
+struct AxisReduction {
+  std::int64_t outer = 1, length = 1, inner = 1;
+};
+
+// How a reduction over any axes becomes reductions of a middle axis.
+struct ReductionPlan {
+  Shape shape;                        // of the result, reduced axes with size 1
+  std::vector<AxisReduction> passes;  // one after the other, each on the result of the one before
+  // An error if an axis does not exist, or the largest of nothing is asked for.
+  ReductionPlan(Reduction op, const Shape& x, AxisSet axes);
+};
 
 }  // namespace tasuki

@@ -91,9 +91,10 @@ class LateValues {
   std::shared_ptr<detail::LateState> state_;
 };
 
-// What follows from a successful step, usually counting it. The action is called once for each such
-// step in which it was requested, replays included, however often the step's work asked for it;
-// outside of a step at once. The order among several actions is that of the first requests.
+// An action after each successful step, usually counting it. The action is called once for each
+// such step in which it was requested, replays included, however often the step's work asked for
+// it; outside of a step at once. Several actions are called in the order in which they were first
+// requested.
 class AfterStep {
  public:
   explicit AfterStep(std::function<void()> action);

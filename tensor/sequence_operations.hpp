@@ -24,13 +24,13 @@ inline constexpr std::int64_t states_of(Recurrence kind) {
 }
 
 // One direction of one layer with D inputs and H units, whose G gates stand one after the other in
-// the order i, f, a, o (LSTM) or r, z, n (GRU): that of cuDNN, Chainer's files and PyTorch.
+// the order i, f, a, o (LSTM) or r, z, n (GRU), as in cuDNN, Chainer's files and PyTorch.
 struct RecurrentLayer {
   Recurrence kind = Recurrence::lstm;
   bool is_reversed = false;  // from an example's last element to its first
   Tensor wx, wh;             // G H x D, G H x H
   Tensor bx, bh;             // G H each
-  // What prepare_recurrent() made of these weights, for several calls; null: each call does that.
+  // What prepare_recurrent() returned for these weights; null: each call prepares them again.
   std::shared_ptr<Workspace> prepared;
 };
 
@@ -48,7 +48,7 @@ class SequenceOperations {
  public:
   virtual ~SequenceOperations() = default;
 
-  // Rows of w (n x d, float32 or an activation's type, which is that of the result) by number: ids
+  // Rows of w (n x d; float32 or an activation's type, which the result has, too) by number: ids
   // (int32 or int64) of any shape with up to 5 axes, to the same shape x d. Rows of `ignore` are
   // zeros. Any other id outside of 0 .. n - 1 is an error of kind data on CPUs; on GPUs, which the
   // host does not wait for, it makes a row of NaN.

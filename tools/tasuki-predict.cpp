@@ -32,6 +32,15 @@ constexpr std::int64_t most_examples = std::int64_t{1} << 40;
 
 using Tasks = std::vector<std::unique_ptr<Task>>;
 
+Tasks create_tasks() {
+  Tasks tasks;
+  tasks.push_back(create_classification());
+  tasks.push_back(create_generation());
+  tasks.push_back(create_translation());
+  tasks.push_back(create_text());
+  return tasks;
+}
+
 std::vector<std::string> networks_of(const Tasks& tasks) {
   std::vector<std::string> names;
   for (const auto& task : tasks)

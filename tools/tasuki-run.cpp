@@ -12,7 +12,7 @@
 #include "core/printable.hpp"
 #include "program/report/about.hpp"
 #include "run_tool.hpp"
-#include "tools/processes/orphans.hpp"
+#include "tools/processes/children.hpp"
 #include "tools/supervisor/launcher_files.hpp"
 #include "tools/supervisor/output_stream.hpp"
 #include "tools/supervisor/supervisor.hpp"

@@ -14,8 +14,8 @@ struct BleuCounts {
   std::array<std::int64_t, orders> matches{}, candidates{};
   std::int64_t length = 0, reference_length = 0;  // words
 
-  // N-grams of `translation`, and those of them that `reference` has: each at most as often as
-  // there.
+  // N-grams of `translation`, and how many of them match: each at most as often as `reference` has
+  // it.
   void add(std::span<const std::int32_t> translation, std::span<const std::int32_t> reference);
   void add(const BleuCounts& other);
 

@@ -11,7 +11,7 @@ class GpuSensors {
  public:
   // Values that a GPU does not measure are empty.
   struct Reading {
-    std::optional<double> load_percent;  // of the time in which a kernel ran
+    std::optional<double> load_percent;  // share of the time in which a kernel ran
     std::optional<double> memory_mb, memory_total_mb;
     std::optional<double> clock_mhz;  // of the multiprocessors
     std::optional<double> temperature_c;

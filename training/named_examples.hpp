@@ -7,8 +7,8 @@
 namespace tasuki {
 
 namespace detail {
-// Throws an error that names the first example of the batch that has this value; returns if none
-// has, or examples of several fields have, as the value may be right in one of them.
+// Throws an error that names the first example of the batch that has this value; returns if no
+// example has it, or if several fields have it, because the value may be right in one of them.
 void fail_on_index(const Batch& batch, const BadIndex& bad);
 }  // namespace detail
 

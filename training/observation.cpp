@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "communicator/text_bytes.hpp"
-#include "core/cast.hpp"
 #include "core/error.hpp"
 #include "tensor/backend.hpp"
 

@@ -21,8 +21,8 @@
 
 namespace tasuki {
 
-// Whose value it is: this rank's part (to be added up over ranks) or the whole job's (the same on
-// every rank, such as the learning rate or a multi-node evaluator's result).
+// Which ranks a value covers: this rank's part (to be added up over ranks) or the whole job's (the
+// same on every rank, such as the learning rate or a multi-node evaluator's result).
 enum class Reach : std::uint8_t { rank, job };
 
 class Observation {

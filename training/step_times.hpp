@@ -11,8 +11,8 @@
 
 namespace tasuki {
 
-// Seconds, summed over steps: of wall-clock time, or on a GPU's own clock. The parts are those of
-// StepPart.
+// Seconds, summed over steps: of wall-clock time, or on a GPU's own clock. The parts of a step are
+// as in StepPart.
 struct StepTimes {
   std::int64_t steps = 0;
   double input = 0, forward = 0, backward = 0, exchange = 0, update = 0;
@@ -31,10 +31,10 @@ struct StepTimes {
 // A rank's devices: one, or the workers of a process that has several.
 using RankTimes = std::vector<StepTimes>;
 
-// Those of every rank, in rank order. Collective; without a communicator only this rank's.
+// The times of every rank, in rank order. Collective; without a communicator only this rank's.
 std::vector<RankTimes> gather_step_times(const RankTimes& own, Communicator* communicator);
 
-// From the bytes of such a list; an error of kind data if they are none.
+// Reads the bytes of such a list; an error of kind data if they are something else.
 RankTimes decode_step_times(std::span<const std::byte> bytes);
 
 // A heading and one line per device, named by its rank, or by rank and worker ("0.1") if ranks have

@@ -55,12 +55,12 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires; not at all if training is already over, but what follows
-  // the last iteration is made again then. After a resume, so is what follows the save in its
-  // iteration (Extension::priority). Rank 0 first makes
-  // the output folder and keeps it locked (output_folder.hpp). Throws before the first iteration if
-  // the folder cannot be made or another job holds it, or if ranks differ in their data, batch
-  // size, seed, length of training or extensions.
+  // Trains until the stop trigger fires; not at all if training is already over, but then what
+  // follows the last iteration is done again, as after a resume what follows the save in its
+  // iteration (Extension::priority). Rank 0 first makes the output folder and keeps it locked
+  // (output_folder.hpp). Throws before the first iteration if the folder cannot be made or another
+  // job holds it, or if ranks differ in their data, batch size, seed, length of training or
+  // extensions.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
   // as if the stop trigger had fired there, save their state and throw Stopped. An attached
@@ -68,8 +68,8 @@ class Trainer {
   // names contain the iteration does, else the trainer, as snapshot_iter_{iteration}. Ranks whose
   // communicator exchanges nothing ("dummy") end at the end of an epoch.
   //
-  // At the end of a run a file that cannot be written keeps no other extension from saving: the
-  // first such error is thrown when all have tried.
+  // At the end of a run, a file that cannot be written does not keep other extensions from saving:
+  // the first such error is thrown when all have tried.
   //
   // Warns if the job has several ranks but the updater knows only one: each rank would train a
   // separate model, and all would write to one folder.

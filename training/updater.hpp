@@ -40,7 +40,12 @@ class Updater {
   virtual IteratorState state() const = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
   std::int64_t epoch() const { return state().epoch; }
-  double epoch_detail() const;
+  // Epochs done, with the part of the current one.
+  double epoch_detail() const {
+    const IteratorState now = state();
+    return static_cast<double>(now.epoch) +
+           static_cast<double>(now.step) / static_cast<double>(steps_per_epoch());
+  }
   // The position in the data as a number of steps, as if every epoch had steps_per_epoch() steps.
   // Equals iteration() unless the run was resumed with another batch size or number of examples.
   std::int64_t steps_to_here() const { return state().epoch * steps_per_epoch() + state().step; }
@@ -52,7 +57,9 @@ class Updater {
 
   // Brings the model up to date if an update is outstanding (Optimizer::flush). The trainer calls
   // it before extensions that read the model, before it saves, and at the end. Collective.
-  virtual void flush();
+  virtual void flush() {
+    for (const NamedOptimizer& each : optimizers()) each.optimizer->flush();
+  }
   // Whether any batch of this rank had examples since the updater was made; if not, the model's
   // running statistics are still the initial ones.
   virtual bool has_seen_examples() const { return true; }

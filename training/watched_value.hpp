@@ -1,5 +1,5 @@
-// WatchedValue: one observed value and the best mean that it had so far. For early stopping, and
-// for the best snapshot.
+// WatchedValue: an observed value and its best mean so far, for early stopping and the best
+// checkpoint.
 #pragma once
 
 #include <cstdint>

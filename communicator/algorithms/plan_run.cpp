@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "core/activity.hpp"
-#include "core/cast.hpp"
+#include "core/error.hpp"
 #include "core/polite_wait.hpp"
 #include "tensor/reduce.hpp"
 

@@ -13,7 +13,6 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "communicator/algorithms/wire_format.hpp"
 #include "communicator/bytes.hpp"
@@ -21,13 +20,6 @@
 #include "core/range.hpp"
 
 namespace tasuki {
-
-// A GPU that this process sees.
-struct Gpu {
-  std::string name;        // "NVIDIA H100 80GB HBM3"
-  std::string id;          // unique to this GPU, the same in every process that sees it
-  std::string pci_bus_id;  // "0000:4f:00.0"
-};
 
 // A point in a queue of a GPU; it is reached when all work queued before is done.
 class GpuEvent {
@@ -88,8 +80,6 @@ class GpuTransport {
  public:
   virtual ~GpuTransport() = default;
   virtual std::string describe() const = 0;  // "NCCL 2.28.9"
-  // By device index; initialises none of them.
-  virtual std::vector<Gpu> gpus() = 0;
   virtual Bytes new_id() = 0;
   virtual std::unique_ptr<GpuChannel> open(Device device) = 0;
 };

@@ -5,7 +5,6 @@
 #include "communicator/communicator.hpp"
 #include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/mpi/transfer.hpp"
-#include "core/cast.hpp"
 #include "core/error.hpp"
 #include "core/polite_wait.hpp"
 

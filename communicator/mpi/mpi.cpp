@@ -4,7 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "core/cast.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/polite_wait.hpp"

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "core/activity.hpp"
-#include "core/cast.hpp"
 #include "core/error.hpp"
 
 namespace tasuki {

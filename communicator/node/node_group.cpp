@@ -6,7 +6,6 @@
 
 #include "communicator/mpi/transfer.hpp"
 #include "core/activity.hpp"
-#include "core/cast.hpp"
 #include "core/error.hpp"
 #include "tensor/reduce.hpp"
 

@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "communicator/mpi/mpi.hpp"
-#include "core/cast.hpp"
 #include "core/environment.hpp"
 #include "core/error.hpp"
 

@@ -5,7 +5,6 @@
 #include <stdexcept>
 
 #include "communicator/gpu/gpu_binding.hpp"
-#include "communicator/gpu/gpu_transport.hpp"
 #include "communicator/gpu/shared_gpu.hpp"
 #include "communicator/objects.hpp"
 #include "core/error.hpp"
@@ -20,8 +19,7 @@ using nlohmann::json;
 // The GPUs that this rank sees, or why it can use none.
 json look_for_gpus(std::vector<Gpu>& gpus) {
   try {
-    load_cuda_backend();
-    gpus = gpu_transport().gpus();
+    gpus = visible_gpus();
   } catch (const Error& error) {
     return {{"kind", error.exit_code()}, {"error", error.what()}};
   }

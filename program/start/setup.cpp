@@ -8,7 +8,6 @@
 #include "communicator/registry.hpp"
 #include "communicator/run_on_root.hpp"
 #include "communicator/text_bytes.hpp"
-#include "core/build_id.hpp"
 #include "core/file.hpp"
 #include "core/log.hpp"
 #include "core/named_file.hpp"

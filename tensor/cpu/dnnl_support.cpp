@@ -65,10 +65,7 @@ void* scratchpad(std::size_t bytes) {
   return storage->data();
 }
 
-struct Hash {
-  std::size_t operator()(const OperationKey& key) const { return key.hash(); }
-};
-using Cache = std::unordered_map<OperationKey, OperationPointer, Hash>;
+using Cache = std::unordered_map<OperationKey, OperationPointer, OperationKeyHash>;
 // Far above what a training run needs; limits the memory of a program with ever new shapes.
 constexpr std::size_t cache_limit = 2048;
 

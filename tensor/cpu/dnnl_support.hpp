@@ -145,6 +145,10 @@ class OperationKey {
   std::uint64_t hash_ = 0;
 };
 
+struct OperationKeyHash {
+  std::size_t operator()(const OperationKey& key) const { return key.hash(); }
+};
+
 using OperationPointer = std::shared_ptr<DnnlOperation>;
 
 // The calling thread's cache; nullptr if the operation is not there yet.

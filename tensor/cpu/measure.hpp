@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <unordered_map>
 
 #include "core/activity.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
@@ -25,18 +26,16 @@ double best_seconds(const Run& run) {
   return best;
 }
 
-// What is known about `key` in this thread: whether the first of two ways is faster; nullptr before
-// the first measurement.
-bool* find_comparison(const OperationKey& key);
-void keep_comparison(const OperationKey& key, bool first_is_faster);
+// What this thread has measured: whether the first of two ways is faster.
+inline thread_local std::unordered_map<OperationKey, bool, OperationKeyHash> comparisons;
 
 // Whether `first` takes less time than `second`: both are timed once per key and thread, so their
 // results must be disposable.
 template <class First, class Second>
 bool is_faster(const OperationKey& key, const First& first, const Second& second) {
-  if (const bool* known = find_comparison(key)) return *known;
+  if (const auto known = comparisons.find(key); known != comparisons.end()) return known->second;
   const bool found = best_seconds(first) < best_seconds(second);
-  keep_comparison(key, found);
+  comparisons.emplace(key, found);
   return found;
 }
 

@@ -7,8 +7,7 @@
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/matmul.hpp"
 #include "tensor/cuda/operands.hpp"
-#include "tensor/matmul_geometry.hpp"
-#include "tensor/reduction_plan.hpp"
+#include "tensor/geometry.hpp"
 
 namespace tasuki {
 namespace {

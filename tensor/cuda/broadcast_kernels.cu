@@ -1,4 +1,4 @@
-#include "tensor/cuda/broadcast_kernels.hpp"
+#include "tensor/cuda/elementwise_kernels.hpp"
 
 #include "tensor/cuda/map.cuh"
 #include "tensor/cuda/strided.cuh"

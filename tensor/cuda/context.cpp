@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <mutex>
 #include <utility>
 
@@ -27,6 +28,16 @@ CublasLt make_cublaslt() {
   cublasLtHandle_t made = nullptr;
   check_cublas(cublasLtCreate(&made), "cublasLtCreate");
   return CublasLt(made);
+}
+
+struct RecordingPools {
+  std::mutex mutex;
+  std::map<int, std::weak_ptr<BlockPool>> of_device;
+};
+
+RecordingPools& recording_pools() {
+  static RecordingPools made;
+  return made;
 }
 
 }  // namespace
@@ -137,6 +148,21 @@ const CudaStreamScope* CudaStreamScope::innermost(Device device) {
   const CudaStreamScope* scope = scopes_of_this_thread;
   while (scope != nullptr && scope->device_ != device) scope = scope->outer_;
   return scope;
+}
+
+std::shared_ptr<BlockPool> recording_pool(const CudaContext& context) {
+  const std::lock_guard lock(recording_pools().mutex);
+  std::weak_ptr<BlockPool>& kept = recording_pools().of_device[context.device().index];
+  std::shared_ptr<BlockPool> pool = kept.lock();
+  if (!pool) kept = pool = context.make_pool(BlockPool::Segments::kept);
+  return pool;
+}
+
+std::size_t recording_bytes(const CudaContext& context) {
+  const std::lock_guard lock(recording_pools().mutex);
+  const auto found = recording_pools().of_device.find(context.device().index);
+  const auto pool = found != recording_pools().of_device.end() ? found->second.lock() : nullptr;
+  return pool ? pool->statistics().reserved : 0;
 }
 
 }  // namespace tasuki

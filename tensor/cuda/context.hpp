@@ -80,4 +80,13 @@ class CudaStreamScope {
   const CudaStreamScope* outer_;
 };
 
+// The memory of recorded work: one pool for all recordings of a device that exist at the same time.
+// They run one after the other, and nothing in the pool outlives a run except what `work` keeps
+// (Backend::record). Its segments are kept as long as any of the recordings, which write to them in
+// every replay.
+std::shared_ptr<BlockPool> recording_pool(const CudaContext& context);
+
+// Bytes held by recordings of the device.
+std::size_t recording_bytes(const CudaContext& context);
+
 }  // namespace tasuki

@@ -31,9 +31,9 @@ class ConvolutionPlan {
     float milliseconds = -1;       // if it was timed
   };
 
-  // `type` of x, y and the filter; `layout` for x and y; the filter has the same order:
-  // O x KH x KW x I for channels last. `inputs`: the channels of x as the plan computes with them,
-  // those of the geometry or more, which are zeros then.
+  // `type` of x, y and the filter; `layout` for x and y; the filter has the same order: O x KH x KW
+  // x I for channels last. `inputs`: the number of channels of x that the plan computes with: as
+  // many as in the geometry, or more, which are zeros.
   ConvolutionPlan(const ConvolutionGeometry& geometry, DType type,
                   std::shared_ptr<const Layout> layout, std::int64_t inputs);
 

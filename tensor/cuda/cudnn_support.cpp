@@ -7,7 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "tensor/cuda_loading/libraries.hpp"
+#include "tensor/cuda_loading/loader.hpp"
 
 namespace tasuki {
 namespace {

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 
-#include "tensor/cuda/broadcast_kernels.hpp"
 #include "tensor/cuda/channels_last.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/map_kernels.hpp"
+#include "tensor/cuda/elementwise_kernels.hpp"
 #include "tensor/cuda/operands.hpp"
 
 namespace tasuki {

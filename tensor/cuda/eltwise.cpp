@@ -2,7 +2,7 @@
 #include "tensor/cuda/channels_last.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/eltwise_kernels.hpp"
+#include "tensor/cuda/elementwise_kernels.hpp"
 #include "tensor/cuda/operands.hpp"
 
 namespace tasuki {

@@ -1,4 +1,4 @@
-#include "tensor/cuda/eltwise_kernels.hpp"
+#include "tensor/cuda/elementwise_kernels.hpp"
 
 #include "tensor/cuda/map.cuh"
 

@@ -1,4 +1,4 @@
-// Kernels of embeddings. Ids are int32 or int64; `type` is that of w and y, or of dy.
+// Kernels of embeddings. Ids are int32 or int64; `type` is the type of w and y, or of dy.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct EmbeddingScratch {
   std::int64_t numbers = 0, sums = 0;
 };
 EmbeddingScratch embedding_scratch(std::int64_t count, std::int64_t columns);
-// Adds the rows of dy to those of dw. Takes time proportional to their number, however often an id
+// Adds the rows of dy to rows of dw. Takes time proportional to their number, however often an id
 // occurs: places are sorted by their ids, and sums of up to 64 neighbours are joined. The order of
 // additions is a function of the ids, so equal ids give equal bits. No atomic additions of floats.
 void embed_backward(const Launch& launch, DType type, const Ids& ids, const void* dy, float* dw,

@@ -2,7 +2,6 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/gather_kernels.hpp"
-#include "tensor/cuda/image_kernels.hpp"
 #include "tensor/gather_check.hpp"
 
 namespace tasuki {

@@ -4,7 +4,7 @@
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/operands.hpp"
 #include "tensor/cuda/reduce_kernels.hpp"
-#include "tensor/cuda/step_kernels.hpp"
+#include "tensor/cuda/update_kernels.hpp"
 
 namespace tasuki {
 namespace {

@@ -6,7 +6,6 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/cudnn_support.hpp"
-#include "tensor/cuda/recording_pool.hpp"
 #include "tensor/cuda/release.hpp"
 
 namespace tasuki {

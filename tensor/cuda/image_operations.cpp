@@ -4,9 +4,9 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/filter_kernels.hpp"
+#include "tensor/cuda/normalization_kernels.hpp"
 #include "tensor/cuda/operands.hpp"
 #include "tensor/cuda/resize_kernels.hpp"
-#include "tensor/cuda/response_norm_kernels.hpp"
 
 namespace tasuki {
 namespace {

@@ -30,7 +30,7 @@ struct MatrixProduct {
   void* c = nullptr;
   float beta = 0;
   const void* bias = nullptr;
-  DType bias_type = DType::float32;  // or that of c
+  DType bias_type = DType::float32;  // or the type of c
   bool relu = false;
   // m float32 values: the sums of op(a) over k, one of which is the gradient of a bias. With a
   // float32 result and without a bias.

@@ -5,7 +5,6 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/copy_kernels.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/recording_pool.hpp"
 
 namespace tasuki {
 namespace {

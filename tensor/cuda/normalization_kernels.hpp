@@ -1,5 +1,5 @@
-// Softmax over an axis, layer and group normalisation. Computed in float32 for all types of
-// activations; sums are added in an order that depends on the sizes and the device only.
+// Softmax over an axis; layer, group and local response normalisation. Computed in float32 for all
+// types of activations; sums are added in an order that depends on the sizes and the device only.
 #pragma once
 
 #include <cstdint>
@@ -33,5 +33,18 @@ std::int64_t norm_parts(const Launch& launch, const NormArray& array);
 void normalize_parameters(const Launch& launch, DType type, const NormArray& array, const void* x,
                           const float* statistics, const void* dy, float* dgamma, float* dbeta,
                           bool accumulate, float* scratch);
+
+// For local response normalisation (tensor/image_operations.hpp). Elements of neighbouring channels
+// are `step` apart: the pixels of an image, or 1 with channels last.
+struct ResponseNorm {
+  std::int64_t count, channels, step, reach;
+  float k, alpha, beta;
+};
+
+// `sums` (count float32 values, may be nullptr) gets k + alpha * the sum of squares.
+void response_norm(const Launch& launch, DType type, const void* x, void* y, float* sums,
+                   const ResponseNorm& norm);
+void response_norm_backward(const Launch& launch, DType type, const void* x, const void* dy,
+                            const float* sums, void* dx, const ResponseNorm& norm);
 
 }  // namespace tasuki::kernels

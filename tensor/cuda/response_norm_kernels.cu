@@ -1,5 +1,5 @@
 #include "tensor/cuda/kernel_support.cuh"
-#include "tensor/cuda/response_norm_kernels.hpp"
+#include "tensor/cuda/normalization_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

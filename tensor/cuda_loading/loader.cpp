@@ -1,24 +1,198 @@
 #include "tensor/cuda_loading/loader.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 
+#include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <mutex>
-#include <string>
+#include <optional>
+#include <set>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/version.hpp"
-#include "tensor/cuda_loading/driver.hpp"
 #include "tensor/cuda_loading/entry.hpp"
-#include "tensor/cuda_loading/libraries.hpp"
 #include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr const char* advice = "compute on CPUs";
+constexpr int success = 0, no_device = 100;  // CUresult
+
+// The functions of libcuda.so.1 that are needed here. The library stays open, because the backend
+// uses it next.
+class DriverLibrary {
+ public:
+  DriverLibrary() : handle_(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL)) {
+    if (handle_ != nullptr) return;
+    const char* const why = ::dlerror();
+    fail(ErrorKind::unavailable,
+         "no NVIDIA driver was found on this machine: {}; install one, or {}",
+         why != nullptr ? why : "libcuda.so.1 cannot be loaded", advice);
+  }
+
+  // 0 or a CUresult.
+  template <class... Args>
+  int call(const char* name, Args... args) const {
+    const auto function = reinterpret_cast<int (*)(Args...)>(::dlsym(handle_, name));
+    if (function == nullptr)
+      fail(ErrorKind::unavailable, "libcuda.so.1 has no function {}: it is not NVIDIA's driver; {}",
+           name, advice);
+    return function(args...);
+  }
+
+  // "no CUDA-capable device is detected (CUDA_ERROR_NO_DEVICE)", or the number.
+  std::string describe(int code) const {
+    const char* text = nullptr;
+    const char* name = nullptr;
+    using Describe = int (*)(int, const char**);
+    const auto text_of = reinterpret_cast<Describe>(::dlsym(handle_, "cuGetErrorString"));
+    const auto name_of = reinterpret_cast<Describe>(::dlsym(handle_, "cuGetErrorName"));
+    if (text_of != nullptr) text_of(code, &text);
+    if (name_of != nullptr) name_of(code, &name);
+    if (text == nullptr || name == nullptr) return fmt::format("error {}", code);
+    return fmt::format("{} ({})", text, name);
+  }
+
+ private:
+  void* handle_;
+};
+
+[[noreturn]] void fail_without_devices() {
+  const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr)
+    fail(ErrorKind::unavailable,
+         "the NVIDIA driver sees no GPU on this machine (compare nvidia-smi); {}", advice);
+  if (*visible == '\0')
+    fail(ErrorKind::unavailable,
+         "CUDA_VISIBLE_DEVICES is empty, which hides all GPUs; unset it or name some, or {}",
+         advice);
+  fail(ErrorKind::unavailable,
+       "CUDA_VISIBLE_DEVICES={} leaves no GPU of this machine visible; unset it or name GPUs that "
+       "nvidia-smi lists, or {}",
+       visible, advice);
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+struct CudaDriver {
+  int version = 0;  // newest CUDA it supports: 1000 * major + 10 * minor
+  int devices = 0;  // visible GPUs, at least 1
+};
+
+CudaDriver start_cuda_driver() {
+  const DriverLibrary library;
+  CudaDriver driver;
+  // cuInit may fail because the driver is too old or there is no device; the version is known
+  // without it.
+  library.call("cuDriverGetVersion", &driver.version);
+  int code = library.call("cuInit", 0U);
+  if (code == success) code = library.call("cuDeviceGetCount", &driver.devices);
+  if (code == no_device || (code == success && driver.devices == 0)) fail_without_devices();
+  if (code != success)
+    fail(ErrorKind::unavailable, "the NVIDIA driver (for CUDA {}) does not start: {}; {}",
+         version_text(driver.version), library.describe(code), advice);
+  return driver;
+}
+
+// The output of a command, by line; nothing if it cannot be run.
+std::vector<std::string> lines_of(const char* command) {
+  const auto close = [](std::FILE* pipe) { ::pclose(pipe); };
+  const std::unique_ptr<std::FILE, decltype(close)> pipe(::popen(command, "re"), close);
+  std::vector<std::string> lines;
+  if (!pipe) return lines;
+  std::array<char, 4096> line{};
+  while (std::fgets(line.data(), line.size(), pipe.get()) != nullptr) {
+    std::string_view text(line.data());
+    if (text.ends_with('\n')) text.remove_suffix(1);
+    lines.emplace_back(text);
+  }
+  return lines;
+}
+
+// Folders that may hold NVIDIA's libraries.
+std::vector<fs::path> cuda_library_folders() {
+  std::vector<fs::path> folders;
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    const char* const root = std::getenv(variable);
+    if (root == nullptr || *root == '\0') continue;
+    folders.push_back(fs::path(root) / "lib64");
+    folders.push_back(fs::path(root) / "lib");
+  }
+  folders.emplace_back("/usr/local/cuda/lib64");
+  for (const std::string& line :
+       lines_of("python3 -c 'import glob, site, sys\n"
+                "roots = [p for p in sys.path if p] + [site.getusersitepackages()]\n"
+                "for root in dict.fromkeys(roots):\n"
+                "  for pattern in (\"/nvidia/*/lib\", \"/torch/lib\"):\n"
+                "    print(*sorted(glob.glob(root + pattern)), sep=\"\\n\")' 2>/dev/null"))
+    if (!line.empty()) folders.emplace_back(line);
+  return folders;
+}
+
+struct OpenedLibrary {
+  void* handle = nullptr;  // nullptr: failed
+  std::string missing;     // the library that was not found, which may be the requested one
+  std::string message;     // dlerror()'s
+};
+
+class Opener {
+ public:
+  OpenedLibrary open(const std::string& name) {
+    for (;;) {
+      if (void* const handle = ::dlopen(name.c_str(), RTLD_NOW | RTLD_GLOBAL))
+        return {handle, "", ""};
+      const char* const error = ::dlerror();
+      OpenedLibrary failed{nullptr, "", error != nullptr ? error : ""};
+      failed.missing = missing_library(failed.message);
+      // Each library is looked for once: one that was opened and is still reported as missing
+      // cannot be helped.
+      if (failed.missing.empty() || failed.missing == name || !tried_.insert(failed.missing).second)
+        return failed;
+      const std::optional<fs::path> found = find(failed.missing);
+      if (!found) return failed;
+      OpenedLibrary dependency = open(found->string());
+      if (dependency.handle == nullptr) return dependency;
+    }
+  }
+  // The same for a library that need not be on the loader's path itself.
+  OpenedLibrary open_anywhere(const std::string& name) {
+    OpenedLibrary opened = open(name);
+    if (opened.missing != name) return opened;
+    const std::optional<fs::path> found = find(name);
+    return found ? open(found->string()) : opened;
+  }
+
+ private:
+  std::optional<fs::path> find(const std::string& library) {
+    if (!folders_) folders_ = cuda_library_folders();
+    for (const fs::path& folder : *folders_) {
+      std::error_code ignored;
+      if (fs::path path = folder / library; fs::exists(path, ignored)) return path;
+    }
+    return std::nullopt;
+  }
+
+  std::set<std::string> tried_;
+  std::optional<std::vector<fs::path>> folders_;
+};
+
+// dlopen; a dependency that the loader does not find is opened from cuda_library_folders(), with
+// its dependencies found in the same way. Never closed.
+OpenedLibrary open_cuda_library(const std::string& name) {
+  return Opener().open(name);
+}
 
 constexpr const char* library_name = "libtasuki_cuda.so";
 
@@ -74,7 +248,12 @@ const CudaEntry& entry_of(const OpenedLibrary& opened, const std::string& path) 
   return *entry;
 }
 
-int load() {
+struct LoadedBackend {
+  int devices = 0;  // 0: not loaded
+  const CudaEntry* entry = nullptr;
+};
+
+LoadedBackend load() {
   const std::string path = library_path();
   const bool is_file = path.find('/') != std::string::npos;
   OpenedLibrary opened;
@@ -90,17 +269,51 @@ int load() {
   const CudaEntry& entry = entry_of(opened, path);
   check_cuda_driver_version(driver.version, entry.toolkit);
   entry.register_backend();
-  return driver.devices;
+  return {driver.devices, &entry};
+}
+
+LoadedBackend loaded_backend() {
+  static std::mutex mutex;
+  static LoadedBackend backend;
+  const std::lock_guard lock(mutex);
+  if (backend.devices == 0) backend = load();
+  return backend;
 }
 
 }  // namespace
 
 int load_cuda_backend() {
-  static std::mutex mutex;
-  static int devices = 0;  // 0: not loaded
-  const std::lock_guard lock(mutex);
-  if (devices == 0) devices = load();
-  return devices;
+  return loaded_backend().devices;
+}
+
+std::vector<Gpu> visible_gpus() {
+  return loaded_backend().entry->gpus();
+}
+
+bool open_runtime_compiler(int cuda_major) {
+  const OpenedLibrary compiler = Opener().open_anywhere(fmt::format("libnvrtc.so.{}", cuda_major));
+  link_map* place = nullptr;
+  if (compiler.handle == nullptr || ::dlinfo(compiler.handle, RTLD_DI_LINKMAP, &place) != 0)
+    return false;
+  const std::string builtins = fmt::format("libnvrtc-builtins.so.{}.", cuda_major);
+  std::error_code ignored;
+  for (const fs::directory_entry& file :
+       fs::directory_iterator(fs::path(place->l_name).parent_path(), ignored))
+    if (file.path().filename().string().starts_with(builtins)) open_cuda_library(file.path());
+  return true;
+}
+
+void check_cuda_driver_version(int driver_version, int toolkit_version) {
+  if (driver_version / 1000 >= toolkit_version / 1000) return;
+  fail(ErrorKind::unavailable,
+       "the NVIDIA driver supports CUDA {} at most, but this CUDA backend was built with CUDA {}: "
+       "update the driver, or build with CUDA {}, or {}",
+       version_text(driver_version), version_text(toolkit_version), driver_version / 1000, advice);
+}
+
+std::string missing_library(const std::string& message) {
+  const auto end = message.find(": cannot open shared object file");
+  return end == std::string::npos ? "" : message.substr(0, end);
 }
 
 CudaSettings& cuda_settings() {

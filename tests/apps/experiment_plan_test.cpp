@@ -8,8 +8,8 @@
 
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/experiment/failure.hpp"
 #include "tools/experiment/plot.hpp"
+#include "tools/experiment/record.hpp"
 #include "tools/experiment/table.hpp"
 
 namespace tasuki::experiment {

@@ -3,7 +3,7 @@
 
 tasuki::testing::OwnGpu tasuki::testing::own_gpu() {
   static const bool registered = [] {
-    register_fake_gpus(1, "here");
+    register_fake_gpus();
     return true;
   }();
   static_cast<void>(registered);

@@ -6,7 +6,6 @@
 #include <limits>
 #include <string>
 
-#include "core/cast.hpp"
 #include "core/hash.hpp"
 
 namespace tasuki {

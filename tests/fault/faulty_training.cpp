@@ -43,7 +43,7 @@
 #include "dataset/iterators/share_iterator.hpp"
 #include "dataset/synthetic.hpp"
 #include "hold_as_debugger.hpp"
-#include "job/launcher_process.hpp"
+#include "job/launcher.hpp"
 #include "job/run_job.hpp"
 #include "job/stall_limits.hpp"
 #include "models/mlp.hpp"

@@ -11,8 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "tensor/cuda_loading/driver.hpp"
-#include "tensor/cuda_loading/libraries.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/temporary_folder.hpp"
 

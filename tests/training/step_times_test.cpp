@@ -12,7 +12,7 @@
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "training/extensions/report_step_times.hpp"
+#include "training/extensions/observe.hpp"
 
 namespace tasuki {
 namespace {

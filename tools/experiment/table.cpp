@@ -8,7 +8,7 @@
 #include <stdexcept>
 
 #include "program/flags/option_value.hpp"
-#include "tools/experiment/failure.hpp"
+#include "tools/experiment/record.hpp"
 
 namespace tasuki::experiment {
 namespace {

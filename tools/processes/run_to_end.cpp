@@ -10,8 +10,7 @@
 #include <thread>
 
 #include "core/error.hpp"
-#include "tools/processes/orphans.hpp"
-#include "tools/processes/start_process.hpp"
+#include "tools/processes/children.hpp"
 
 namespace tasuki::processes {
 namespace {

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "tools/processes/start_process.hpp"
+#include "tools/processes/children.hpp"
 #include "tools/supervisor/program.hpp"
 
 namespace tasuki::supervisor {

@@ -13,8 +13,7 @@
 #include <filesystem>
 
 #include "core/job_process.hpp"
-#include "tools/processes/orphans.hpp"
-#include "tools/processes/start_process.hpp"
+#include "tools/processes/children.hpp"
 #include "tools/supervisor/error_stream.hpp"
 #include "tools/supervisor/launcher_files.hpp"
 #include "tools/supervisor/output_stream.hpp"

@@ -16,7 +16,7 @@
 
 #include "core/environment.hpp"
 #include "core/process_state.hpp"
-#include "job/launcher_process.hpp"
+#include "job/launcher.hpp"
 
 namespace tasuki::supervisor {
 namespace {

@@ -10,8 +10,8 @@
 
 namespace tasuki {
 
-// Part of extension Checkpoint, in whose state it is: so a run that goes back knows which one was
-// the best at that time.
+// Part of the extension Checkpoint and saved in its state, so that a run that goes back knows which
+// checkpoint was the best at that time.
 class BestCheckpoint {
  public:
   struct Record {

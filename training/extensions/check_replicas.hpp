@@ -1,4 +1,4 @@
-// check_replicas: finds ranks whose weights are not those of the others.
+// check_replicas: finds ranks whose weights differ from the others'.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,21 @@ namespace tasuki {
 // that deviate from the majority, or all of them if there is none, the first parameter that
 // differs, and the iterations between which it happened; no checkpoint or snapshot contains it.
 //
-// Ranks that share one copy of the weights (SharedWeights) cannot deviate from each
-// other, so copies are compared, of which each rank reads a part; if there is only one, nothing is
-// read, and there is a warning before the first iteration. Where a model is on several ranks, those
-// with the same part compare themselves, and an error is one of all ranks. Running statistics are
-// those of each rank and are not compared. Ranks that exchange no gradients (`dummy`) are a usage
-// error.
+// Ranks that share one copy of the weights (SharedWeights) cannot deviate from each other, so
+// copies are compared, of which each rank reads a part; if there is only one, nothing is read, and
+// there is a warning before the first iteration. Where a model is on several ranks, those with the
+// same part compare themselves, and an error is one of all ranks. Running statistics differ between
+// ranks and are not compared. Ranks that exchange no gradients (`dummy`) are a usage error.
 //
 // A comparison reads the weights of a copy and a 16th of its states once, and sends 16 bytes for
 // each rank in one allreduce.
 std::unique_ptr<Extension> check_replicas(std::int64_t iterations);
 
-// How copies of the weights compare. `hashes` are those of all ranks; `holders[r]` is the lowest
-// rank that reads the same copy as rank r.
+// How copies of the weights compare. `hashes`: one for each rank; `holders[r]` is the lowest rank
+// that reads the same copy as rank r.
 struct ReplicaComparison {
-  // Ranks in ascending order; empty: all are equal. With a majority, those that deviate from it,
-  // otherwise all ranks.
+  // Ranks in ascending order; empty: all are equal. The ranks that deviate from the majority, or
+  // all ranks if there is none.
   std::vector<int> deviating = {};
   bool has_majority = true;  // more than half of the copies have the same hash
 };

@@ -1,4 +1,4 @@
-// Evaluator: loss and accuracy on data that are not trained on.
+// Evaluator: loss and accuracy on data that the model is not trained on.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class EvaluationPass;
 // epoch.
 //
 // In a trainer it brings batches to the device that the updater's loss functions expect, in the
-// type that the model computes in, and records steps if the updater does; its values are those of
-// all ranks.
+// type that the model computes in, and records steps if the updater does; its values are over all
+// ranks.
 class Evaluator : public Extension {
  public:
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is reset before
@@ -43,9 +43,9 @@ class Evaluator : public Extension {
     return !has_run && key.starts_with(name + "/");
   }
 
-  // One whole pass: keys "main/loss", "main/accuracy", ... The values are those of this rank's
-  // share, or of all ranks if create_multi_node_evaluator() made the evaluator. Without a model,
-  // the loss function gets batches as the iterator gives them.
+  // One whole pass: keys "main/loss", "main/accuracy", ... The values are over this rank's share,
+  // or over all ranks if create_multi_node_evaluator() made the evaluator. Without a model, the
+  // loss function gets batches as the iterator gives them.
   Observation evaluate();
 
  protected:

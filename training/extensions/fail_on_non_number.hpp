@@ -14,22 +14,22 @@
 
 namespace tasuki {
 
-// A run has diverged if the loss (or that of one of several optimizers, "main/gen/loss"), a
+// A run has diverged if the loss (or the loss of one of several optimizers, "main/gen/loss"), a
 // parameter or an optimizer's state is not finite, or if the loss exceeds max_loss times the first
 // one. The error (ErrorKind::config) names the value, the iteration and the rank. Other observed
-// values may be what they are: a precision of 0 / 0 ends no run.
+// values may be anything: a precision of 0 / 0 does not end a run.
 //
-// What a rank observes on the host it checks itself, in the same iteration and without a message:
-// the rank that finds something ends the job. Values on a GPU are not waited for; they are checked
-// when they are reported (LogReport, PrintSteps, those of rank 0 by PrintProgress), before a
-// snapshot is written, whenever `check` fires, and at the end. The last three also check all
-// parameters and states, and what the exchange of gradients keeps for the next step, each rank its
-// own, and the ranks exchange what they found. So no snapshot contains a diverged model.
+// A rank checks what it observes on the host itself, in the same iteration and without a message;
+// if it finds something, it ends the job. Values on a GPU are not waited for; they are checked when
+// they are reported (LogReport, PrintSteps, and on rank 0 PrintProgress), before a snapshot is
+// written, whenever `check` fires, and at the end. The last three also check all parameters and
+// states, and what the exchange of gradients keeps for the next step, each rank its own; then the
+// ranks exchange what they found. So no snapshot contains a diverged model.
 //
-// Iterations that the optimizer has left out (StepGuard::skip_non_finite) are not taken for a run
-// that has diverged, unless they are the last of `most_skipped` in a row. Rank 0 warns of each and
-// says why, which takes a message between the ranks; what was observed in it is not reported. The
-// share of such iterations is observed as "skipped".
+// Iterations that the optimizer has left out (StepGuard::skip_non_finite) do not count as
+// divergence, unless `most_skipped` of them follow each other. Rank 0 warns of each and says why,
+// which takes a message between the ranks; what was observed in it is not reported. The share of
+// such iterations is observed as "skipped".
 class FailOnNonNumber : public Extension {
  public:
   struct Settings {

@@ -14,12 +14,12 @@ namespace tasuki {
 //   iteration 120, epoch 0.31 of 300, loss 2.103 on rank 0, 345.6 examples/s
 // and, while an evaluator makes its pass (Extension::watch):
 //   evaluating, batch 40 of 79
-// The loss is that of the rank's part of the last batch (ranks do not meet for it); the speed is
-// that of all ranks since the line before, evaluation included. A run that has diverged by then
-// ends instead (Extension::before_own_report).
+// The loss is over rank 0's part of the last batch (ranks do not communicate for it); the speed is
+// over all ranks since the previous line, evaluation included. A run that has diverged by then ends
+// instead (Extension::before_own_report).
 class PrintProgress : public Extension {
  public:
-  // `examples`: those of an epoch, on all ranks.
+  // `examples`: the number in an epoch, on all ranks.
   PrintProgress(double interval, std::int64_t examples, std::FILE* out = stdout);
 
   std::string default_name() const override { return "PrintProgress"; }

@@ -2,8 +2,8 @@
 // contribute.
 //
 // A flat array is cut into chunks of 2^16 elements. Each is hashed (XXH3) with its number as seed,
-// and the hash of any set of chunks is the sum of theirs modulo 2^64: those of the ranks that share
-// a copy add up to the hash of the copy, however they divide it.
+// and the hash of any set of chunks is the sum of their hashes modulo 2^64: the hashes of ranks
+// that share a copy add up to the hash of the copy, however they divide it.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@
 
 namespace tasuki {
 
-// Of a whole flat array, the same on any device. From a GPU pieces are copied.
+// The hash of a whole flat array, the same on any device. A GPU's array is copied to the host in
+// pieces.
 std::uint64_t hash_of_array(const Tensor& array);
 
 // Which chunks a rank reads.
@@ -26,8 +27,8 @@ struct ReplicaPart {
 };
 inline constexpr std::int64_t state_turns = 16;
 
-// Of these parts of the weights, frozen ones included, and states. Reads each of these bytes once,
-// with all threads of the rank.
+// The hash of these parts of the weights, frozen ones included, and of the states. Reads each of
+// these bytes once, with all threads of the rank.
 std::uint64_t hash_of_replica(const Optimizer& optimizer, const ReplicaPart& part);
 
 }  // namespace tasuki

@@ -1,8 +1,8 @@
 // Shifts: hyper-parameters that change during training, as Chainer's extensions of these names do.
 // Each counts how often it was triggered (each iteration by default; attach it with another trigger
 // as needed) and continues from there after a resume. A shift that is not in the snapshot continues
-// as if it had been there from the start, which its trigger must be able to compute: that of
-// every() is, others are refused. scheduled_shift counts nothing: it follows the position in the
+// as if it had been there from the start. Its trigger must be able to compute that; every() makes
+// such triggers, others are refused. scheduled_shift counts nothing: it follows the position in the
 // data.
 #pragma once
 
@@ -67,7 +67,7 @@ std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::in
                                     std::optional<double> init = std::nullopt);
 
 // Warm-up, drops and decay in one (two shifts of one hyper-parameter would overwrite each other).
-// Iterations are those of a run whose epochs all have Updater::steps_per_epoch() of them.
+// Iterations are counted as if every epoch had Updater::steps_per_epoch() of them.
 struct RateSchedule {
   // The rate rises in equal steps to the value found, which it reaches in this iteration (counted
   // from 1) (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).

@@ -22,8 +22,8 @@ class WorkerThreads;
 // The gradient is the mean over the examples of the batch, however it is split: a run differs from
 // one with a single worker by the rounding of sums alone. Random numbers are functions of (seed,
 // epoch, example), so that dropout does not depend on the split either. Batch normalisation does
-// depend on it: it uses the statistics of each worker's part, and the running statistics that are
-// used in evaluation and saved are those of the first worker (Chainer's way).
+// depend on it: it uses the statistics of each worker's part, and the first worker's running
+// statistics are used in evaluation and saved (as in Chainer).
 //
 // An exception in a worker leaves update() when all workers have ended their part; it names the
 // worker.
@@ -43,7 +43,7 @@ class ParallelUpdater : public Updater {
     std::string prefix = "main/";
     BatchSplit split = BatchSplit::even(1);
     Weights weights = Weights::as_devices_need;
-    DType activations = DType::float32;  // of batches on GPUs, and so of what is computed there
+    DType activations = DType::float32;  // of batches on GPUs, and so of the results computed there
   };
   // `optimizer` is set up already with the first worker's model and outlives the updater. update()
   // and the function of evaluation_loss() are called by one thread, which is the first worker.

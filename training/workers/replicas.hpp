@@ -12,7 +12,7 @@ namespace tasuki {
 // Replica 0 is the optimizer's model, which has the optimizer's arena. On CPUs all replicas read
 // the same weights, and gradients are summed and weights updated in slices, one for each worker. On
 // several devices each replica has separate weights: gradients are summed on the first device and
-// weights copied back from it (Chainer's way).
+// weights copied back from it (as in Chainer).
 class Replicas {
  public:
   // All models have parameters of the same paths and shapes, and each model is on one device. They

@@ -102,15 +102,7 @@ class FakeChannel : public GpuChannel {
 
 class FakeTransport : public GpuTransport {
  public:
-  FakeTransport(int gpus, std::string host) : gpus_(gpus), host_(std::move(host)) {}
-
   std::string describe() const override { return "fake NCCL"; }
-  std::vector<Gpu> gpus() override {
-    std::vector<Gpu> found;
-    for (int index = 0; index < gpus_; ++index)
-      found.push_back({"Fake GPU", fmt::format("{}-{}", host_, index), "0000:00:00.0"});
-    return found;
-  }
   Bytes new_id() override {
     if (!next_id_failure.empty()) fail(ErrorKind::io, "{}", std::exchange(next_id_failure, ""));
     return new_fake_id();
@@ -118,17 +110,13 @@ class FakeTransport : public GpuTransport {
   std::unique_ptr<GpuChannel> open(Device device) override {
     return std::make_unique<FakeChannel>(device);
   }
-
- private:
-  int gpus_;
-  std::string host_;
 };
 
 }  // namespace
 
-void register_fake_gpus(int gpus, const std::string& host) {
+void register_fake_gpus() {
   register_backend(DeviceKind::cuda, std::make_unique<FakeBackend>());
-  register_gpu_transport(std::make_unique<FakeTransport>(gpus, host));
+  register_gpu_transport(std::make_unique<FakeTransport>());
 }
 
 int fake_groups_connected() {

@@ -8,9 +8,8 @@
 
 namespace tasuki::testing {
 
-// Registers both, with `gpus` GPUs in this process. Their ids carry `host`, as those of different
-// machines differ.
-void register_fake_gpus(int gpus, const std::string& host);
+// Registers both.
+void register_fake_gpus();
 
 // Groups that were connected in this process so far.
 int fake_groups_connected();

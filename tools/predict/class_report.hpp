@@ -1,0 +1,55 @@
+// Predicted classes as text: a row for each example, and a summary of all.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataset/images/image_check.hpp"
+#include "tools/predict/predictions.hpp"
+#include "tools/predict/settings.hpp"
+
+namespace tasuki::predict {
+
+// The names of examples and classes.
+struct Names {
+  std::vector<std::string> examples;  // empty: numbers, from 0
+  std::vector<std::string> classes;   // empty: numbers
+
+  std::string example(std::int64_t i) const;
+  std::string of_class(std::int32_t i) const;
+};
+
+// A row for each example: its name, the classes with the highest scores, and its label if it has
+// one.
+std::string rows_text(const Predictions& predictions, const Names& names, Format format);
+
+// The confusion matrix: how often examples of one class are taken for another.
+class Confusion {
+ public:
+  Confusion(const Predictions& predictions, std::int64_t classes);
+
+  std::int64_t classes() const { return classes_; }
+  // Examples with this label that are taken for `predicted`.
+  std::int64_t count(std::int64_t label, std::int64_t predicted) const {
+    return counts_[static_cast<std::size_t>(label * classes_ + predicted)];
+  }
+  std::int64_t examples(std::int64_t label) const;
+  std::int64_t predicted(std::int64_t as) const;
+  std::int64_t correct() const;
+
+ private:
+  std::int64_t classes_;
+  std::vector<std::int64_t> counts_;
+};
+
+// The number of examples; with labels, accuracy, mean loss and the confusion of classes, else how
+// often each class was predicted; and the image files that could not be read. The loss is computed
+// as in training: GoogLeNetBn's includes the auxiliary classifiers' losses, which are also shown
+// separately. JSON: one object "summary".
+std::string summary_text(const Predictions& predictions, const Names& names,
+                         std::span<const ImageProblem> unreadable, std::int64_t classes,
+                         Format format);
+
+}  // namespace tasuki::predict
