@@ -12,7 +12,6 @@
 #include "communicator/algorithms/planned_allreduce.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/node/node_communicator.hpp"
-#include "communicator/node/sliced_node_exchange.hpp"
 #include "communicator/registry.hpp"
 
 namespace tasuki {
@@ -119,8 +118,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
   }
   std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
     if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
-    return std::make_unique<SlicedNodeExchange>(
-        node(), gradients.arena, ReduceOp::sum,
+    return node().start_exchange(
+        gradients.arena, ReduceOp::sum,
         [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
           return start_on(shared, gradients, wire);
         });

@@ -144,18 +144,13 @@ std::uint32_t NodeGroup::segment_of(const Tensor& values) const {
   return place.segment ? place.segment->number : 0;
 }
 
-std::optional<SharedValues> NodeGroup::meet(const Tensor& values, ReduceOp op) {
+std::optional<SharedValues> NodeGroup::exchange_offers(const Tensor& values, ReduceOp op) {
   put_offer(values, op);
   barrier();
   return offered(values, op);
 }
 
-std::uint32_t NodeGroup::offer(const Tensor& values, ReduceOp op) {
-  put_offer(values, op);
-  return leave();
-}
-
-std::uint32_t NodeGroup::leave() const {
+std::uint32_t NodeGroup::arrive() const {
   return shared_barrier().arrive(static_cast<std::uint32_t>(size_));
 }
 
@@ -183,11 +178,71 @@ std::optional<SharedValues> NodeGroup::offered(const Tensor& values, ReduceOp op
 void NodeGroup::exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
                          const Work& work) {
   if (size_ == 1) return work_alone(values, op, in_place ? values.bytes() : piece_bytes, work);
-  const auto shared = meet(values, op);
+  const auto shared = exchange_offers(values, op);
   if (values.count() == 0) return barrier();
   if (!in_place || !shared) return exchange_in_pieces(values, op, piece_bytes, work);
   work(*shared);
   barrier();
+}
+
+// Between slices it polls the barriers for which exchange() waits.
+class NodeGroup::SlicedExchange final : public SlicedWork {
+ public:
+  SlicedExchange(NodeGroup& node, Tensor values, ReduceOp op, StartWork start)
+      : node_(node), values_(std::move(values)), op_(op), start_(std::move(start)) {
+    if (is_alone()) return;
+    node_.put_offer(values_, op_);
+    awaited_ = node_.arrive();
+  }
+
+  bool is_done() const override { return stage_ == Stage::done; }
+  bool advance() override {
+    switch (stage_) {
+      case Stage::waiting_for_offers:
+        if (!is_alone() && !node_.has_passed(awaited_)) return false;
+        work_ = start_(shared_values());
+        stage_ = Stage::working;
+        return true;
+      case Stage::working:
+        if (!work_->is_done()) return work_->advance();
+        work_.reset();
+        if (!is_alone()) awaited_ = node_.arrive();
+        stage_ = is_alone() ? Stage::done : Stage::waiting_for_others;
+        return true;
+      case Stage::waiting_for_others:
+        if (!node_.has_passed(awaited_)) return false;
+        stage_ = Stage::done;
+        return true;
+      case Stage::done:
+        break;
+    }
+    return false;
+  }
+
+ private:
+  enum class Stage : std::uint8_t { waiting_for_offers, working, waiting_for_others, done };
+
+  bool is_alone() const { return node_.size() == 1; }
+  SharedValues shared_values() const {
+    if (is_alone())
+      return {values_.dtype(), op_, values_.count(), {static_cast<std::byte*>(values_.raw())}};
+    auto shared = node_.offered(values_, op_);
+    TASUKI_CHECK(shared.has_value(), "the values of a node's ranks are not in one allocation");
+    return *std::move(shared);
+  }
+
+  NodeGroup& node_;
+  Tensor values_;
+  ReduceOp op_;
+  StartWork start_;
+  Stage stage_ = Stage::waiting_for_offers;
+  std::uint32_t awaited_ = 0;  // of has_passed()
+  std::unique_ptr<SlicedWork> work_;
+};
+
+std::unique_ptr<SlicedWork> NodeGroup::start_exchange(const Tensor& values, ReduceOp op,
+                                                      StartWork start) {
+  return std::make_unique<SlicedExchange>(*this, values, op, std::move(start));
 }
 
 void NodeGroup::work_alone(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
@@ -256,7 +311,7 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
 void NodeGroup::reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                              std::size_t piece_bytes, void* own) {
   const Range part = parts[static_cast<std::size_t>(rank_)];
-  if (const auto shared = meet(values, op)) {
+  if (const auto shared = exchange_offers(values, op)) {
     shared->reduce_into(own, part.begin, part.end);
     return barrier();
   }
@@ -298,7 +353,7 @@ void NodeGroup::share_parts(const Tensor& values, std::span<const Part> parts,
     return std::span(static_cast<std::byte*>(first) + elements.begin * size,
                      static_cast<std::size_t>(elements.size() * size));
   };
-  if (const auto shared = meet(values, ReduceOp::sum)) {
+  if (const auto shared = exchange_offers(values, ReduceOp::sum)) {
     for (const auto& [rank, elements] : parts)
       if (rank != rank_) shared->copy(rank, rank_, elements.begin, elements.end);
     return barrier();

@@ -12,6 +12,7 @@
 #include "communicator/mpi/mpi.hpp"
 #include "communicator/node/shared_arenas.hpp"
 #include "communicator/node/shared_counter.hpp"
+#include "communicator/sliced_work.hpp"
 #include "core/range.hpp"
 #include "tensor/tensor.hpp"
 
@@ -76,18 +77,17 @@ class NodeGroup {
   // elements and the same operation, else all throw (kind disagreement).
   void exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
                 const Work& work);
+  // Collective. exchange() in place and in slices. `start` is called when all ranks have brought
+  // their values, and returns this rank's work. The values of all ranks are in storages of one
+  // allocation, or the rank is alone on its node. The node begins no other exchange before this one
+  // is done. The result must not outlive this object.
+  using StartWork = std::function<std::unique_ptr<SlicedWork>(const SharedValues&)>;
+  std::unique_ptr<SlicedWork> start_exchange(const Tensor& values, ReduceOp op, StartWork start);
   // Collective. Combines elements parts[rank()] of all ranks' values into `own`, memory of this
   // rank; the values stay as they are. One part for each rank, apart from the others. Uses shared
   // memory, and throws, as exchange() does.
   void reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                     std::size_t piece_bytes, void* own);
-  // exchange() in place, in parts that do not wait (sliced_node_exchange.hpp). has_passed() tells,
-  // for what offer() or leave() returned, whether all ranks have called the same function by now.
-  // Then offered() returns the values of all ranks; empty if they are not in one allocation.
-  std::uint32_t offer(const Tensor& values, ReduceOp op);
-  std::optional<SharedValues> offered(const Tensor& values, ReduceOp op) const;
-  std::uint32_t leave() const;
-  bool has_passed(std::uint32_t generation) const;
   // Collective, in place. Each part, elements `elements` of rank `rank`, is copied to all ranks of
   // the node. Parts do not overlap, and all ranks pass the same ones.
   struct Part {
@@ -111,14 +111,21 @@ class NodeGroup {
   struct Offer;    // what a rank brings to an exchange
   struct Control;  // the group's own shared memory
   struct Slot;
+  class SlicedExchange;
 
   SharedBarrier& shared_barrier() const;
   void barrier() const;
+  // A barrier in two parts: all ranks have arrived when has_passed() returns true for the number
+  // that arrive() returned.
+  std::uint32_t arrive() const;
+  bool has_passed(std::uint32_t generation) const;
   Slot& slot(int rank) const;
   void put_offer(const Tensor& values, ReduceOp op) const;
-  // Offers this rank's values to the others and reads theirs. Returns the values of all ranks if
-  // they are in one allocation; all ranks come to the same result.
-  std::optional<SharedValues> meet(const Tensor& values, ReduceOp op);
+  // After put_offer() of all ranks: their values if these are in one allocation. All ranks get the
+  // same result.
+  std::optional<SharedValues> offered(const Tensor& values, ReduceOp op) const;
+  // put_offer(), a barrier, offered().
+  std::optional<SharedValues> exchange_offers(const Tensor& values, ReduceOp op);
   void require_equal_offers() const;
   bool offers_share_a_segment() const;
   // The staging memory of all ranks, of `bytes` at least, for values of such a type. Collective.
