@@ -1,10 +1,10 @@
 // Optimizer: trains a model by an update rule. It keeps the model's parameters in one array and
 // their gradients in another, and changes them step by step.
 //
-// Beside it stand the states of its rule (optimizer_states.hpp), who shares which weights
-// (shared_weights.hpp), what keeps numbers that are not finite out of the model (step_guard.hpp),
-// and what ranks tell each other in a step (step_exchange.hpp). The step is in optimizer_step.cpp;
-// how the arrays are made, and what ranks compare, in model_setup.cpp.
+// Its parts have headers of their own: the states of its rule (optimizer_states.hpp), weights that
+// ranks share (shared_weights.hpp), protection against numbers that are not finite
+// (step_guard.hpp), and the exchange between ranks in a step (step_exchange.hpp). The step is in
+// optimizer_step.cpp; making the arrays and comparing models between ranks in model_setup.cpp.
 #pragma once
 
 #include <concepts>
@@ -89,8 +89,8 @@ class Optimizer {
   // Keeps the graph of a loss for another optimizer whose loss was computed from a part of it.
   // Default: no, which frees memory sooner.
   void keep_graphs(bool keeps) { keeps_graphs_ = keeps; }
-  // The last call of backward() in a step, and what exchange() does: gradients travel while others
-  // are computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
+  // The step's last backward() and its exchange() in one: gradients travel while others are
+  // computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
   // communicate in their backward pass need one of their own (Communicator::split). If a rank
   // throws in its backward pass, all must, in the same function, or the job must end. Collective.
   std::int64_t backward_and_exchange(const Variable& loss, std::int64_t examples,
@@ -114,15 +114,20 @@ class Optimizer {
   // How gradients travel; the same on all ranks. Default: ExchangeSettings(). Collective.
   void set_exchange(const ExchangeSettings& settings);
 
-  // For code that runs steps on a GPU. Adapts to a changed model and has the ranks agree ahead of a
+  // For code that runs steps on a GPU. Adapts to a changed model and has the ranks agree before a
   // step (step_exchange.hpp), while the device may still be busy with the previous one. If the
   // model changed on only some ranks, all throw (kind disagreement). forward() and exchange() call
-  // it unless it was already called in this StepScope; where the model's passes exchange messages,
-  // forward() calls it for each batch. Without a message the result has this rank's own numbers,
-  // and exchange() returns the examples of all ranks. `level`, 0 to 3, is for callers that must
-  // choose alike on all ranks. In a step of several batches, call it for the first batch only, or
-  // for each; `adds` says that this is not the first one. Collective.
-  StepExchange::Agreement meet(std::int64_t examples, int level = 0, bool adds = false);
+  // it unless it was already called in this StepScope; if the model's passes exchange messages,
+  // forward() calls it for each batch. If ranks exchange no message here, the result has this
+  // rank's own numbers, and exchange() returns the examples of all ranks. `readiness`, 0 to 3, is
+  // for callers that must choose alike on all ranks: the result has the least one. In a step of
+  // several batches, call it for the first batch only, or for each, with `is_further_batch` after
+  // the first. Collective.
+  StepExchange::Agreement agree_on_step(std::int64_t examples, int readiness = 0,
+                                        bool is_further_batch = false);
+  // For callers that do not pass all examples behind this rank's gradients through backward():
+  // their number, before exchange().
+  void set_examples(std::int64_t examples) { exchange_.set_examples(examples); }
   // After a step whose recording failed before any of its work was done: forgets its gradients.
   void give_up_step();
 
@@ -182,14 +187,13 @@ class Optimizer {
   void compute_in(DType type);
   DType compute_type() const { return compute_type_; }
 
-  // --- what stands beside it ---
+  // --- its parts ---
   OptimizerStates& states() { return states_; }
   const OptimizerStates& states() const { return states_; }
   SharedWeights& weights() { return weights_; }
   const SharedWeights& weights() const { return weights_; }
   StepGuard& guard() { return guard_; }
   const StepGuard& guard() const { return guard_; }
-  StepExchange& step_exchange() { return exchange_; }
   const StepExchange& step_exchange() const { return exchange_; }
 
   // --- after setup() ---

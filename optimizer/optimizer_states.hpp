@@ -25,6 +25,8 @@ class OptimizerStates {
  public:
   OptimizerStates(std::shared_ptr<const UpdateRule> rule, const TrainedModel& trained,
                   const SharedWeights& weights);
+  OptimizerStates(const OptimizerStates&) = delete;
+  OptimizerStates& operator=(const OptimizerStates&) = delete;
 
   // --- who keeps them ---
   // Whether each rank is to keep only the states of its own slice of the arena, update that slice,
@@ -68,23 +70,9 @@ class OptimizerStates {
   // Of this process.
   std::size_t bytes() const;
 
-  // --- for the optimizer ---
-  // What shard() was told, as ranks compare it.
-  std::string setting() const {
-    return is_wanted_ ? "states shared by the ranks" : "states on every rank";
-  }
-  // Whether the states of the next arena will be sharded.
-  bool will_be_sharded() const;
-  // Moves the states to another arena, which is about to become trained.arena: those of parameters
-  // that both have are kept, by path, and others begin with zeros. Collective.
-  void move_to(const ParameterArena& arena);
-  // Forgets all states, before there is another model.
-  void clear();
-  // Forgets those of frozen parameters.
-  void clear_frozen() { of_frozen_.clear(); }
-
-  // Who updates which elements: all ranks if states are sharded, or those that share these weights,
-  // or this rank alone.
+  // --- who updates what ---
+  // The owners of the arena's slices: all ranks if states are sharded, or the ranks that share
+  // these weights, or this rank alone.
   const SliceOwners& owners() const { return *owners_; }
   // As GradientView::needed.
   std::span<const Range> needed() const { return needed_; }
@@ -94,6 +82,22 @@ class OptimizerStates {
   std::span<const Tensor> values() const { return values_; }
 
  private:
+  // --- for the optimizer ---
+  friend class Optimizer;
+  // The choice made by shard(), which ranks compare.
+  std::string setting() const {
+    return is_wanted_ ? "states shared by the ranks" : "states on every rank";
+  }
+  // Whether the states of the next arena will be sharded.
+  bool will_be_sharded() const;
+  // Moves the states to another arena, which is about to become trained.arena. Parameters in both
+  // arenas keep their states, matched by path; others begin with zeros. Collective.
+  void move_to(const ParameterArena& arena);
+  // Forgets all states, before another model is set up.
+  void clear();
+  // Forgets the states of frozen parameters.
+  void clear_frozen() { of_frozen_.clear(); }
+
   SliceOwners owners_of(const ParameterArena& arena) const;
   std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
   std::size_t number_of(const std::string& name) const;
