@@ -7,15 +7,12 @@
 
 namespace tasuki {
 
-// A rule that every backend has a kernel for, which updates a whole arena at once
-// (Backend::update). apply() and apply_on_gpu() do the same, for rules that are built on it; for
-// LAMB they are a usage error, because its updates depend on whole parameters.
+// A rule for which every backend has a kernel, which updates a whole arena at once
+// (Backend::update). apply() and apply_on_gpu() call the kernel for rules that are built on this
+// one; for LAMB they are a usage error, because its updates depend on whole parameters.
 class KernelRule : public UpdateRule {
  public:
   virtual UpdateKernel kernel() const = 0;
-  // An update of elements that lie together, without its factors. `states` may be set later.
-  UpdatePass pass(Device device, float* parameter, const float* gradient,
-                  std::span<float* const> states, std::int64_t count) const;
   void apply(const RuleRange& range) const final;
   bool has_gpu_kernel() const final { return true; }
   void apply_on_gpu(const RuleArena& arena) const final;

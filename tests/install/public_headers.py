@@ -59,7 +59,7 @@ INCLUDED = {
     "program": ["training_flags", "training_settings"],
     "program/flags": ["option_value", "options"],
     "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage"],
-    "training": ["accumulated_batches", "output_folder", "step_times"],
+    "training": ["output_folder", "step_times"],
     "training/checkpoints": ["manifest"],
     "training/recording": ["journal"],
     "training/snapshots": ["npy", "state"],
