@@ -136,8 +136,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
     work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
   }
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
+    if (inter_size() == 1) return node().combine(values, op, piece_bytes, in_place);
     node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
-      if (inter_size() == 1) return sum_on_node(shared, values);
       const Division division = division_of(shared, values);
       const MessagePlan& plan = between_nodes_.plan_for(division, wire.type_of(shared.dtype));
       const std::vector<std::uint32_t> before = count(plan);

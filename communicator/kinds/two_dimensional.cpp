@@ -125,8 +125,8 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
 
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
+    if (inter_size() == 1) return node().combine(values, op, piece_bytes, in_place);
     node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
-      if (inter_size() == 1) return sum_on_node(shared, values);
       const Work work = own_work(shared, values);
       between_nodes_.run(address_of(shared, work), work.division, shared.dtype, shared.op,
                          across_.get(), work_inside(shared, values, work),

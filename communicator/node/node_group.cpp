@@ -11,7 +11,6 @@
 #include "tensor/reduce.hpp"
 
 namespace tasuki {
-
 namespace {
 
 // Parts of values in other memory pass through shared memory up to this length; MPI sends longer
@@ -37,7 +36,7 @@ struct NodeGroup::Offer {
 
 struct NodeGroup::Slot {
   alignas(64) Offer offer;
-  std::uint64_t mark;
+  std::uint64_t found;  // the latest search in which this rank has found something
   alignas(64) SharedCounter counter;
 };
 
@@ -51,6 +50,11 @@ std::vector<void*> SharedValues::at(std::int64_t begin) const {
   for (std::byte* values : of_rank)
     addresses.push_back(values + begin * static_cast<std::int64_t>(size_of(dtype)));
   return addresses;
+}
+
+Range SharedValues::here(Range of_all) const {
+  return {std::clamp<std::int64_t>(of_all.begin - first, 0, count),
+          std::clamp<std::int64_t>(of_all.end - first, 0, count)};
 }
 
 SharedValues::Operands SharedValues::operands(std::int64_t begin,
@@ -73,16 +77,9 @@ bool SharedValues::sum_and_search(std::int64_t begin, std::int64_t end,
   return sum_arrays_and_search(arrays.sources, arrays.destinations, end - begin);
 }
 
-void SharedValues::reduce_share(int rank, int ranks) const {
-  const auto [begin, end] = share_of(count, size_of(dtype), rank, ranks);
-  reduce(begin, end);
-}
-
 void SharedValues::reduce_into(void* result, std::int64_t begin, std::int64_t end) const {
-  const auto addresses = at(begin);
-  const std::vector<const void*> sources(addresses.begin(), addresses.end());
   const std::array<void*, 1> targets{result};
-  reduce_arrays(dtype, op, sources, targets, end - begin);
+  reduce_arrays(dtype, op, operands(begin, {}).sources, targets, end - begin);
 }
 
 void SharedValues::copy(int source, int destination, std::int64_t begin, std::int64_t end) const {
@@ -115,16 +112,6 @@ NodeGroup::NodeGroup(MpiComm node)
 NodeGroup::Slot& NodeGroup::slot(int rank) const {
   std::byte* slots = control_.front().data() + sizeof(Control);
   return reinterpret_cast<Slot*>(slots)[rank];
-}
-
-void NodeGroup::mark(std::uint64_t value) {
-  slot(rank_).mark = value;
-}
-
-bool NodeGroup::has_mark(std::uint64_t value) const {
-  for (int rank = 0; rank < size_; ++rank)
-    if (slot(rank).mark == value) return true;
-  return false;
 }
 
 SharedCounter& NodeGroup::counter(int rank) {
@@ -306,6 +293,39 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
     std::memcpy(part, staging_->data(), bytes);
     report_progress();
   }
+}
+
+void NodeGroup::combine(const GradientView& values, ReduceOp op, std::size_t piece_bytes,
+                        bool in_place) {
+  exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
+    if (!values.is_scattered())
+      return combine_part(shared, share_of(shared.count, size_of(shared.dtype), rank_, size_), {});
+    // Each rank combines the part that it alone needs. The last rank combines what all ranks need.
+    const std::array<int, 1> into_own{rank_};
+    combine_part(shared, shared.here(values.needed_by(rank_)), into_own);
+    if (rank_ + 1 == size_)
+      combine_part(shared, shared.here({values.divided(), values.arena.count()}), {});
+  });
+}
+
+void NodeGroup::combine_part(const SharedValues& shared, Range part,
+                             std::span<const int> destinations) {
+  if (!searches_ || shared.op != ReduceOp::sum || shared.dtype != DType::float32)
+    shared.reduce(part.begin, part.end, destinations);
+  else if (shared.sum_and_search(part.begin, part.end, destinations))
+    slot(rank_).found = search_;
+}
+
+void NodeGroup::begin_search() {
+  searches_ = true;
+  ++search_;
+}
+
+bool NodeGroup::end_search() {
+  searches_ = false;
+  for (int rank = 0; rank < size_; ++rank)
+    if (slot(rank).found == search_) return true;
+  return false;
 }
 
 void NodeGroup::reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,

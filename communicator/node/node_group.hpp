@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "communicator/gradient_view.hpp"
 #include "communicator/mpi/mpi.hpp"
 #include "communicator/node/shared_arenas.hpp"
 #include "communicator/node/shared_counter.hpp"
@@ -28,15 +29,14 @@ struct SharedValues {
 
   // Addresses of element `begin` at every rank.
   std::vector<void*> at(std::int64_t begin) const;
+  // The part of a range of all values of the exchange that is here, counted from `first`.
+  Range here(Range of_all) const;
   // Combines elements [begin, end) of all ranks, in the order of ranks, and writes the result to
   // the ranks `destinations` (empty: all).
   void reduce(std::int64_t begin, std::int64_t end, std::span<const int> destinations = {}) const;
   // reduce() for sums of float32; returns whether one of them is not finite.
   bool sum_and_search(std::int64_t begin, std::int64_t end,
                       std::span<const int> destinations = {}) const;
-  // reduce() for the share of `rank` (share_of): an allreduce if each of the node's `ranks` does
-  // so.
-  void reduce_share(int rank, int ranks) const;
   // Combines them into memory of the caller; the values of all ranks stay as they are.
   void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
@@ -98,11 +98,14 @@ class NodeGroup {
   // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
   std::uint32_t segment_of(const Tensor& values) const;
 
-  // In `work`, leaves a mark that all ranks of the node see when the exchange has ended. It
-  // replaces this rank's mark of an earlier exchange.
-  void mark(std::uint64_t value);
-  // Whether a rank's latest mark is `value`, which is not 0. Until the next exchange.
-  bool has_mark(std::uint64_t value) const;
+  // Collective. For a node that has all ranks of the job: combines all values of a view, or for
+  // each rank the values that it needs, by exchange().
+  void combine(const GradientView& values, ReduceOp op, std::size_t piece_bytes, bool in_place);
+  // Between the two calls, combine() searches sums of float32 for numbers that are not finite.
+  // end_search() returns whether any rank has found one. Each is called by all ranks, without
+  // waiting.
+  void begin_search();
+  bool end_search();
 
   // A counter of `rank` for `work`; keeps its value between exchanges.
   SharedCounter& counter(int rank);
@@ -134,12 +137,15 @@ class NodeGroup {
                          const Work& work);
   void exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
                           const Work& work);
+  void combine_part(const SharedValues& shared, Range part, std::span<const int> destinations);
 
   MpiComm node_;
   int rank_, size_;
   std::vector<SharedMapping> control_;  // the first rank's
   SharedArenas arenas_;
   std::shared_ptr<Storage> staging_;
+  bool searches_ = false;
+  std::uint64_t search_ = 0;  // the number of the latest search
 };
 
 }  // namespace tasuki
