@@ -43,7 +43,10 @@ Communicator::Communicator(const CommunicatorSetup& setup)
   setup_.ranks = nullptr;  // owned by the caller; not valid after this constructor
 }
 
-Communicator::~Communicator() = default;
+// The thread uses all members, exchanges_ included, so it must be idle before any of them goes.
+Communicator::~Communicator() {
+  exchanges_->wait_for_thread();
+}
 
 const std::string& Communicator::name() const {
   return setup_.chosen_by.empty() ? setup_.name : setup_.chosen_by;

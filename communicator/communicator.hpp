@@ -236,7 +236,7 @@ class Communicator {
   mutable std::atomic<std::int64_t> operations_{0};  // begun
   std::unique_ptr<GpuExchange> gpu_;
   std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to agree on
-  std::unique_ptr<ExchangesUnderWay> exchanges_;  // the last member: its thread uses the others
+  std::unique_ptr<ExchangesUnderWay> exchanges_;
 };
 
 }  // namespace tasuki

@@ -1,9 +1,9 @@
-// ExchangesUnderWay: the gradient exchanges that a communicator has started.
+// ExchangesUnderWay: the gradient exchanges that a communicator has started in the background.
 //
-// They run one after the other in the order of their starts, which is the same on all ranks: in a
-// thread, or in slices in the thread that computes. After one has failed, later ones are not
-// begun, because other ranks may be in another exchange; when all have been waited for, exchanges
-// can begin again.
+// They run one after another in the order in which they were started, which is the same on all
+// ranks: in a thread, or in slices in the thread that computes. If one fails, those after it are
+// not begun, because other ranks may be in another exchange. Once all have been waited for,
+// exchanges can begin again.
 #pragma once
 
 #include <atomic>
@@ -25,15 +25,15 @@ class ExchangesUnderWay {
  public:
   using Work = std::function<void()>;
 
-  // Thrown by each exchange after the one that failed; the error of that one says why.
+  // Thrown for each exchange after the one that failed; that one's own error says why.
   class NotBegun : public Error {
    public:
     NotBegun()
         : Error(ErrorKind::internal, "an exchange of gradients before this one has failed") {}
   };
 
-  // RAII: adds the time of one exchange, in whatever thread, to seconds(), and shows it in a trace.
-  // `first` and `bytes` say what is exchanged.
+  // RAII: adds its lifetime, the time of one exchange in any thread, to seconds(), and shows it in
+  // a trace. `first` and `bytes` identify the exchange there.
   class Timer {
    public:
     Timer(ExchangesUnderWay& exchanges, std::int64_t first, std::int64_t bytes)
@@ -51,26 +51,31 @@ class ExchangesUnderWay {
   // Whether MPI allows a thread to do the work (MPI_THREAD_MULTIPLE).
   static bool can_use_thread();
 
-  // The watchdog is shown an exchange as the next of the communicator's `operations`. The
-  // destructor waits until the thread has done everything that was started.
+  // Each exchange counts as one of the communicator's `operations`, by which the watchdog shows it.
+  // Call wait_for_thread() before the object is destroyed.
   ExchangesUnderWay(std::uint64_t communicator, std::atomic<std::int64_t>& operations);
   ~ExchangesUnderWay();
 
-  // Whether one was started and not waited for.
+  // Whether an exchange was started and not waited for.
   bool any() const { return *count_ > 0; }
-  // Whether the caller does the work of one of them.
+  // Whether the caller is doing the work of an exchange.
   bool is_at_work() const { return works_here_ || (thread_ && thread_->is_this_thread()); }
-  // What Communicator::exchange_seconds() returns.
+  // As Communicator::exchange_seconds().
   double seconds() const { return seconds_; }
+  // Returns when the thread has done everything that was started.
+  void wait_for_thread() const {
+    if (thread_) thread_->wait();
+  }
 
-  // Starts an exchange whose `work` only queues work on a GPU, and is done now. wait() does `join`.
+  // Starts an exchange on a GPU. `work` queues it there and is called now; wait() calls `join`.
   std::unique_ptr<PendingExchange> start_queued(const Work& work, Work join);
-  // Starts an exchange whose `work` the thread does. wait() does `join` after that; without
-  // can_use_thread() it does both.
+  // Starts an exchange in the thread, which calls `work`; wait() then calls `join`. If a thread is
+  // not possible (can_use_thread()), wait() calls both.
   std::unique_ptr<PendingExchange> start_in_thread(const GradientView& gradients, Work work,
                                                    Work join);
-  // Starts an exchange in slices: advance() and wait() call `start` when the exchanges before this
-  // one are done, and advance the work that it returns. If it returns null, wait() does `whole`.
+  // Starts an exchange in slices. When the exchanges before it are done, advance() or wait() calls
+  // `start`, and then advances the work that it returned. If `start` returns null, wait() calls
+  // `whole` instead.
   using Start = std::function<std::unique_ptr<SlicedWork>()>;
   std::unique_ptr<PendingExchange> start_in_slices(const GradientView& gradients, Start start,
                                                    Work whole);
@@ -91,18 +96,19 @@ class ExchangesUnderWay {
   bool advance();
   // Returns when this exchange and those before it are done, or throws its error.
   void finish(const Sliced& exchange);
-  // Does `work` in the calling thread, which may use the communicator for it.
+  // Does `work` in the calling thread, and lets it use the communicator meanwhile.
   void work_here(const Work& work);
 
   std::uint64_t communicator_;
   std::atomic<std::int64_t>& operations_;
   std::atomic<double> seconds_ = 0;
-  // How many were started and not waited for. Shared with them, as they may outlive this object.
+  // The number of exchanges that were started and not waited for. Shared with them, because they
+  // may be destroyed after this object.
   std::shared_ptr<std::atomic<int>> count_ = std::make_shared<std::atomic<int>>(0);
   std::atomic<bool> has_failed_ = false;        // one of those that are counted
-  bool works_here_ = false;                     // work_here() runs
+  bool works_here_ = false;                     // during work_here()
   std::deque<std::shared_ptr<Sliced>> slices_;  // shared with their PendingExchange
-  std::unique_ptr<BackgroundThread> thread_;    // the last member: it uses the others until it ends
+  std::unique_ptr<BackgroundThread> thread_;
 };
 
 }  // namespace tasuki

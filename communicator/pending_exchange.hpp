@@ -7,24 +7,24 @@
 
 namespace tasuki {
 
-// Who does the work of an exchange in the background: a thread of the communicator, or the thread
+// What does the work of an exchange in the background: a thread of the communicator, or the thread
 // that computes, in slices between other work.
 enum class Background { thread, slices };
 
+// An exchange must end, by wait() or by the destructor, before its communicator is destroyed.
 class PendingExchange {
  public:
   // `finish` completes the exchange, `advance` does a slice of it. `under_way` counts the exchanges
-  // that were started and not waited for; null: this one runs in `finish` alone.
+  // that were started and not waited for; null: this one does all of its work in `finish`.
   PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way,
                   std::function<void()> advance = {});
-  // Waits for an exchange on which wait() was not called, and logs its failure as a warning.
+  // Waits for the exchange unless wait() was called; if it fails, logs a warning.
   ~PendingExchange();
   PendingExchange(const PendingExchange&) = delete;
   PendingExchange& operator=(const PendingExchange&) = delete;
 
-  // Does a slice of work: what this rank can do without waiting for others, first for exchanges
-  // that were started earlier. Does nothing for an exchange by a thread. An exchange in slices must
-  // end before its communicator.
+  // Does a slice of work: what this rank can do without waiting for others, beginning with
+  // exchanges that were started earlier. Does nothing for an exchange in a thread.
   void advance() const {
     if (advance_) advance_();
   }

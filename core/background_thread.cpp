@@ -48,4 +48,8 @@ std::future<void> BackgroundThread::start(std::function<void()> work) {
   return result;
 }
 
+void BackgroundThread::wait() {
+  if (queue_.is_here()) start([] {}).wait();
+}
+
 }  // namespace tasuki

@@ -23,6 +23,8 @@ class BackgroundThread {
 
   // Runs `work` after everything started before. get() of the future rethrows its exception.
   std::future<void> start(std::function<void()> work);
+  // Waits for everything that was started; returns at once in a forked child.
+  void wait();
   bool is_this_thread() const { return std::this_thread::get_id() == queue_->thread.get_id(); }
 
  private:

@@ -43,6 +43,11 @@ class Dataset {
   bool is_transformed() const;
 };
 
+// Converts `count` values of a field as they are stored to values as they are in batches. uint8 to
+// float32 is value / 255, rounded correctly; Field::decoded lists the other conversions.
+using Decoder = void (*)(const std::byte* values, std::byte* destination, std::int64_t count);
+Decoder decoder_of(DType stored, DType decoded);
+
 // The examples of one field as stored, one at a time: in place, or read into a buffer.
 class StoredField {
  public:

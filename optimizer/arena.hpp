@@ -16,16 +16,18 @@ namespace tasuki {
 
 class NodeArray;
 
-// For updates by callers with threads or extra copies of the weights: must call `apply` for ranges
-// of arena elements that together cover [0, count) exactly once. Ranges begin at multiples of 16.
+// Applies an update in parts, for callers with threads or extra copies of the weights. A
+// SpreadUpdate must call `apply` for ranges of arena elements that together cover [0, count)
+// exactly once. Ranges begin at multiples of 16.
 using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
 using SpreadUpdate = std::function<void(const ApplyRange& apply, std::int64_t count)>;
 
 // Offsets are the same in both arrays and in all optimizer states. Parameters are in reverse order
-// of registration, so that gradients that are ready first in the backward pass are neighbours; each
-// starts at a multiple of 64 bytes (16 floats); padding is always zero. A parameter that a model
-// holds twice (tied weights) has one place, under its first path. Parameters without a shape yet
-// have none. Frozen ones lie behind all others, in the array of values alone.
+// of registration, so that gradients that the backward pass finishes one after another are
+// neighbours. Each starts at a multiple of 64 bytes (16 floats); padding is always zero. A
+// parameter that a model holds twice (tied weights) has one place, under its first path. Parameters
+// without a shape have no place yet. Frozen parameters lie behind all others, in the array of
+// values only.
 class ParameterArena {
  public:
   struct Entry {
@@ -34,67 +36,70 @@ class ParameterArena {
     std::int64_t offset, count;  // elements
   };
 
-  // Moves the parameters of `model` into memory from `allocator` (collective; plain memory of their
-  // device without one); values are kept. With `sharers`, ranks of one node, these have the values
-  // once if there are several (collective among them; allocate_once()): call
+  // Moves the parameters of `model` into memory from `allocator` (collective), or into plain memory
+  // of their device without one; values are kept. `sharers`: ranks of one node that have the values
+  // once between them, if they are several (collective among them; allocate_once()). Then call
   // begin_update() and end_update() before a rank reads what another one has written.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
                  Communicator* sharers = nullptr);
   ~ParameterArena();
 
-  // What the model reads. If ranks share the values, only this rank sees what it writes here, until
-  // the next update: begin_update() takes over what each sharer has changed in its own_slice().
+  // The values that the model reads. If ranks share them, a rank's changes here are visible to
+  // itself alone until the next begin_update(), which publishes what each sharer has changed in its
+  // own_slice().
   const Tensor& values() const { return values_; }
-  // What updates write: values(), or the memory that all sharers see.
+  // The memory that updates write: values(), or the memory that all sharers see.
   const Tensor& shared_values() const { return shared_values_; }
   bool is_shared() const { return node_values_ != nullptr; }
-  // The part of values() that this rank publishes and rounds, and usually updates.
+  // The part of values() that this rank publishes and rounds, and that it usually updates.
   Range own_slice() const { return own_slice_; }
-  // Called before and after shared values are written; without sharers they do nothing. No sharer
-  // returns from begin_update() before all have called it and their changes are in shared_values().
-  // None returns from end_update() before all have called it; values() then show what was written.
+  // Called before and after shared values are written; they do nothing without sharers. No sharer
+  // returns from begin_update() before all sharers have called it and their changes are in
+  // shared_values(). None returns from end_update() before all have called it; values() then show
+  // what was written.
   void begin_update() const;
   void end_update() const;
   void wait_for_sharers() const;
   const Tensor& gradients() const { return gradients_; }
-  // Puts the gradients into another array like theirs, whose values they take. Returns the former.
+  // Replaces the array of gradients by another one like it, with that one's values. Returns the
+  // former array.
   Tensor swap_gradients(const Tensor& other);
-  // Without the frozen ones.
+  // The parameters that are trained, and those that are frozen.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Entry>& frozen() const { return frozen_; }
   // Parameters that had no shape when the arena was made.
   const std::vector<Module::NamedParameter>& unshaped() const { return unshaped_; }
-  // Elements that an update works on: with padding, a multiple of 16.
+  // The number of elements that an update works on, padding included: a multiple of 16.
   std::int64_t update_count() const { return gradients_.count() - padding; }
-  // Keeps the values in a second array, rounded to `type` (float16 or bfloat16), for operations on
-  // activations of that type. Backend::update writes it (UpdatePass::rounded); other code that
-  // changes shared_values() in own_slice() calls round_values() afterwards.
+  // Keeps a second array with the values rounded to `type` (float16 or bfloat16), for operations on
+  // activations of that type. Backend::update writes it (UpdatePass::rounded); other code calls
+  // round_values() after it has changed shared_values() in own_slice().
   void keep_rounded(DType type);
   void round_values() const;
   void forget_rounded();
   // Undefined until keep_rounded().
   const Tensor& rounded() const { return rounded_; }
   const Tensor& shared_rounded() const { return shared_rounded_; }  // as shared_values()
-  // What is exchanged: a segment for each entry and one for the notices.
+  // The gradients as they are exchanged: a segment for each entry and one for the notices.
   GradientView gradient_view() const {
     return {.arena = gradients_, .segments = segments_, .exact_at_end = padding};
   }
-  // The part of an array with this arena's offsets (such as a state) that belongs to an entry.
+  // An entry's part of an array with this arena's offsets, such as a state.
   static Tensor part(const Tensor& array, const Entry& entry) {
     return array.slice(entry.offset, entry.offset + entry.count);
   }
-  // Whether `model` still has just these parameters in these places, and these without a shape.
+  // Whether `model` still has exactly these parameters, in these places, and these without a shape.
   bool matches(const Module& model) const;
-  // Whether those that are frozen here are `frozen`.
+  // Whether exactly the parameters in `frozen` are frozen here.
   bool freezes(const FrozenPaths& frozen) const;
 
-  // Elements after all gradients that are summed with them, so that ranks exchange a few numbers
-  // without a separate message. Zero when an update runs.
+  // Notices: elements behind the gradients that are summed with them, so that ranks exchange a few
+  // numbers without a separate message. Zero when an update runs.
   static constexpr std::int64_t notices = 5;
-  Tensor notice() const { return of_notices(0, 1); }       // that the model changed
-  Tensor stop_notice() const { return of_notices(1, 1); }  // that this rank was asked to stop
-  // The examples behind this rank's gradients, as n % 4096 and n / 4096: sums of floats that stay
-  // exact.
+  Tensor notice() const { return of_notices(0, 1); }       // 1: the model changed
+  Tensor stop_notice() const { return of_notices(1, 1); }  // 1: this rank was asked to stop
+  // The number of examples behind this rank's gradients, as n % 4096 and n / 4096, so that sums of
+  // floats stay exact.
   Tensor examples_notice() const { return of_notices(2, 2); }
   Tensor loss_notice() const { return of_notices(4, 1); }  // FiniteGuard::note_loss
 
@@ -110,7 +115,7 @@ class ParameterArena {
   std::unique_ptr<NodeArray> node_values_, node_rounded_;  // where values are shared
   Range own_slice_;
   Tensor values_, shared_values_, gradients_, rounded_, shared_rounded_;
-  // Set by begin_update() for end_update(): what this rank had written.
+  // The ranges that this rank had written before begin_update(), for end_update().
   mutable std::vector<Range> written_, written_rounded_;
   std::vector<std::shared_ptr<const RoundedValue>> rounded_parts_;  // as parameters know them
   std::vector<Entry> entries_, frozen_;

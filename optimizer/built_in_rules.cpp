@@ -19,22 +19,15 @@ void check_is_by_element(const KernelRule& rule) {
 
 }  // namespace
 
-UpdatePass KernelRule::pass(Device device, float* parameter, const float* gradient,
-                            std::span<float* const> states, std::int64_t count) const {
-  UpdatePass made;
-  made.device = device;
-  made.kernel = kernel();
-  made.parameter = parameter;
-  made.gradient = gradient;
-  std::ranges::copy(states, made.state);
-  made.count = count;
-  return made;
-}
-
 void KernelRule::apply(const RuleRange& range) const {
   check_is_by_element(*this);
-  UpdatePass on_cpu =
-      pass(Device::cpu(), range.parameter, range.gradient, range.states, range.count);
+  UpdatePass on_cpu{.device = Device::cpu(),
+                    .kernel = kernel(),
+                    .parameter = range.parameter,
+                    .gradient = range.gradient,
+                    .count = range.count,
+                    .factors = {}};
+  std::ranges::copy(range.states, on_cpu.state);
   on_cpu.factors.scale = range.scale;
   on_cpu.factors.decay = range.decay;
   std::ranges::copy(range.factors, on_cpu.factors.of_rule);
@@ -43,11 +36,16 @@ void KernelRule::apply(const RuleRange& range) const {
 
 void KernelRule::apply_on_gpu(const RuleArena& arena) const {
   check_is_by_element(*this);
-  UpdatePass on_gpu =
-      pass(arena.device, arena.parameters, arena.gradients, arena.states, arena.count);
-  on_gpu.table = arena.factors;
-  on_gpu.rows = arena.rows;
-  on_gpu.skip = arena.skip;
+  UpdatePass on_gpu{.device = arena.device,
+                    .kernel = kernel(),
+                    .parameter = arena.parameters,
+                    .gradient = arena.gradients,
+                    .count = arena.count,
+                    .factors = {},
+                    .table = arena.factors,
+                    .rows = arena.rows,
+                    .skip = arena.skip};
+  std::ranges::copy(arena.states, on_gpu.state);
   backend(on_gpu.device).update(on_gpu);
 }
 

@@ -1,4 +1,4 @@
-// The rules of Tasuki itself: Chainer's and LAMB, with fused kernels in each backend.
+// The built-in rules: Chainer's and LAMB, with fused kernels in each backend.
 #pragma once
 
 #include <vector>
@@ -7,15 +7,12 @@
 
 namespace tasuki {
 
-// A rule that every backend has a kernel for, which updates a whole arena at once
-// (Backend::update). apply() and apply_on_gpu() do the same, for rules that are built on it; for
-// LAMB they are a usage error, because its updates depend on whole parameters.
+// A rule for which every backend has a kernel, which updates a whole arena at once
+// (Backend::update). apply() and apply_on_gpu() call the kernel for rules that are built on this
+// one; for LAMB they are a usage error, because its updates depend on whole parameters.
 class KernelRule : public UpdateRule {
  public:
   virtual UpdateKernel kernel() const = 0;
-  // An update of elements that lie together, without its factors. `states` may be set later.
-  UpdatePass pass(Device device, float* parameter, const float* gradient,
-                  std::span<float* const> states, std::int64_t count) const;
   void apply(const RuleRange& range) const final;
   bool has_gpu_kernel() const final { return true; }
   void apply_on_gpu(const RuleArena& arena) const final;
@@ -36,10 +33,9 @@ class KernelRule : public UpdateRule {
 //                arXiv 1711.05101, not multiplied by alpha)
 //   LAMB         m and v as in Adam, m' = m / (1 - beta1^t), v' = v / (1 - beta2^t);
 //                r = m' / (sqrt(v') + eps) + weight_decay_rate p;  p -= alpha (|p| / |r|)^trust r
-//                with L2 norms of the whole parameter, 1 in place of their ratio if one of them is
-//                0 (You et al., arXiv 1904.00962, algorithm 2 with phi(x) = x, nothing clipped);
-//                trust is 1, or 0 in groups that take no part (usually biases and the parameters of
-//                normalisation layers)
+//                with L2 norms of the whole parameter; their ratio is 1 if one of them is 0 (You et
+//                al., arXiv 1904.00962, algorithm 2 with phi(x) = x and no clipping); trust is 1,
+//                or 0 for groups without it (usually biases and parameters of normalisation layers)
 //   RMSprop      ms += (1 - alpha)(g^2 - ms);  p -= lr g / (sqrt(ms) + eps)
 //   AdaGrad      h += g^2;  p -= lr g / (sqrt(h) + eps)
 //   AdaDelta     msg += (1 - rho)(g^2 - msg);  dx = sqrt((msdx + eps) / (msg + eps)) g;

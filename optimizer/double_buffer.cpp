@@ -12,7 +12,7 @@ Tensor allocate_like(const Tensor& gradients, Communicator& communicator) {
 }  // namespace
 
 DoubleBuffer::DoubleBuffer(ParameterArena& arena, Communicator& own, Communicator& communicator)
-    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, arena, own),
+    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, own),
       arena_(arena),
       own_(own),
       communicator_(communicator),
@@ -45,7 +45,7 @@ std::optional<GradientExchange::Sums> DoubleBuffer::wait() {
   return sums_;
 }
 
-std::optional<GradientExchange::Sums> DoubleBuffer::finish_step() {
+std::optional<GradientExchange::Sums> DoubleBuffer::finish() {
   const std::optional<Sums> before = wait();
   sums_ = {next_.global};
   const GradientView gradients = view();
@@ -55,7 +55,7 @@ std::optional<GradientExchange::Sums> DoubleBuffer::finish_step() {
 }
 
 // By a copy: the model may have changed, so the arena's parameters may be gone.
-std::optional<GradientExchange::Sums> DoubleBuffer::flush_steps() {
+std::optional<GradientExchange::Sums> DoubleBuffer::flush() {
   const std::optional<Sums> sums = wait();
   if (!sums) return sums;
   arena_.gradients().copy_from(other_);

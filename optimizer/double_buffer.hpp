@@ -1,5 +1,5 @@
-// DoubleBuffer: ChainerMN's double buffering. The gradients of a step travel, in a second array,
-// while the next step is computed, and the update of that step uses them.
+// DoubleBuffer: ChainerMN's double buffering. The gradients of a step travel in a second array
+// while the next step is computed, and the update of that next step uses them.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +14,23 @@ namespace tasuki {
 
 class DoubleBuffer final : public GradientExchange {
  public:
-  // Gives the arena other memory for its gradients. They travel through `own`, a second
-  // communicator of the same ranks, so that `communicator` is free between steps. Both and the
-  // arena outlive the object. Collective.
+  // Moves the arena's gradients into other memory. They travel through `own`, a second communicator
+  // of the same ranks, so that `communicator` is free between steps. Both communicators and the
+  // arena outlive this object. Collective.
   DoubleBuffer(ParameterArena& arena, Communicator& own, Communicator& communicator);
 
+  void begin(const Examples& examples) override { next_ = examples; }
   void advance() override;
+  // Starts to sum the gradients in the arena, and waits for the sums of the step before.
+  std::optional<Sums> finish() override;
+  std::optional<Sums> flush() override;
   bool is_late() const override { return true; }
-  // Gives the arena memory of `communicator` again, which exchanges only its own memory in place.
+  // Moves the arena's gradients back into memory of `communicator`, which exchanges in place only
+  // what it allocated itself.
   void leave() override;
   std::string describe() const override { return "all at once, during the next step"; }
 
  private:
-  void begin_step(const Examples& examples) override { next_ = examples; }
-  // Starts to sum the gradients in the arena, and waits for those of the step before.
-  std::optional<Sums> finish_step() override;
-  std::optional<Sums> flush_steps() override;
-
   GradientView view();
   std::optional<Sums> wait();
 

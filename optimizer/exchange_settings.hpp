@@ -12,14 +12,14 @@ namespace tasuki {
 
 // When the gradients of a step travel. The bits of the sums depend on the ranges, not on the mode.
 enum class ExchangeMode {
-  // During the backward pass, each range when it is complete. On CPUs the first steps try `slices`
-  // and `thread` and keep the faster one (exchange_trials.hpp); on GPUs ranges travel in the queue
-  // of transfers.
+  // During the backward pass, each range when it is complete. On CPUs, the first steps try `slices`
+  // and `thread`, and the faster one is kept (exchange_trials.hpp). On GPUs, ranges travel in the
+  // queue of transfers.
   overlapped,
   slices,  // overlapped, on CPUs by the thread that computes, in slices between layers
   thread,  // overlapped, on CPUs by a thread of the communicator
   whole,   // after the backward pass, range by range
-  // During the next step, all at once; the update of that step uses them (double_buffer.hpp).
+  // During the next step, all at once; the next step's update uses them (double_buffer.hpp).
   double_buffered,
 };
 // "overlapped", ...
@@ -29,27 +29,27 @@ const char* name_of(ExchangeMode mode);
 // (Communicator::queues_exchanges) exchange all gradients as one range after the backward pass, and
 // ranges travel after it where layers exchange messages (Module::communicates).
 struct ExchangeSettings {
-  // Empty: on GPUs overlapped. On CPUs, where ranks are on several nodes, overlapped or whole as
-  // measured in the first steps; else whole. Inside a node the ranks' cores do the work of the
-  // exchange, so there is nothing that it could overlap with.
+  // Empty: on GPUs `overlapped`; on CPUs of several nodes `overlapped` or `whole`, whichever was
+  // faster in the first steps; on CPUs of one node `whole`. Inside a node the ranks' own cores do
+  // the work of the exchange, so overlap would gain nothing.
   std::optional<ExchangeMode> mode{};
-  // The largest size of a range, at least 64 bytes; the last range has the notices besides. 0: a
-  // sixteenth of the arena, but at least 1 MiB (4 on GPUs) and at most 25 MiB; if `mode` is empty
-  // and gradients travel after the backward pass, the whole arena.
+  // The largest size of a range, at least 64 bytes; the last range also has the notices. 0: a
+  // sixteenth of the arena, but at least 1 MiB (on GPUs 4 MiB) and at most 25 MiB; the whole arena
+  // if `mode` is empty and gradients travel after the backward pass.
   std::int64_t range_bytes = 0;
-  // For gradients that travel in 16 bits: what rounding takes from them is added to those of the
-  // next step. Not together with compression.
+  // For gradients that travel in 16 bits: adds rounding errors to the gradients of the next step.
+  // Not together with compression.
   bool error_feedback = false;
-  // On CPUs: the rank to which PowerSGD compresses each matrix of gradients (power_sgd.hpp). They
-  // then travel after the backward pass, and what is left is added to those of the next step. 0: no
-  // compression.
+  // On CPUs: the rank to which PowerSGD compresses each matrix of gradients (power_sgd.hpp).
+  // Compressed gradients travel after the backward pass, and the errors are added to the gradients
+  // of the next step. 0: no compression.
   std::int64_t power_sgd_rank = 0;
 
   // "overlapped, in ranges of 1048576 bytes"
   std::string text() const;
 };
 
-// Settings of a training that do not belong to the exchange but may exclude some of its settings.
+// Other settings of a training, which may exclude some settings of the exchange.
 struct ExchangeContext {
   bool is_on_gpu = false;
   DType wire_dtype = DType::float32;  // CommunicatorOptions::wire_dtype
@@ -58,8 +58,8 @@ struct ExchangeContext {
   bool layers_communicate = false;    // Module::communicates
 };
 
-// Returns one line that names settings which exclude each other, and what to leave out; empty if
-// all fit together. Programs check their flags by it, and the optimizer its settings.
+// Returns one line that names settings which exclude each other and says what to leave out; empty
+// if all are compatible. Programs check their flags with it, and the optimizer its settings.
 std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext& context);
 
 }  // namespace tasuki

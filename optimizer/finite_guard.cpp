@@ -27,8 +27,8 @@ void FiniteGuard::begin(const Module& model) {
   for (std::size_t i = 0; i < buffers.size(); ++i) kept_[i].copy_from(*buffers[i].tensor);
 }
 
-void FiniteGuard::note_loss(const Tensor& notice, const Tensor& loss, bool adds) {
-  if (!adds) notice.fill(0);
+void FiniteGuard::note_loss(const Tensor& notice, const Tensor& loss, bool is_further_batch) {
+  if (!is_further_batch) notice.fill(0);
   if (loss.defined() && loss.count() == 1 && loss.device() == notice.device())
     backend(notice.device()).accumulate(notice.reshape(loss.shape()), loss, 0);
 }

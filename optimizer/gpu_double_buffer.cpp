@@ -10,7 +10,7 @@
 namespace tasuki {
 
 GpuDoubleBuffer::GpuDoubleBuffer(ParameterArena& arena, Communicator& own)
-    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, arena, own),
+    : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, own),
       arena_(arena),
       own_(own) {
   const Tensor& gradients = arena_.gradients();
@@ -39,7 +39,7 @@ std::string GpuDoubleBuffer::kind_of_step() const {
   return fmt::format("sums times {}", wire.factor);
 }
 
-void GpuDoubleBuffer::begin_step(const Examples& examples) {
+void GpuDoubleBuffer::begin(const Examples& examples) {
   if (examples.global && *examples.global != next_examples_) {
     refuse_recording("updates divide by numbers of examples that are unlike those of the batches");
     next_examples_ = *examples.global;
@@ -47,7 +47,7 @@ void GpuDoubleBuffer::begin_step(const Examples& examples) {
 }
 
 // A recorded sum has not run, so it is still to be done.
-void GpuDoubleBuffer::give_up_step() {
+void GpuDoubleBuffer::give_up() {
   if (!under_way_) return;
   under_way_.reset();
   is_summed_ = !is_recorded_;
@@ -61,7 +61,7 @@ void GpuDoubleBuffer::sum_waiting() {
 }
 
 // By copies, because recorded steps know the arrays by their places.
-std::optional<GradientExchange::Sums> GpuDoubleBuffer::finish_step() {
+std::optional<GradientExchange::Sums> GpuDoubleBuffer::finish() {
   std::optional<Sums> before;
   if (holds_) {
     before = {examples_};
@@ -77,7 +77,7 @@ std::optional<GradientExchange::Sums> GpuDoubleBuffer::finish_step() {
   return before;
 }
 
-std::optional<GradientExchange::Sums> GpuDoubleBuffer::flush_steps() {
+std::optional<GradientExchange::Sums> GpuDoubleBuffer::flush() {
   if (!holds_) return std::nullopt;
   sum_waiting();
   arena_.gradients().copy_from(waiting_);

@@ -1,9 +1,9 @@
 // GpuDoubleBuffer: double buffering (double_buffer.hpp) for GPUs, whose steps may be recorded and
 // repeated.
 //
-// The gradients of a step wait in a second array until the next step begins, and travel while that
-// is computed. So nothing travels between steps, and every step does the same work at the same
-// places, which a recording can repeat.
+// The gradients of a step wait in a second array until the next step begins, and travel while the
+// next step is computed. So nothing travels between steps, and every step does the same work on the
+// same memory, which a recording can repeat.
 #pragma once
 
 #include <cstdint>
@@ -18,27 +18,26 @@ namespace tasuki {
 
 class GpuDoubleBuffer final : public GradientExchange {
  public:
-  // Gradients travel through `own`, so that another communicator of the same ranks is free in the
-  // forward and the backward pass. Arena and communicator outlive the object; `own` also outlives
-  // recordings of steps. Collective.
+  // Gradients travel through `own`, so that another communicator of the same ranks is free during
+  // the forward and backward passes. Arena and communicator outlive this object; `own` also
+  // outlives recordings of steps. Collective.
   GpuDoubleBuffer(ParameterArena& arena, Communicator& own);
 
   std::int64_t expect(std::int64_t examples) override;
   void prepare() override;
+  void begin(const Examples& examples) override;
+  void give_up() override;
+  std::optional<Sums> finish() override;
+  std::optional<Sums> flush() override;
   bool is_late() const override { return true; }
-  // The scale of what travels, which is that of the step before.
+  // The scale of the gradients that travel, which are those of the step before.
   std::string kind_of_step() const override;
-  // Not in the first two steps, of which one sums nothing and one prepares the exchange, nor in one
-  // whose sums are from a step that failed.
+  // False in the first two steps, of which one sums nothing and one prepares the exchange, and in a
+  // step that uses the sums of a step that failed.
   bool is_settled() const override { return holds_ && has_travelled_ && !is_summed_; }
   std::string describe() const override { return "all at once, during the next step"; }
 
  private:
-  void begin_step(const Examples& examples) override;
-  void give_up_step() override;
-  std::optional<Sums> finish_step() override;
-  std::optional<Sums> flush_steps() override;
-
   void sum_waiting();
 
   ParameterArena& arena_;

@@ -12,13 +12,14 @@
 
 namespace tasuki {
 
-// A hook derives from FactorHook, NormHook or ArrayHook, whichever is the cheapest that will do.
+// A hook derives from FactorHook, NormHook or ArrayHook: the first of these that can express it is
+// the cheapest.
 class OptimizerHook {
  public:
   virtual ~OptimizerHook() = default;
-  // With its settings, "WeightDecay(0.0005)": ranks compare it, and snapshots have it.
+  // With its settings, "WeightDecay(0.0005)". Ranks compare it, and snapshots store it.
   virtual std::string name() const = 0;
-  // Whether it adds a multiple of the weights to gradients, at a rate that groups replace
+  // Whether it adds a multiple of the weights to gradients, at a rate that groups may replace
   // (ParameterInfo::weight_decay).
   virtual bool decays_weights() const { return false; }
 
@@ -26,32 +27,32 @@ class OptimizerHook {
   friend class FactorHook;
   friend class NormHook;
   friend class ArrayHook;
-  friend class KernelHook;  // of Tasuki itself
+  friend class KernelHook;
   friend class UpdatePlan;
   enum class Kind : std::uint8_t { factors, norms, arrays, kernel };
   explicit OptimizerHook(Kind kind) : kind_(kind) {}
   Kind kind_;
 };
 
-// What a parameter's gradient becomes: scale * g + decay * w, where g is the gradient as it is in
-// memory. At first `scale` may include the division by the number of examples.
+// A parameter's gradient becomes scale * g + decay * w, where g is the gradient in memory. The
+// initial `scale` may include the division by the number of examples.
 struct GradientFactors {
   double scale = 1;
   double decay = 0;
 };
 
 // Gives each parameter a scale and a decay. The update applies them without an extra pass over
-// memory, unless a hook of another kind follows, which needs them applied first.
+// memory, unless a hook of another kind follows, before which they must be applied.
 class FactorHook : public OptimizerHook {
  public:
   FactorHook() : OptimizerHook(Kind::factors) {}
   // Changes the factors that earlier hooks left: multiply `scale`, never assign it; to scale the
-  // whole gradient, multiply `decay`, too. Called on the host, once for each parameter, before each
+  // whole gradient, also multiply `decay`. Called on the host, once for each parameter, before each
   // step `t` (1, 2, ...), replayed steps included. It may read members that change between steps,
-  // but must not change any.
+  // but must not change any itself.
   virtual void adjust(GradientFactors& factors, const ParameterInfo& parameter,
                       std::int64_t t) const = 0;
-  // False: of `parameter` it looks at weight_decay alone, and is called once for each group.
+  // False: adjust() uses only weight_decay of `parameter`, and is called once for each group.
   virtual bool differs_by_parameter() const { return true; }
 };
 
@@ -61,33 +62,34 @@ struct ParameterNorms {
   double w = 0, g = 0;
 };
 
-// Factors that depend on norms, of one parameter or of the whole gradient. Costs one pass that
-// reads, and one that writes unless the result is the same scale for all parameters. On a GPU the
-// host waits for the norms and the step is not recorded; gradient_clipping() and gradient_lars()
-// have their own kernels and avoid both.
+// Factors that depend on norms of one parameter or of the whole gradient. Costs one pass that
+// reads, and one that writes unless all parameters get the same scale. On a GPU the host waits for
+// the norms and the step is not recorded; gradient_clipping() and gradient_lars() avoid both with
+// kernels of their own.
 class NormHook : public OptimizerHook {
  public:
   NormHook() : OptimizerHook(Kind::norms) {}
-  // `all`: norm of the whole gradient. `factors[i]` is of `norms[i]`, {1, 0} at first.
+  // `all`: the norm of the whole gradient. `factors[i]` belongs to `norms[i]` and is initially {1,
+  // 0}.
   virtual void adjust(std::span<GradientFactors> factors, std::span<const ParameterNorms> norms,
                       double all, std::int64_t t) const = 0;
 };
 
-// What an ArrayHook works on, in the memory of one device. Offsets of parameters are the arena's.
+// The arrays of an ArrayHook, in the memory of one device. Offsets of parameters are the arena's.
 struct GradientArrays {
   const ParameterArena& arena;
-  // Gradients are the mean, with all that earlier hooks did. Padding between parameters stays 0.
+  // Gradients are the mean, as changed by earlier hooks. Padding between parameters must stay 0.
   Tensor values, gradients;
   Device device() const { return values.device(); }
 };
 
-// For anything else. Costs one pass that applies the factors of earlier hooks, then apply().
+// For everything else. Costs one pass that applies the factors of earlier hooks, then apply().
 class ArrayHook : public OptimizerHook {
  public:
   ArrayHook() : OptimizerHook(Kind::arrays) {}
-  // Changes gradients in place, by device work. A recorded step calls it only once, so numbers that
-  // change from step to step must be LateValues (tensor/late.hpp). If that is impossible, call
-  // refuse_recording("why") first.
+  // Changes gradients in place, by work on the device. A recorded step calls it only once, so
+  // numbers that change from step to step must be LateValues (tensor/late.hpp). If that is
+  // impossible, call refuse_recording("why") first.
   virtual void apply(const GradientArrays& arrays) = 0;
 };
 

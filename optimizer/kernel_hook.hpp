@@ -1,4 +1,4 @@
-// KernelHook: a hook of Tasuki itself that backends have kernels for.
+// KernelHook: a built-in hook for which backends have kernels.
 #pragma once
 
 #include <span>
@@ -20,11 +20,11 @@ struct ScaledGradients {
 class KernelHook : public OptimizerHook {
  public:
   KernelHook() : OptimizerHook(Kind::kernel) {}
-  // The hook that is applied in place of this one on CPUs; null: none, apply() is called.
+  // The hook that replaces this one on CPUs; null: none does, apply() is called.
   virtual const NormHook* on_cpu() const { return nullptr; }
   // Returns the scale that remains to be applied after it.
   virtual double apply(const ScaledGradients& gradients) const = 0;
-  // Whether it applies the scale, so that none remains.
+  // Whether apply() applies the whole scale, so that none remains.
   virtual bool applies_scale() const = 0;
 };
 

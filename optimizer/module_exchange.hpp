@@ -1,4 +1,4 @@
-// Gradients and values of a whole model between ranks, for loops without an Optimizer: ChainerMN's
+// Exchanges gradients and values of a whole model, for loops without an Optimizer: ChainerMN's
 // multi_node_mean_grad and bcast_data.
 #pragma once
 
@@ -9,13 +9,13 @@ namespace tasuki {
 
 // Replaces each parameter's gradient by the sum over all ranks divided by `divisor` (0: the number
 // of ranks). A gradient that this rank did not compute counts as zeros. Parameters without a shape
-// are left out. Collective: all ranks must bring the same parameters, else all throw (kind
-// disagreement). Gradients are copied into one array and back; an Optimizer spares these copies.
+// are left out. Collective: if parameters differ between ranks, all throw (kind disagreement).
+// Gradients are copied into one array and back, which an Optimizer avoids.
 void mean_gradients(Communicator& communicator, const Module& model, double divisor = 0);
 
 // Copies rank 0's parameters and buffers to all ranks; parameters without a shape are left out.
-// Collective: all ranks must have parameters and buffers of the same paths and shapes, else all
-// throw (kind disagreement).
+// Collective: if paths or shapes of parameters or buffers differ between ranks, all throw (kind
+// disagreement).
 void bcast_data(Communicator& communicator, const Module& model);
 
 }  // namespace tasuki

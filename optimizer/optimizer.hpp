@@ -1,10 +1,10 @@
 // Optimizer: trains a model by an update rule. It keeps the model's parameters in one array and
 // their gradients in another, and changes them step by step.
 //
-// Beside it stand the states of its rule (optimizer_states.hpp), who shares which weights
-// (shared_weights.hpp), what keeps numbers that are not finite out of the model (step_guard.hpp),
-// and what ranks tell each other in a step (step_exchange.hpp). The step is in optimizer_step.cpp;
-// how the arrays are made, and what ranks compare, in model_setup.cpp.
+// Its parts have headers of their own: the states of its rule (optimizer_states.hpp), weights that
+// ranks share (shared_weights.hpp), protection against numbers that are not finite
+// (step_guard.hpp), and the exchange between ranks in a step (step_exchange.hpp). The step is in
+// optimizer_step.cpp; making the arrays and comparing models between ranks in model_setup.cpp.
 #pragma once
 
 #include <concepts>
@@ -51,84 +51,90 @@ class Optimizer {
   void setup(Model& model) {
     setup(model, sizeof(Model));
   }
-  // Rebuilds the arrays if something other than an update has given parameters their shape (such
-  // as a loaded snapshot). Collective.
+  // Rebuilds the arrays if parameters got their shape from something other than an update, such as
+  // a loaded snapshot. Collective.
   void follow_shapes();
 
   // --- one step ---
   // Forward and backward pass, exchange, hooks and update: Chainer's update(lossfun).
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
-  // `loss` returns the mean over this rank's `examples`; it is not called without examples, unless
+  // `loss` returns the mean over this rank's `examples`. Without examples it is not called, unless
   // another rank has some and the model's passes exchange messages (Module::communicates): then it
-  // is called with a batch of no items, whose loss counts for nothing. It is called again whenever
-  // a pass on any rank has given layers their shape. The gradient is the mean over the examples of
-  // all ranks; parameters that the loss does not use get zero gradients.
-  // Returns this rank's loss, undefined without examples. Collective. If no rank has examples,
-  // nothing changes.
+  // is called with an empty batch, whose loss is ignored. It is called again whenever a pass on any
+  // rank has given layers their shape. The gradient is the mean over the examples of all ranks;
+  // parameters that the loss does not use get zero gradients. Returns this rank's loss, undefined
+  // without examples. If no rank has examples, nothing changes. Collective.
   //
-  // If layers were added to the model or removed from it since the last update, the arrays are
-  // rebuilt first: states are kept by path, new parameters start with zero states, t continues, and
-  // rank 0's weights are broadcast again. If the model changed on only some ranks, every rank
-  // throws (kind disagreement). A lazily shaped layer counts as added when the forward pass of any
-  // rank gives its weights their shape; the other ranks adopt that shape, even if they had no
-  // examples. While some parameters have no shape, each step costs two more small messages.
+  // If layers were added or removed since the last update, the arrays are rebuilt first: states are
+  // kept by path, new parameters start with zero states, t continues, and rank 0's weights are
+  // broadcast again. If the model changed on only some ranks, every rank throws (kind
+  // disagreement). A layer without a size counts as added when the forward pass of any rank gives
+  // its weights their shape; the other ranks adopt that shape, even without examples. While some
+  // parameters have no shape, each step costs two more small messages.
   Tensor update(const std::function<Variable()>& loss, std::int64_t examples);
 
   // The same in parts, inside one StepScope (tensor/late.hpp), for your own updaters and loops:
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
   //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
   //
-  // Calls `loss` as above, with `always` also without examples: for a function in which another
-  // optimizer's forward() is called. The first call in a step is collective; while some parameters
-  // have no shape, and where the model's passes exchange messages, every call is.
+  // Calls `loss` as above; with `always` also without examples, for a function that calls another
+  // optimizer's forward(). The first call in a step is collective. Every call is while some
+  // parameters have no shape, and if the model's passes exchange messages.
   Variable forward(const std::function<Variable()>& loss, std::int64_t examples,
                    bool always = false);
-  // Accumulates the gradients of this step, weighted by `examples`. `loss` may be undefined only
-  // where forward() does not call its function.
+  // Accumulates the gradients of this step, weighted by `examples`. `loss` may be undefined only if
+  // forward() did not call its function.
   void backward(const Variable& loss, std::int64_t examples);
-  // Keeps the graph of a loss for another optimizer whose loss was computed from a part of it.
-  // Default: no, which frees memory sooner.
+  // Whether backward() keeps the graph of its loss for another optimizer whose loss shares a part
+  // of it. Default: no, which frees memory sooner.
   void keep_graphs(bool keeps) { keeps_graphs_ = keeps; }
-  // The last call of backward() in a step, and what exchange() does: gradients travel while others
-  // are computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
+  // The step's last backward() and its exchange() in one: gradients travel while others are
+  // computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
   // communicate in their backward pass need one of their own (Communicator::split). If a rank
-  // throws in its backward pass, all must, in the same function, or the job must end. Collective.
+  // throws in its backward pass, all must throw in the same function, or the job must end.
+  // Collective.
   std::int64_t backward_and_exchange(const Variable& loss, std::int64_t examples,
                                      std::optional<std::int64_t> global_examples = {});
   // Sums the gradients over the ranks and returns the number of examples on all ranks. With double
-  // buffering, gradients and number are those of the step before; 0 means that there are none, and
-  // that update() will change nothing. The caller passes this step's number if it knows it, on all
-  // ranks or on none; otherwise the ranks add up their numbers together with the gradients (on a
+  // buffering, gradients and number are those of the step before; 0 means that there are none yet,
+  // and update() will change nothing. `global_examples`: the number of this step, passed by all
+  // ranks or by none; otherwise the ranks add up their numbers together with the gradients (on a
   // GPU: in a message before the step). Without a communicator, a number that includes examples of
   // other ranks is a usage error. Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
-  // Divides by the number of examples, runs the hooks and applies the rule. Call it once per
-  // StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the arena.
+  // Divides the gradients by the number of examples, runs the hooks and applies the rule. Call it
+  // once per StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the
+  // arena.
   void update(std::int64_t global_examples, const SpreadUpdate& spread = {});
 
   // With ExchangeMode::double_buffered: waits for the gradients of the last step and updates with
-  // them, so that the model has learned from all steps; the next update then changes nothing. In
-  // other modes it does nothing. Trainers call it before they evaluate and save, and at the end. It
-  // must not be called within a step. Collective.
+  // them, so that the model has learned from all steps; the next update then changes nothing. Does
+  // nothing in other modes. Trainers call it before they evaluate and save, and at the end. Must
+  // not be called within a step. Collective.
   void flush();
   // How gradients travel; the same on all ranks. Default: ExchangeSettings(). Collective.
   void set_exchange(const ExchangeSettings& settings);
 
-  // For code that runs steps on a GPU. Adapts to a changed model and has the ranks agree ahead of a
+  // For code that runs steps on a GPU. Adapts to a changed model and has the ranks agree before a
   // step (step_exchange.hpp), while the device may still be busy with the previous one. If the
   // model changed on only some ranks, all throw (kind disagreement). forward() and exchange() call
-  // it unless it was already called in this StepScope; where the model's passes exchange messages,
-  // forward() calls it for each batch. Without a message the result has this rank's own numbers,
-  // and exchange() returns the examples of all ranks. `level`, 0 to 3, is for callers that must
-  // choose alike on all ranks. In a step of several batches, call it for the first batch only, or
-  // for each; `adds` says that this is not the first one. Collective.
-  StepExchange::Agreement meet(std::int64_t examples, int level = 0, bool adds = false);
-  // After a step whose recording failed before any of its work was done: forgets its gradients.
+  // it unless it was already called in this StepScope; if the model's passes exchange messages,
+  // forward() calls it for each batch. If ranks exchange no message here, the result has this
+  // rank's own numbers, and exchange() returns the examples of all ranks. `readiness`, 0 to 3, is
+  // for callers that must choose alike on all ranks: the result has the least one. In a step of
+  // several batches, call it for the first batch only, or for each, with `is_further_batch` after
+  // the first. Collective.
+  StepExchange::Agreement agree_on_step(std::int64_t examples, int readiness = 0,
+                                        bool is_further_batch = false);
+  // For callers that do not pass all examples behind this rank's gradients through backward():
+  // their number, before exchange().
+  void set_examples(std::int64_t examples) { exchange_.set_examples(examples); }
+  // Drops the gradients of a step whose recording failed before any of its work was done.
   void give_up_step();
 
   // --- rates and hyper-parameters, by Chainer's names ("lr", "alpha", "beta1", ...) ---
-  // Unknown names and values out of range are usage errors, which say what there is. Call set()
-  // with the same values on all ranks: setup() compares them, but does not see later differences.
+  // Unknown names and values out of range are usage errors that list what is allowed. Call set()
+  // with the same values on all ranks: setup() compares them, but later differences go unnoticed.
   double get(const std::string& hyperparameter) const { return values_[hyperparameter]; }
   void set(const std::string& hyperparameter, double value) { values_.set(hyperparameter, value); }
   std::vector<std::string> hyperparameters() const { return values_.names(); }
@@ -137,7 +143,7 @@ class Optimizer {
   // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it. Empty
   // for AdaDelta, and before this object's first update.
   std::optional<double> learning_rate() const { return learning_rate_; }
-  // Number of updates done, including those that loss scaling skipped, but not those that
+  // The number of updates done, including those that loss scaling skipped, but not those that
   // StepGuard::skip_non_finite() left out. setup() sets it to 0.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
@@ -152,44 +158,43 @@ class Optimizer {
   // Gives matching parameters their own settings (parameter_group.hpp), including parameters that
   // are added later. Groups cost no extra pass over memory and no kernel launch. Call it between
   // updates, identically on all ranks. An update throws a usage error if a group has never matched
-  // a parameter, or if a group's rate factor puts a value out of range.
+  // a parameter, or if its rate factor puts a value out of range.
   using Group = ParameterGroup;
   void add_group(Group group);
   const std::vector<Group>& groups() const;
 
   // --- frozen parameters ---
-  // Parameters whose paths match (parameter_group.hpp), including those that are added later, get
-  // no gradient and are neither exchanged nor updated. For each path, the last matching call of
-  // freeze() or unfreeze() counts. Frozen parameters stay in the arena, behind the others, and in
-  // snapshots, and keep their states. Running statistics of frozen layers are still updated. Call
-  // these between updates, identically on all ranks; they take effect with the next update, which
-  // rebuilds the arrays. A pattern that matches no parameter of the model is a usage error; if it
-  // was given before setup(), setup() throws it. Unfreezing does not reset t, so Adam does not
-  // correct the bias of states that begin at 0 at that point: with its default beta1 and beta2, the
-  // first updates of parameters that were frozen from the start are about three times as large as
-  // those of a new optimizer.
+  // Parameters whose paths match (parameter_group.hpp), including parameters that are added later,
+  // get no gradient and are neither exchanged nor updated. For each path, the last matching call of
+  // freeze() or unfreeze() counts. Frozen parameters keep their states, stay in the arena behind
+  // the others, and are saved in snapshots. Running statistics of frozen layers are still updated.
+  // Call these functions between updates, identically on all ranks; they take effect with the next
+  // update, which rebuilds the arrays. A pattern that matches no parameter of the model is a usage
+  // error, which setup() throws for patterns given before it. Unfreezing does not reset t, so Adam
+  // does not correct the bias of states that start from 0 at that point: with the default beta1 and
+  // beta2, the first updates of parameters frozen from the start are about three times as large as
+  // a new optimizer's.
   void freeze(const std::string& pattern);
   void unfreeze(const std::string& pattern);
   const FrozenPaths& frozen() const { return frozen_; }
-  // Replaces the frozen set by a snapshot's and drops the states of frozen parameters; those that
-  // the snapshot has are loaded afterwards. Collective.
+  // Replaces the frozen set by a snapshot's and drops the states of frozen parameters; the caller
+  // then loads the states that the snapshot has. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
   // --- precision ---
-  // Sets the type that the model computes in on its device: float32, or a 16-bit type, for which a
+  // Sets the type in which the model computes on its device: float32, or a 16-bit type, for which a
   // rounded copy of the weights is kept (ParameterArena::keep_rounded). Updaters and evaluators
-  // convert batches to it. May be called before or after setup().
+  // convert batches to this type. May be called before or after setup().
   void compute_in(DType type);
   DType compute_type() const { return compute_type_; }
 
-  // --- what stands beside it ---
+  // --- its parts ---
   OptimizerStates& states() { return states_; }
   const OptimizerStates& states() const { return states_; }
   SharedWeights& weights() { return weights_; }
   const SharedWeights& weights() const { return weights_; }
   StepGuard& guard() { return guard_; }
   const StepGuard& guard() const { return guard_; }
-  StepExchange& step_exchange() { return exchange_; }
   const StepExchange& step_exchange() const { return exchange_; }
 
   // --- after setup() ---
@@ -240,9 +245,9 @@ std::unique_ptr<Optimizer> create_optimizer(const std::string& key);
 std::vector<std::string> optimizer_names();
 
 // Makes each update sum the gradients of all ranks first. setup() broadcasts rank 0's weights, and
-// the next update does so again if the model's set of parameters has changed; unlike in ChainerMN,
-// no batch is used up for this. The communicator must outlive the optimizer. An optimizer that had
-// another communicator uses its double-buffered gradients first (flush(), collective among the
+// an update does so again if the model's set of parameters has changed; unlike in ChainerMN, no
+// batch is used up for this. The communicator must outlive the optimizer. If the optimizer had
+// another communicator, it first uses its double-buffered gradients (flush(), collective among the
 // former ranks); recordings of its steps must be gone.
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator);

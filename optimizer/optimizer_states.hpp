@@ -18,86 +18,91 @@
 
 namespace tasuki {
 
-// A state is one array with the arena's offsets. Every rank keeps all of it, unless ranks divide
-// the states: then each keeps the part of its own slice (slices.hpp). `const` is shallow: values
-// may be written through it.
+// `const` is shallow: values may be written through it. A state is one array with the arena's
+// offsets. Every rank keeps all of it, unless ranks divide the states: then each keeps the part of
+// its own slice (slices.hpp).
 class OptimizerStates {
  public:
   OptimizerStates(std::shared_ptr<const UpdateRule> rule, const TrainedModel& trained,
                   const SharedWeights& weights);
+  OptimizerStates(const OptimizerStates&) = delete;
+  OptimizerStates& operator=(const OptimizerStates&) = delete;
 
   // --- who keeps them ---
   // Whether each rank is to keep only the states of its own slice of the arena, update that slice,
-  // and give the other ranks its new weights. States then take 1 / ranks of the memory. The updates
-  // are the same, except that sums of gradients may be rounded differently where MPI adds them
-  // (flat; two_dimensional between three or more nodes). Default: no.
-  //   On CPUs a rank's gradients are sums only in its own slice after an exchange, and an ArrayHook
-  // is a usage error in the update. On GPUs all of its gradients are sums; LAMB and rules without a
-  // built-in kernel are usage errors there. With a single rank, and with `dummy`, which exchanges
-  // nothing, it changes nothing. Call it before setup(), identically on all ranks.
+  // and give its new weights to the other ranks. States then take 1 / ranks of the memory. Updates
+  // are the same, except that sums of gradients may be rounded differently if MPI adds them (flat;
+  // two_dimensional between three or more nodes). Default: no.
+  //   On CPUs, a rank's gradients are sums only in its own slice after an exchange, and an update
+  //   with
+  // an ArrayHook is a usage error. On GPUs, all gradients are sums; LAMB and rules without a
+  // built-in kernel are usage errors there. Has no effect with a single rank, or with `dummy`,
+  // which exchanges nothing. Call it before setup(), identically on all ranks.
   void shard(bool sharded);
   // Whether shard() has an effect. After setup().
   bool are_sharded() const { return are_sharded_; }
-  // Whether each rank has only its part of the states: they are sharded, or follow slices of
-  // weights that ranks share. The same on all ranks.
+  // Whether each rank has only a part of the states: they are sharded, or divided like the weights
+  // that ranks share. The same on all ranks.
   bool are_divided() const { return are_sharded_ || weights_.are_shared(); }
 
   // --- values ---
   // For Adam "m" and "v". An unknown name is a usage error in the functions that follow.
   std::vector<std::string> names() const { return rule_->states(); }
   // The state of a parameter, in its shape. Writing to it changes the state. Valid until layers are
-  // added, frozen or unfrozen. For a frozen parameter: the state it continues with once unfrozen.
-  // Where ranks divide the states and the parameter is not frozen, a usage error.
+  // added, frozen or unfrozen. For a frozen parameter: the state with which it continues once
+  // unfrozen. A usage error if ranks divide the states, unless the parameter is frozen.
   Tensor of(const Parameter& parameter, const std::string& name) const;
-  // All of a state, flat, with the arena's offsets. Where ranks divide the states a copy, on all
+  // A whole state, flat, with the arena's offsets. If ranks divide the states, a copy: on all
   // ranks, or on `root` alone and undefined elsewhere. Collective.
   Tensor gather(const std::string& name, std::optional<int> root = {}) const;
-  // The part of a state that this rank keeps, flat, and which of the arena's elements it belongs
-  // to: all of them unless ranks divide the states. The values are shared, not copied.
+  // The part of a state that this rank keeps, flat, and the arena's elements that it belongs to:
+  // all of them unless ranks divide the states. The values are not copied.
   struct Part {
     Range elements;
     Tensor values;
   };
   Part own(const std::string& name) const;
-  // Gives a parameter's state these values, in its shape; where ranks divide the states, each takes
+  // Sets a parameter's state to these values, in its shape. If ranks divide the states, each takes
   // its own part.
   void set(const Parameter& parameter, const std::string& name, const Tensor& values) const;
-  // Whether the parameter has states. One that was frozen from the start has none until of() is
+  // Whether the parameter has states. A parameter frozen from the start has none until of() is
   // called for it.
   bool has(const Parameter& parameter) const;
   // Of this process.
   std::size_t bytes() const;
 
-  // --- for the optimizer ---
-  // What shard() was told, as ranks compare it.
-  std::string setting() const {
-    return is_wanted_ ? "states shared by the ranks" : "states on every rank";
-  }
-  // Whether the states of the next arena will be sharded.
-  bool will_be_sharded() const;
-  // Moves the states to another arena, which is about to become trained.arena: those of parameters
-  // that both have are kept, by path, and others begin with zeros. Collective.
-  void move_to(const ParameterArena& arena);
-  // Forgets all states, before there is another model.
-  void clear();
-  // Forgets those of frozen parameters.
-  void clear_frozen() { of_frozen_.clear(); }
-
-  // Who updates which elements: all ranks if states are sharded, or those that share these weights,
-  // or this rank alone.
+  // --- who updates what ---
+  // The owners of the arena's slices: all ranks if states are sharded, or the ranks that share
+  // these weights, or this rank alone.
   const SliceOwners& owners() const { return *owners_; }
   // As GradientView::needed.
   std::span<const Range> needed() const { return needed_; }
-  // The elements whose gradients are sums on this rank after an exchange.
+  // The elements whose gradients on this rank are sums after an exchange.
   Range summed() const;
   // This rank's parts, in the order of names().
   std::span<const Tensor> values() const { return values_; }
 
  private:
+  // --- for the optimizer ---
+  friend class Optimizer;
+  // The choice made by shard(), which ranks compare.
+  std::string setting() const {
+    return is_wanted_ ? "states shared by the ranks" : "states on every rank";
+  }
+  // Whether the states of the next arena will be sharded.
+  bool will_be_sharded() const;
+  // Moves the states to another arena, which is about to become trained.arena. Parameters in both
+  // arenas keep their states, matched by path; others begin with zeros. Collective.
+  void move_to(const ParameterArena& arena);
+  // Forgets all states, before another model is set up.
+  void clear();
+  // Forgets the states of frozen parameters.
+  void clear_frozen() { of_frozen_.clear(); }
+
   SliceOwners owners_of(const ParameterArena& arena) const;
   std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
   std::size_t number_of(const std::string& name) const;
-  // A state with the arena's offsets, on every rank; a copy where ranks share it. Collective.
+  // A whole state, on every rank; a copy if ranks divide it. Collective.
   Tensor whole(std::size_t number) const;
 
   std::shared_ptr<const UpdateRule> rule_;

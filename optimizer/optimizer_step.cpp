@@ -1,4 +1,4 @@
-// One step of an optimizer: the message ahead of it, the passes, the exchange, the update.
+// One step of an optimizer: the agreement before it, the passes, the exchange, the update.
 #include <optional>
 #include <unordered_set>
 #include <utility>
@@ -20,23 +20,24 @@ Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t exa
   return found.value();
 }
 
-// --- ahead of it ---
+// --- the agreement before it ---
 
-StepExchange::Agreement Optimizer::meet(std::int64_t examples, int level, bool adds) {
+StepExchange::Agreement Optimizer::agree_on_step(std::int64_t examples, int readiness,
+                                                 bool is_further_batch) {
   follow_shapes();
   const bool is_changed = !arena().matches(*trained_.model) || !arena().freezes(frozen_);
-  const StepExchange::Told of_all = exchange_.tell_ahead({examples, level, is_changed});
+  const StepExchange::Status of_all = exchange_.combine({examples, readiness, is_changed});
   if (of_all.model_changed && !is_changed) {
     flush();  // as the others do, before they compare
     check_same_everywhere(false);
   }
   if (is_changed) {
-    exchange_.tell_of_change();
+    exchange_.announce_changed_model();
     build_arena();
   } else if (weights_.are_shared() && plan_->hook_of_arrays() != nullptr) {
     build_arena();
   }
-  const StepExchange::Agreement agreement = exchange_.agree(of_all, adds);
+  const StepExchange::Agreement agreement = exchange_.record_agreement(of_all, is_further_batch);
   plan_->expect(exchange_.expect(agreement.global_examples));
   return agreement;
 }
@@ -47,7 +48,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
                             bool always) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
   const int before = exchange_.batches();
-  if (exchange_.must_agree_before_forward()) meet(examples, 0, before > 0);
+  if (exchange_.must_agree_before_forward()) agree_on_step(examples, 0, before > 0);
   guard_.begin_step();
   exchange_.prepare();
   try {
@@ -140,7 +141,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
 
 std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   TASUKI_CHECK(exchange_.has_gradients(), "exchange() comes after backward()");
-  if (exchange_.must_agree_before_begin()) meet(exchange_.examples());
+  if (exchange_.must_agree_before_begin()) agree_on_step(exchange_.examples());
   exchange_.begin(global_examples);
   return finish_exchange();
 }

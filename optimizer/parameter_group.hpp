@@ -1,4 +1,4 @@
-// ParameterGroup: parameters with other settings than the optimizer's, chosen by their paths.
+// ParameterGroup: parameters, chosen by their paths, with settings of their own.
 #pragma once
 
 #include <map>
@@ -11,10 +11,11 @@
 
 namespace tasuki {
 
-// Whether a parameter's path matches a pattern: * stands for any characters but /, ** for any.
+// Whether a parameter's path matches a pattern: * stands for any characters except /, ** for any
+// characters.
 bool matches(std::string_view pattern, std::string_view path);
 
-// Which parameters are frozen: of all patterns that match a path, the last one counts.
+// Which parameters are frozen: the last pattern that matches a path decides.
 class FrozenPaths {
  public:
   void freeze(const std::string& pattern) { add({pattern, true}); }
@@ -34,14 +35,14 @@ class FrozenPaths {
   std::vector<Rule> rules_;
 };
 
-// Where several groups match a parameter, each setting is that of the last group that has it.
+// If several groups match a parameter, the last group that has a setting decides about it.
 struct ParameterGroup {
   std::string pattern;                        // of paths, as matches() takes it
   std::optional<double> rate_factor = {};     // times the learning rate
   std::map<std::string, double> values = {};  // hyper-parameters in place of the optimizer's
   // Replaces the rates of hooks that decay weights (WeightDecay, GradientLARS) and the
-  // hyper-parameter UpdateRule::decay_name() (AdamW's weight_decay_rate); 0: no decay. If there is
-  // nothing to replace, a number above 0 is a usage error.
+  // hyper-parameter UpdateRule::decay_name() (AdamW's weight_decay_rate); 0: no decay. A rate above
+  // 0 is a usage error if there is nothing to replace.
   std::optional<double> weight_decay = {};
   // Only parameters with at most one axis: biases, scales of normalisation.
   bool is_1d_only = false;

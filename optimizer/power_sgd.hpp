@@ -4,15 +4,15 @@
 //
 // A parameter's gradient is a matrix M of n = shape[0] rows and m columns. Only the part of M in
 // the span of r directions travels: r (n + m) numbers instead of n m. Each step begins with the
-// directions Q of the last one and improves them by one step of the power method: P = M Q is summed
-// over the ranks and made orthonormal, Q = transpose(M) P is summed, and P transpose(Q) takes the
-// place of the gradient. A rank adds the rest of its gradient to that of the next step (error
-// feedback); numbers that are not finite are dropped. Parameters with one axis, matrices that would
-// not become smaller, and the notices are summed uncompressed.
+// last step's directions Q and improves them by one step of the power method: P = M Q is summed
+// over the ranks and made orthonormal, Q = transpose(M) P is summed, and P transpose(Q) replaces
+// the gradient. A rank adds the rest of its gradient to the next step's gradient (error feedback),
+// without numbers that are not finite. Parameters with one axis, matrices that would not become
+// smaller, and the notices are summed uncompressed.
 //
 // All ranks must compute the same orthonormal P. If gradients have fewer than r directions, a
-// single bit of a sum decides about a whole column of P. So where sums may differ between ranks,
-// all use those of rank 0.
+// single bit of a sum can decide about a whole column of P. So if sums may differ between ranks,
+// all use rank 0's sums.
 #pragma once
 
 #include <cstdint>
@@ -30,16 +30,16 @@ class PowerSgd {
   // arena's arrays are on the CPU. Collective.
   PowerSgd(const ParameterArena& arena, Communicator& communicator, std::int64_t rank);
 
-  // Replaces the gradients by approximate sums over all ranks, which have the same bits on all
-  // ranks. errors() must be sums over as many examples as the gradients. `wire_scale_hint`: as in
+  // Replaces the gradients by approximate sums over all ranks, with the same bits on all ranks.
+  // errors() must be sums over as many examples as the gradients. `wire_scale_hint`: as in
   // GradientView. Collective.
   void exchange(double wire_scale_hint);
 
-  // The next step starts from these: this rank's errors, with the arena's offsets, and the matrices
-  // Q, which are the same on all ranks. Writing to a tensor changes what is kept.
+  // The state carried over to the next step: this rank's errors, with the arena's offsets, and the
+  // matrices Q, which are the same on all ranks. Writing to a tensor changes the state.
   const Tensor& errors() const { return errors_; }
   Tensor directions() const { return right_.slice(0, directions_); }
-  // Numbers that travel in a step, and those that would without compression.
+  // How many numbers travel in a step, and how many would travel without compression.
   std::int64_t count() const { return left_.count() + right_.count(); }
   std::int64_t uncompressed_count() const { return arena_.gradients().count(); }
 

@@ -90,7 +90,7 @@ RangeExchange::RangeExchange(ExchangeMode mode, const ParameterArena& arena,
     : GradientExchange(mode,
                        exchange_ranges(arena.entries(), arena.gradients().count(),
                                        range_bytes_of(settings, mode, arena, communicator)),
-                       arena, communicator),
+                       communicator),
       arena_(arena),
       communicator_(communicator),
       needed_(needed),
@@ -173,7 +173,7 @@ GradientView RangeExchange::view_of(std::size_t range) const {
           .needed = needed_};
 }
 
-void RangeExchange::begin_step(const Examples& examples) {
+void RangeExchange::begin(const Examples& examples) {
   if (mode() != ExchangeMode::whole && has_exchanged_ && !is_agreed_) agree_on_order();
   examples_ = examples;
   adapt_errors();
@@ -190,7 +190,7 @@ void RangeExchange::begin_without_gradients() {
 
 void RangeExchange::ready(Parameter& parameter) {
   const auto found = ranges_of_.find(&parameter);
-  if (!has_begun() || found == ranges_of_.end()) return;
+  if (found == ranges_of_.end()) return;
   if (!std::exchange(has_gradient_, true)) since_first_gradient_.lap();
   // It has no gradient if no gradient reached the functions that use it.
   parameter.fill_missing_grad();
@@ -229,12 +229,12 @@ void RangeExchange::advance() {
   if (!under_way_.empty()) under_way_.back()->advance();
 }
 
-void RangeExchange::give_up_step() {
+void RangeExchange::give_up() {
   under_way_.clear();
   completed_.clear();
 }
 
-std::optional<GradientExchange::Sums> RangeExchange::finish_step() {
+std::optional<GradientExchange::Sums> RangeExchange::finish() {
   if (power_sgd_ && takes_errors_) {
     power_sgd_->exchange(wire_scale_hint());
   } else if (overlaps()) {

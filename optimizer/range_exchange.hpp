@@ -2,10 +2,10 @@
 // backward pass still computes others.
 //
 // Ranges are a function of the model. A range is complete when the last gradient in it is written.
-// Ranges may complete in another order on each rank, but all ranks start them in the same order:
-// that of completion in the first step on the lowest rank that had examples. The ranks agree on it
-// before the second step. Ranges that are not complete at the end of the backward pass (parameters
-// that the loss did not use) follow in that order.
+// Each rank may complete ranges in another order, but all ranks start them in the same order. It is
+// the order of completion in the first step, on the lowest rank that had examples; the ranks agree
+// on it before the second step. Ranges that are not complete at the end of the backward pass, with
+// parameters that the loss did not use, follow in that order.
 //
 // On GPUs, with communicators that queue their exchanges there, a range's sum is queued beside the
 // computation when its last gradient is queued, so recorded steps contain it. Other communicators
@@ -34,19 +34,26 @@ std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& ent
 
 class RangeExchange final : public GradientExchange {
  public:
-  // As create_gradient_exchange().
+  // Follows the settings, which the caller has checked (conflict_in). Arena, communicator and the
+  // ranges `needed` (GradientView::needed) outlive this object. Collective if gradients are
+  // compressed.
   RangeExchange(const ParameterArena& arena, Communicator& communicator,
                 const ExchangeSettings& settings, std::span<const Range> needed = {});
   ~RangeExchange() override;
 
+  // Collective in the second step. Also if errors are kept and Examples::global is not known: ranks
+  // then add up their numbers of examples in one more small message.
+  void begin(const Examples& examples) override;
   // All ranks must exchange the same messages, but this rank does not know whether the others know
   // the number of examples. It assumes what held in the last step.
   void begin_without_gradients() override;
   void ready(Parameter& parameter) override;
   void advance() override;
+  void give_up() override;
+  std::optional<Sums> finish() override;
   void set_examples(std::int64_t examples) override;
   std::vector<Tensor> carried_over() const override;
-  // Always with `whole`, else once all ranks have agreed on the order.
+  // True from the beginning with `whole`, else once all ranks have agreed on the order.
   bool is_settled() const override { return mode() == ExchangeMode::whole || is_agreed_; }
   std::string describe() const override;
   const PowerSgd* power_sgd() const override { return power_sgd_.get(); }
@@ -55,15 +62,9 @@ class RangeExchange final : public GradientExchange {
   const std::vector<std::size_t>& order() const { return order_; }
 
  private:
-  // `mode`: the one that the settings lead to here.
+  // `mode`: the one that results from the settings.
   RangeExchange(ExchangeMode mode, const ParameterArena& arena, Communicator& communicator,
                 const ExchangeSettings& settings, std::span<const Range> needed);
-
-  // Collective in the second step, and in all steps in which errors are kept and Examples::global
-  // is not known: then ranks add up their numbers of examples in one more small message.
-  void begin_step(const Examples& examples) override;
-  void give_up_step() override;
-  std::optional<Sums> finish_step() override;
 
   GradientView view_of(std::size_t range) const;
   double wire_scale_hint() const { return static_cast<double>(examples_.global.value_or(0)); }
@@ -81,7 +82,7 @@ class RangeExchange final : public GradientExchange {
   // For each range: its segments, by their offset in the range, and how many parameters it has.
   std::vector<std::vector<GradientView::Segment>> segments_;
   std::vector<int> parameters_in_;
-  std::unordered_map<const Parameter*, Range> ranges_of_;  // the numbers of a parameter's ranges
+  std::unordered_map<const Parameter*, Range> ranges_of_;  // numbers of a parameter's ranges
   Tensor residual_;                                        // of error feedback, or undefined
   std::unique_ptr<PowerSgd> power_sgd_;
   Tensor examples_of_errors_;  // as in carried_over(); 0: no step has left errors

@@ -1,4 +1,5 @@
-// SharedWeights: whether the ranks of a node have a model's weights once, and who reads which set.
+// SharedWeights: whether the ranks of a node share one copy of a model's weights, and which ranks
+// share with which.
 #pragma once
 
 #include <cstdint>
@@ -12,47 +13,50 @@
 
 namespace tasuki {
 
-// Each rank that shares weights owns a slice of them: it sums the gradients of its slice, keeps the
-// slice's states, and updates it where all ranks of the node read it, so new weights need not be
-// copied. The bits are those of private weights.
+// Each rank that shares weights owns a slice of them. It sums the gradients of its slice, keeps the
+// optimizer states of its slice, and updates the slice in memory that all ranks of the node read,
+// so new weights need not be copied. Weights have the same bits as without sharing.
 //
-// After an exchange a rank's gradients are sums only in its own slice. Parameters may be read and
-// written as usual if all ranks make the same change; the next update publishes, for each slice,
-// the change that its owner has made.
+// After an exchange, a rank's gradients are sums only in its own slice. Parameters may be read and
+// written as usual if all ranks make the same change: the next update publishes the change that
+// each owner has made to its slice.
 class SharedWeights {
  public:
   explicit SharedWeights(const TrainedModel& trained) : trained_(trained) {}
+  SharedWeights(const SharedWeights&) = delete;
+  SharedWeights& operator=(const SharedWeights&) = delete;
 
-  // Whether the ranks of a node are to share one set of weights in the node's memory. Default: no.
-  // It takes a CPU, a communicator that shares memory, and a node with several ranks; otherwise,
-  // and with an ArrayHook, each rank has weights of its own. `group`: among the ranks of a node,
-  // those with the same number share weights, such as those of one socket. Call it before setup(),
-  // with the same `shared` on all ranks.
+  // Whether the ranks of a node are to share one copy of the weights. Default: no. Sharing needs a
+  // model on CPUs, a communicator that shares memory, several ranks on a node, and no ArrayHook;
+  // otherwise each rank keeps its own copy. `group`: only ranks with the same number share, such as
+  // the ranks of one socket. Call it before setup(), with the same `shared` on all ranks.
   void share(bool shared, std::int64_t group = 0);
 
   // --- after setup() ---
   // Whether ranks of any node share weights. The same on all ranks.
   bool are_shared() const { return sharers_ != nullptr; }
-  // For each rank, the lowest one that reads the same set of weights; itself if it shares none.
+  // For each rank, the lowest rank that shares its copy of the weights: the rank itself if it
+  // shares with none.
   std::vector<int> holders() const;
   // "one set for the ranks of a node", "one set per rank (one rank on each node)".
   std::string describe() const;
-
-  // --- for the optimizer ---
-  // What share() was told, as ranks compare it.
-  std::string setting() const {
-    return is_wanted_ ? "weights once per node" : "weights on every rank";
-  }
-  // Makes sharers() if weights are to be shared, or notes why not. `hook_of_arrays`: a hook that
-  // works on all gradients; null: there is none. Returns the former sharers, which are needed until
-  // their values have moved. Collective.
-  std::unique_ptr<Communicator> find_sharers(const OptimizerHook* hook_of_arrays);
-  // The ranks that share weights with this one; null: no rank shares weights.
+  // The ranks that share weights with this one; null: weights are not shared.
   Communicator* sharers() const { return sharers_.get(); }
-  // Of each rank while weights are shared: a number for its sharers.
+  // For each rank, the number of its group of sharers. Only while weights are shared.
   const std::vector<std::int64_t>& groups() const { return groups_; }
 
  private:
+  // --- for the optimizer ---
+  friend class Optimizer;
+  // The choice made by share(), which ranks compare.
+  std::string setting() const {
+    return is_wanted_ ? "weights once per node" : "weights on every rank";
+  }
+  // Creates sharers() if weights are to be shared, or records why they are not. `hook_of_arrays`: a
+  // hook that works on all gradients; null: there is none. Returns the former sharers, which the
+  // caller keeps until the values have moved out of their memory. Collective.
+  std::unique_ptr<Communicator> find_sharers(const OptimizerHook* hook_of_arrays);
+
   std::string find_why_not(const OptimizerHook* hook_of_arrays) const;
 
   const TrainedModel& trained_;
@@ -60,7 +64,7 @@ class SharedWeights {
   std::int64_t group_ = 0;  // of share()
   std::unique_ptr<Communicator> sharers_;
   std::vector<std::int64_t> groups_;
-  std::string why_not_;  // empty: weights are shared, or need not be
+  std::string why_not_;  // empty: weights are shared, or were not asked to be
 };
 
 }  // namespace tasuki

@@ -1,9 +1,14 @@
 #include "optimizer/step_exchange.hpp"
 
 #include <array>
+#include <utility>
 
 #include "core/log.hpp"
 #include "core/stop_request.hpp"
+#include "core/stopwatch.hpp"
+#include "optimizer/double_buffer.hpp"
+#include "optimizer/gpu_double_buffer.hpp"
+#include "optimizer/range_exchange.hpp"
 #include "tensor/clock_scope.hpp"
 #include "tensor/late.hpp"
 
@@ -15,75 +20,72 @@ constexpr std::int64_t examples_unit = 4096;
 
 }  // namespace
 
-TransferTimes StepExchange::times() const {
-  TransferTimes times = earlier_times_;
-  if (way_) {
-    times.transfer += way_->times().transfer;
-    times.exposed += way_->times().exposed;
-  }
-  return times;
+std::string StepExchange::kind_of_step() const {
+  return gradient_exchange_ ? gradient_exchange_->kind_of_step() : "";
 }
 
-// --- ahead of a step ---
+// --- before a step ---
 
-bool StepExchange::must_tell_ahead() const {
+bool StepExchange::needs_status_message() const {
   if (!trained_.has_peers()) return false;
   return !trained_.is_on_cpu() || is_late() || trained_.model->communicates();
 }
 
-StepExchange::Told StepExchange::tell_ahead(const Told& own) {
+StepExchange::Status StepExchange::combine(const Status& own) {
   // Other ranks may not have a change, so all decide by the model that they had before.
-  if (!own.model_changed) tells_ahead_ = must_tell_ahead();
-  if (!tells_ahead_) return own;
-  enum Place : std::size_t { changed, stop, examples, level_0, level_1, level_2 };
-  std::array<std::int64_t, 6> told{};
-  told[changed] = own.model_changed ? 1 : 0;
-  told[stop] = stop_requested() ? 1 : 0;
-  told[examples] = own.examples;
-  // The sum is the number of ranks at this level or below.
-  for (int level = 0; level < 3; ++level)
-    told[level_0 + static_cast<std::size_t>(level)] = own.level <= level ? 1 : 0;
-  const Tensor sum = Tensor::from(std::span<const std::int64_t>(told), {std::ssize(told)});
+  if (!own.model_changed) sends_status_ = needs_status_message();
+  if (!sends_status_) return own;
+  enum Place : std::size_t { changed, stop, examples, at_most_0, at_most_1, at_most_2 };
+  std::array<std::int64_t, 6> message{};
+  message[changed] = own.model_changed ? 1 : 0;
+  message[stop] = stop_requested() ? 1 : 0;
+  message[examples] = own.examples;
+  // Each sum is the number of ranks whose readiness is at most 0, 1 or 2.
+  for (int readiness = 0; readiness < 3; ++readiness)
+    message[at_most_0 + static_cast<std::size_t>(readiness)] = own.readiness <= readiness ? 1 : 0;
+  const Tensor sum = Tensor::from(std::span<const std::int64_t>(message), {std::ssize(message)});
   trained_.communicator->allreduce(sum);
   const auto of_all = sum.span<std::int64_t>();
   asked_to_stop_ = of_all[stop] != 0;
-  Told found{of_all[examples], 3, of_all[changed] != 0};
-  for (int level = 2; level >= 0; --level)
-    if (of_all[level_0 + static_cast<std::size_t>(level)] != 0) found.level = level;
-  return found;
+  Status combined{of_all[examples], 3, of_all[changed] != 0};
+  for (int readiness = 2; readiness >= 0; --readiness)
+    if (of_all[at_most_0 + static_cast<std::size_t>(readiness)] != 0)
+      combined.readiness = readiness;
+  return combined;
 }
 
-void StepExchange::tell_of_change() {
-  if (!way_ || tells_ahead_) return;
+void StepExchange::announce_changed_model() {
+  if (!gradient_exchange_ || sends_status_) return;
   trained_.arena->notice().fill(1);
-  way_->begin_without_gradients();
-  way_->finish();
+  gradient_exchange_->begin_without_gradients();
+  timed([this] { return gradient_exchange_->finish(); });
 }
 
-StepExchange::Agreement StepExchange::agree(const Told& of_all, bool adds) {
-  const Met before = adds && has_met() ? *met_ : Met{};
-  const Agreement agreement{before.agreement.global_examples + of_all.examples, of_all.level};
-  met_ = {StepScope::number(), before.batches + 1, of_all.examples, agreement};
+StepExchange::Agreement StepExchange::record_agreement(const Status& of_all,
+                                                       bool is_further_batch) {
+  const Agreed before = is_further_batch && has_agreed() ? *agreed_ : Agreed{};
+  const Agreement agreement{before.agreement.global_examples + of_all.examples, of_all.readiness};
+  agreed_ = {StepScope::number(), before.batches + 1, of_all.examples, agreement};
   return agreement;
 }
 
 std::int64_t StepExchange::expect(std::int64_t global_examples) {
-  return way_ ? way_->expect(global_examples) : global_examples;
+  return gradient_exchange_ ? gradient_exchange_->expect(global_examples) : global_examples;
 }
 
-// Of later batches, too, ranks ask each other whether the layers have something to exchange.
+// Ranks agree on further batches, too, if layers exchange messages.
 bool StepExchange::must_agree_before_forward() const {
-  if (!has_met()) return true;
-  return batches() >= met_->batches && trained_.has_peers() && trained_.model->communicates();
+  if (!has_agreed()) return true;
+  return batches() >= agreed_->batches && trained_.has_peers() && trained_.model->communicates();
 }
 
 bool StepExchange::must_agree_before_begin() const {
-  return way_ && !trained_.is_on_cpu() && !has_met();
+  return gradient_exchange_ && !trained_.is_on_cpu() && !has_agreed();
 }
 
 bool StepExchange::takes_part(std::int64_t examples) const {
   if (examples > 0) return true;
-  const bool has_none_anywhere = tells_ahead_ && has_met() && met_->examples_of_batch == 0;
+  const bool has_none_anywhere = sends_status_ && has_agreed() && agreed_->examples_of_batch == 0;
   return trained_.model->communicates() && !has_none_anywhere;
 }
 
@@ -101,24 +103,24 @@ void StepExchange::add_batch(std::int64_t examples) {
 
 void StepExchange::end_step() {
   gradients_of_.reset();
-  if (!StepScope::is_open()) met_.reset();
+  if (!StepScope::is_open()) agreed_.reset();
 }
 
 // --- the exchange of a step ---
 
 void StepExchange::prepare() {
-  if (way_) way_->prepare();
+  if (gradient_exchange_) gradient_exchange_->prepare();
 }
 
-// On a GPU the message ahead of a step may rebuild arrays, which a backward pass cannot.
+// On a GPU the agreement before a step may rebuild arrays, which a backward pass cannot.
 bool StepExchange::may_begin_early() const {
-  return way_ && (trained_.is_on_cpu() || has_met()) && !travels_after_backward();
+  return gradient_exchange_ && (trained_.is_on_cpu() || has_agreed()) && !travels_after_backward();
 }
 
 void StepExchange::begin(std::optional<std::int64_t> global_examples) {
   TASUKI_CHECK(!global_examples || examples_ <= *global_examples,
                "{} examples of a global batch of {}", examples_, *global_examples);
-  if (!way_) {
+  if (!gradient_exchange_) {
     TASUKI_CHECK(!trained_.has_peers(),
                  "gradients cannot be exchanged: the arrays of the model could not be rebuilt");
     if (global_examples && examples_ != *global_examples)
@@ -134,46 +136,58 @@ void StepExchange::begin(std::optional<std::int64_t> global_examples) {
   else
     global_examples = examples_on_gpu(global_examples);
   guard_.begin_search();
-  way_->begin({examples_, global_examples});
+  gradient_exchange_->begin({examples_, global_examples});
+  has_begun_ = true;
 }
 
 std::int64_t StepExchange::examples_on_gpu(std::optional<std::int64_t> global_examples) const {
-  if (!global_examples && batches_ > met_->batches) {
+  if (!global_examples && batches_ > agreed_->batches) {
     refuse_recording("a step has several batches whose examples on all ranks are not known");
     global_examples = trained_.sum_over_ranks(examples_);
   }
   if (!trained_.communicator->queues_exchanges())
     refuse_recording(fmt::format("communicator {} exchanges gradients by way of the host",
                                  trained_.communicator->name()));
-  return global_examples.value_or(met_->agreement.global_examples);
-}
-
-void StepExchange::ready(Parameter& parameter) {
-  if (way_) way_->ready(parameter);
+  return global_examples.value_or(agreed_->agreement.global_examples);
 }
 
 void StepExchange::advance() {
-  if (way_) way_->advance();
+  if (gradient_exchange_) gradient_exchange_->advance();
 }
 
 StepExchange::Sums StepExchange::finish() {
-  if (!way_) return {examples_};
+  if (!gradient_exchange_) return {examples_};
   note_moment(StepClock::Moment::exchange);
-  const std::optional<GradientExchange::Sums> sums = way_->finish();
+  has_begun_ = false;
+  const std::optional<GradientExchange::Sums> sums =
+      timed([this] { return gradient_exchange_->finish(); });
   if (!sums) return {};
   const Sums found = read_notices(sums->examples);
-  way_->set_examples(found.examples);
+  gradient_exchange_->set_examples(found.examples);
   return found;
 }
 
 std::optional<StepExchange::Sums> StepExchange::flush() {
-  if (!way_) return std::nullopt;
-  const std::optional<GradientExchange::Sums> sums = way_->flush();
+  if (!gradient_exchange_) return std::nullopt;
+  const std::optional<GradientExchange::Sums> sums =
+      timed([this] { return gradient_exchange_->flush(); });
   return sums ? std::optional(read_notices(sums->examples)) : std::nullopt;
 }
 
 void StepExchange::give_up() {
-  if (way_) way_->give_up();
+  has_begun_ = false;
+  if (gradient_exchange_) gradient_exchange_->give_up();
+}
+
+template <class Work>
+std::optional<GradientExchange::Sums> StepExchange::timed(const Work& work) {
+  Stopwatch watch;
+  const std::optional<GradientExchange::Sums> sums = work();
+  if (!trained_.is_on_cpu()) return sums;
+  times_.exposed += watch.lap();
+  const double now = gradient_exchange_->transfer_seconds();
+  times_.transfer += now - std::exchange(transfer_seconds_before_, now);
+  return sums;
 }
 
 void StepExchange::write_notices(std::optional<std::int64_t> global_examples) const {
@@ -210,29 +224,35 @@ bool StepExchange::travels_after_backward() const {
   return !trained_.is_on_cpu() && trained_.model->communicates();
 }
 
-void StepExchange::follow_arena() {
-  if (!trained_.has_peers()) return;
-  guard_.check(settings_);
+std::unique_ptr<GradientExchange> StepExchange::make_gradient_exchange() {
+  ParameterArena& arena = *trained_.arena;
+  Communicator& communicator = *trained_.communicator;
   ExchangeSettings settings = settings_;
   if (travels_after_backward()) {
     if (!settings.mode && settings.range_bytes == 0)
-      settings.range_bytes = static_cast<std::int64_t>(trained_.arena->gradients().bytes());
+      settings.range_bytes = static_cast<std::int64_t>(arena.gradients().bytes());
     settings.mode = ExchangeMode::whole;
   }
-  way_ = create_gradient_exchange(*trained_.arena, *trained_.communicator, second_communicator_,
-                                  settings, states_.needed());
-  tells_ahead_ = must_tell_ahead();
-  if (trained_.communicator->rank() == 0 && way_->power_sgd() == nullptr)
-    log_verbose("gradients are exchanged {}", way_->describe());
+  if (settings.mode != ExchangeMode::double_buffered || !communicator.exchanges_gradients())
+    return std::make_unique<RangeExchange>(arena, communicator, settings, states_.needed());
+  if (!second_communicator_) second_communicator_ = communicator.split(0, communicator.rank());
+  if (trained_.is_on_cpu())
+    return std::make_unique<DoubleBuffer>(arena, *second_communicator_, communicator);
+  return std::make_unique<GpuDoubleBuffer>(arena, *second_communicator_);
 }
 
-void StepExchange::leave_arena() {
-  earlier_times_ = times();
-  way_.reset();
+void StepExchange::follow_arena() {
+  if (!trained_.has_peers()) return;
+  guard_.check(settings_);
+  gradient_exchange_ = make_gradient_exchange();
+  transfer_seconds_before_ = gradient_exchange_->transfer_seconds();
+  sends_status_ = needs_status_message();
+  if (trained_.communicator->rank() == 0 && gradient_exchange_->power_sgd() == nullptr)
+    log_verbose("gradients are exchanged {}", gradient_exchange_->describe());
 }
 
 void StepExchange::follow_settings() {
-  if (way_) way_->leave();
+  if (gradient_exchange_) gradient_exchange_->leave();
   leave_arena();
   follow_arena();
 }

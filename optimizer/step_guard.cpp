@@ -49,8 +49,8 @@ void StepGuard::begin_step() {
   begun_ = StepScope::number();
 }
 
-void StepGuard::note_loss(const Tensor& loss, bool adds) const {
-  if (finite_) FiniteGuard::note_loss(trained_.arena->loss_notice(), loss, adds);
+void StepGuard::note_loss(const Tensor& loss, bool is_further_batch) const {
+  if (finite_) FiniteGuard::note_loss(trained_.arena->loss_notice(), loss, is_further_batch);
 }
 
 Tensor StepGuard::seed(const Tensor& mean, std::int64_t examples) const {

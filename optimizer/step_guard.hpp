@@ -1,5 +1,5 @@
-// StepGuard: what keeps numbers that are not finite out of a model: loss scaling, and steps that
-// are left out.
+// StepGuard: keeps numbers that are not finite out of a model, by loss scaling and by leaving out
+// steps.
 #pragma once
 
 #include <cstdint>
@@ -14,73 +14,83 @@
 
 namespace tasuki {
 
-// Without scale_losses() and skip_non_finite() it does nothing.
+// Does nothing until scale_losses() or skip_non_finite() is called.
 class StepGuard {
  public:
   // `exchange`: the optimizer's settings, some of which exclude a guard. All outlive this object.
   StepGuard(TrainedModel& trained, const OptimizerStates& states, const ExchangeSettings& exchange)
       : trained_(trained), states_(states), exchange_(exchange) {}
+  StepGuard(const StepGuard&) = delete;
+  StepGuard& operator=(const StepGuard&) = delete;
 
   // --- after setup() ---
-  // Dynamic loss scaling, for gradients that pass through float16. A usage error where the exchange
-  // leaves something for the next step: double-buffered or compressed gradients, error feedback.
-  // Where a model is divided, `parts` are the ranks that hold one model together: they skip a step
-  // together, so that their scales stay the same. It must outlive the optimizer.
+  // Turns on dynamic loss scaling, for gradients that pass through float16. A usage error if the
+  // exchange carries something over to the next step: double-buffered or compressed gradients,
+  // error feedback. `parts`: for a model divided among ranks, the ranks that hold one model
+  // together. They skip a step together, so that their scales stay the same. It must outlive the
+  // optimizer.
   void scale_losses(const LossScaler::Settings& settings, Communicator* parts = nullptr);
   // Null: losses are not scaled.
   const LossScaler* loss_scaler() const { return scaler_ ? &*scaler_ : nullptr; }
 
-  // From now on an update is left out on all ranks if the loss of any rank or a sum of gradients is
-  // not finite. Weights, states, Optimizer::t() and the model's buffers (running statistics) then
-  // keep the bits that they had before the step's first forward(). With loss scaling, only the loss
+  // From now on, all ranks leave out an update if the loss of any rank or a sum of gradients is not
+  // finite. Weights, states, Optimizer::t() and the model's buffers (running statistics) then keep
+  // the bits that they had before the step's first forward(). With loss scaling, only the loss
   // counts: gradients that are not finite are skipped as usual, in counted updates.
-  //   The sums are searched while they are computed where the communicator can do so
-  // (communicator/sum_search.hpp: on CPUs of one node); elsewhere in a pass of their own, with a
-  // small message where ranks have different parts of them. On GPUs the host waits for the end of
-  // each step. `parts` as in scale_losses(). A usage error where the exchange leaves something for
-  // the next step, and with a communicator that exchanges nothing.
+  //   Sums are checked while they are computed if the communicator can do so
+  // (communicator/sum_search.hpp: on CPUs of one node). Otherwise they are checked in a separate
+  // pass, with a small message if ranks have different parts of the sums. On GPUs the host waits
+  // for the end of each step. `parts` as in scale_losses(). A usage error if the exchange carries
+  // something over to the next step, and with a communicator that exchanges nothing.
   void skip_non_finite(Communicator* parts = nullptr);
-  // The guard of another optimizer of the same steps: from now on both leave out what either leaves
-  // out. In each StepScope all forward() must precede the first exchange, and all exchanges the
-  // first update(). After skip_non_finite() of both. JointUpdater calls it.
+  // Joins the guard of another optimizer in the same steps: from now on, each leaves out what the
+  // other leaves out. In each StepScope, every forward() must precede the first exchange, and every
+  // exchange the first update(). Both must have called skip_non_finite(). JointUpdater calls it.
   void skip_with(const StepGuard& other);
   bool skips_non_finite() const { return finite_.has_value(); }
   // Updates left out since this object was made. The same on all ranks.
   std::int64_t skipped() const { return skipped_; }
 
+ private:
   // --- for the optimizer ---
+  friend class Optimizer;
+  friend class StepExchange;
   // A usage error if settings of the exchange exclude this guard, or each other.
   void check(const ExchangeSettings& settings) const;
 
-  // What follows is called in this order in each step.
-  // Before its first forward pass; later calls in the same step do nothing.
+  // The functions below are called once in each step, in this order, unless they say otherwise.
+  //
+  // Before the first forward pass; later calls in the same step do nothing.
   void begin_step();
-  // Before each backward pass: its loss, undefined without examples. `adds`: to those of earlier
-  // passes of this step.
-  void note_loss(const Tensor& loss, bool adds) const;
-  // What the backward pass of a mean loss over `examples` starts with, so that ranks add up.
-  Tensor seed(const Tensor& mean, std::int64_t examples) const;
-  // Before gradients are exchanged and after it: finds out whether the step is left out.
+  // Before each backward pass. `loss` is undefined without examples. `is_further_batch`: it is
+  // added to the losses of the step's earlier passes.
+  void note_loss(const Tensor& loss, bool is_further_batch) const;
+  // When the exchange begins, before any gradient of the step is summed: during the last backward
+  // pass at the earliest, so seed() may come before or after it.
   void begin_search() const;
+  // For each backward pass: the gradient of a mean loss over `examples` to start from, so that
+  // gradients are sums over examples.
+  Tensor seed(const Tensor& mean, std::int64_t examples) const;
+  // After the exchange: finds out whether the step is left out.
   void search();
-  // Before the update. Divides the gradients by the scale of the loss.
+  // Before the update: divides the gradients by the scale of the loss.
   void unscale() const;
-  // Whether the host knows that the step is left out; on GPUs the update finds out: it changes
-  // nothing where skip() points to a number that is not 0. Null: updates are never left out.
+  // Whether the host already knows that the step is left out. On GPUs it does not: there the update
+  // changes nothing if skip() points to a number other than 0. Null: no update is left out.
   bool leaves_out_on_host() const;
   const float* skip() const;
   // After the update.
   void adjust_scale() const;
-  // Ends the step on the host, which on GPUs waits for the device. Returns whether the update was
-  // left out; the model's buffers are then what they were.
-  bool settle();
   // The next call of begin_step() begins another step.
   void end_step() { begun_.reset(); }
+  // When the step has succeeded; on GPUs the host waits here for the device. Returns whether the
+  // update was left out; the model's buffers are then restored.
+  bool settle();
 
- private:
-  // Whether the communicator searches the sums of gradients while it computes them.
+  // Whether the communicator checks the sums of gradients while it computes them.
   bool communicator_searches() const;
-  // Makes a flag of the device the largest of the ranks that have parts of the sums, or of a model.
+  // Sets a flag on the device if it is set on any rank that has a part of the sums, or of the
+  // model.
   void agree(const Tensor& found) const;
   void agree_among_parts(const Tensor& found) const;
 

@@ -27,7 +27,7 @@ const ParameterArena& TrainedModel::checked_arena() const {
   return *arena;
 }
 
-// --- what ranks tell each other; collective ---
+// --- agreement between ranks; collective ---
 
 std::int64_t TrainedModel::sum_over_ranks(std::int64_t own) const {
   if (communicator == nullptr) return own;
@@ -70,7 +70,7 @@ bool TrainedModel::share_shapes(const std::vector<Module::NamedParameter>& candi
   return any;
 }
 
-// --- models that would not train are errors ---
+// --- checks that fail for models that would not train ---
 
 void TrainedModel::check_registered(const Module& model, std::size_t size_of_model) {
   for (const Parameter* parameter : model.unregistered_parameters(size_of_model))

@@ -1,5 +1,5 @@
-// TrainedModel: what an optimizer and the objects beside it work on: a model, the arrays that hold
-// it, and the ranks that train it together.
+// TrainedModel: a model, the arrays that hold its parameters, and the ranks that train it together.
+// An optimizer and its parts share one.
 #pragma once
 
 #include <cstddef>
@@ -16,14 +16,14 @@
 
 namespace tasuki {
 
-// The optimizer changes it. The others read it in each call, because arrays are rebuilt when layers
-// are added, frozen or get their shape.
+// Only the optimizer changes it. The others read it anew in each call, because arrays are rebuilt
+// when layers are added, are frozen, or get their shape.
 struct TrainedModel {
   Module* model = nullptr;                // null: before setup()
   std::unique_ptr<ParameterArena> arena;  // null: before setup()
   Communicator* communicator = nullptr;   // null: one process
-  // Recorded steps depend on it. Advances when arrays, hooks, groups, precision, guards or the
-  // exchange change.
+  // Advances when arrays, hooks, groups, precision, guards or the exchange change, which makes
+  // recorded steps invalid.
   Revision revision;
 
   // The same as `model` and `arena`; an error before setup().
@@ -34,26 +34,27 @@ struct TrainedModel {
   // Where gradients and updates are computed. After setup().
   bool is_on_cpu() const { return arena->gradients().device().is_cpu(); }
 
-  // --- what ranks tell each other; collective ---
+  // --- agreement between ranks; collective ---
   std::int64_t sum_over_ranks(std::int64_t own) const;
-  bool all_ranks(bool yes) const { return sum_over_ranks(yes ? 0 : 1) == 0; }
-  // For each of `candidates` (the same on all ranks) that has a shape on some ranks, sets that
-  // shape on all ranks. Returns whether there were any.
+  // Whether `condition` holds on all ranks.
+  bool all_ranks(bool condition) const { return sum_over_ranks(condition ? 0 : 1) == 0; }
+  // Sets the shape of each candidate on all ranks, if any rank knows it. The candidates are the
+  // same on all ranks. Returns whether any shape was known.
   bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
-  // The same for all parameters, before there are arrays.
+  // The same for all parameters of the model, before the arrays exist.
   void share_first_shapes() const;
 
-  // --- models that would not train are errors ---
-  // Member layers that are not registered and have no values.
+  // --- checks that fail for models that would not train ---
+  // Throws if a member layer is not registered and has no values.
   static void check_registered(const Module& model, std::size_t size_of_model);
-  // A model without parameters, with frozen ones alone, or with parameters that have no values on
-  // rank 0. Collective.
+  // Throws if there is no parameter, if all are frozen, or if one has no values on rank 0.
+  // Collective.
   void check_parameters(const FrozenPaths& frozen) const;
-  // A pattern that matches none of its parameters.
+  // Throws if the pattern matches no parameter of the model; does nothing before setup().
   void check_pattern(const std::string& pattern) const;
-  // A loss computed from parameters that are not in the arrays: one without values is an error, as
-  // its layer was not registered and would not be trained; one with values but without an optimizer
-  // is a warning.
+  // Looks for parameters that the loss depends on and that are not in the arrays. Throws if one has
+  // no values: its layer is not registered and would not be trained. Warns if one has values but no
+  // optimizer.
   void check_graph(const Variable& loss) const;
 };
 

@@ -1,6 +1,6 @@
-// UpdatePlan: what an update does with summed gradients, in order: hooks, then the rule. One update
-// is in update_plan.cpp, its parts in update_plan_hooks.cpp, update_plan_norms.cpp and
-// update_plan_rule.cpp, and what is arranged before it in update_plan_tables.cpp.
+// UpdatePlan: applies hooks, then the rule, to summed gradients. update_plan.cpp has an update as a
+// whole; update_plan_hooks.cpp, update_plan_norms.cpp and update_plan_rule.cpp have its parts;
+// update_plan_tables.cpp prepares the tables.
 #pragma once
 
 #include <cstdint>
@@ -20,56 +20,57 @@
 
 namespace tasuki {
 
-// Factors of all kinds go into one table with a row for each group of parameters, or, with hooks
-// that tell parameters apart, for each parameter. Device work reads the table when it runs: a
-// recorded step sends it again in each replay, with its other numbers.
+// All factors are in one table, with a row for each group of parameters or, if hooks distinguish
+// parameters, for each parameter. Work on the device reads the table when it runs: a recorded step
+// sends the table again in each replay, with its other numbers.
 class UpdatePlan {
  public:
-  // `values` and `t`, updates done, are the optimizer's and outlive this object.
+  // `values` and `t`, the number of updates done, belong to the optimizer and outlive this object.
   UpdatePlan(std::shared_ptr<const UpdateRule> rule, const Hyperparameters& values,
              const std::int64_t& t);
 
   void add_hook(std::shared_ptr<OptimizerHook> hook);
-  // A name or value that the rule does not have is a usage error.
+  // A usage error if the rule lacks one of the group's hyper-parameters or does not allow its
+  // value.
   void add_group(ParameterGroup group);
   const std::vector<std::shared_ptr<OptimizerHook>>& hooks() const { return hooks_; }
   const std::vector<ParameterGroup>& groups() const { return groups_; }
 
   // The first hook that needs the whole arena; null: none does.
   const OptimizerHook* hook_of_arrays() const;
-  // An error of kind unavailable: the rule has no kernel for a device.
+  // An error of kind unavailable if the rule has no kernel for the device.
   void check(Device device) const;
-  // Whether an update of a slice needs the states of this slice only.
+  // Whether an update of a slice needs only the states of this slice.
   bool can_update_slices(Device device) const;
   // Before the first update of an arena, and after changes of arena, hooks or groups.
   void arrange(const ParameterArena& arena);
 
-  // Before a step: its number of examples, as agreed by all ranks, from which late numbers are
-  // made.
+  // Called before a step with its number of examples, on which all ranks have agreed. Late numbers
+  // are computed from it.
   void expect(std::int64_t examples) { expected_ = static_cast<double>(examples); }
 
-  // Gradients are sums over `examples`. `states` are those of owners.own(), which alone is updated:
-  // `spread` divides it, counted from its begin. `skip`: see UpdatePass. Collective if there are
-  // several owners; a hook that needs the whole arena is then a usage error.
+  // Updates the slice owners.own(). Gradients are sums over `examples`; `states` are the slice's
+  // states; `spread` divides the slice, counting from its begin; `skip`: see UpdatePass. Collective
+  // if there are several owners; a hook that needs the whole arena is then a usage error.
   void run(const ParameterArena& arena, const SliceOwners& owners, std::span<const Tensor> states,
            const float* skip, std::int64_t examples, const SpreadUpdate& spread);
 
  private:
-  // FactorHooks, and what comes after them.
+  // Consecutive FactorHooks, and the hook or rule after them.
   struct Stage {
     std::vector<const FactorHook*> factors;
     OptimizerHook* then = nullptr;  // null: the rule
     // The factors are written to the gradients before `then`.
     bool writes = false;
-    // No stage before has taken the mean, so that the scale begins with 1 / examples.
+    // No earlier stage has taken the mean, so the scale begins with 1 / examples.
     bool takes_mean = true;
     bool has_table() const { return then == nullptr || writes; }
   };
   struct Row {
     ParameterInfo info;               // of its first parameter
-    std::vector<std::size_t> groups;  // that match, in the order in which they were added
+    std::vector<std::size_t> groups;  // the matching ones, in the order in which they were added
   };
-  // Of a stage, by value or on the device.
+  // The factors of a stage, by value or on the device.
   struct Factors {
     UpdateFactors of_all;
     const UpdateFactors* table = nullptr;
@@ -77,7 +78,7 @@ class UpdatePlan {
   };
   struct Update {
     const ParameterArena& arena;
-    const SliceOwners& owners;  // who owns which sums of gradients
+    const SliceOwners& owners;  // of sums of gradients
     Range own;                  // the elements that this rank updates
     std::span<const Tensor> states;
     const float* skip;
@@ -97,16 +98,16 @@ class UpdatePlan {
   void make_stages();
   void make_rows(const ParameterArena& arena);
   void make_norm_pieces(const ParameterArena& arena);
-  // The hook that computes factors from norms for this hook on this device; null: there is none.
+  // The NormHook that does the work of this hook on this device; null: there is none.
   static const NormHook* norm_hook_of(const OptimizerHook& hook, Device device);
   std::int64_t tables() const;
   std::vector<std::size_t> find_groups(const std::string& path, const Shape& shape) const;
-  // Why there can be no update of these parameters; empty if there can.
+  // Why these parameters cannot be updated; empty if they can.
   std::string find_unmet(const ParameterArena& arena);
   Hyperparameters values_of(const Row& row) const;
   UpdateFactors factors_of(const Stage& stage, const Row& row, double scale) const;
   void fill_table(const Stage& stage, double scale, std::span<UpdateFactors> table) const;
-  // Makes late numbers those of an update with so many examples; false if that is impossible.
+  // Has late numbers computed for an update with so many examples; false if that is impossible.
   bool follow(double examples);
   enum class Place : std::uint8_t { anywhere, on_device };
   Factors factors_on(const Update& update, std::size_t stage, double scale, Place place) const;
@@ -117,14 +118,14 @@ class UpdatePlan {
   void apply_array_hook(const Update& update, ArrayHook& hook) const;
   void apply_rule(const Update& update, std::size_t stage, double scale) const;
   void apply_kernel(const Update& update, const Factors& factors) const;
-  // The first pass of LAMB; `own` is the second one, of this owner's slice.
+  // Runs the first pass of LAMB; `own` is the second pass, over this owner's slice.
   Tensor trust_ratios(const Update& update, const UpdatePass& own) const;
   void apply_on_cpu(const Update& update, const Factors& factors) const;
   void apply_on_gpu(const Update& update, const Factors& factors) const;
   // |w| and |g| of each parameter, as NormPass::norms.
   Tensor norms(const Update& update, const Factors& factors) const;
   Tensor norms_on_cpu(const Update& update, NormPass pass) const;
-  // Two sums for each parameter. `of_pieces` writes those of the pieces of this owner's slice,
+  // Two sums for each parameter. `of_pieces` writes the sums for the pieces of this owner's slice,
   // which are given as NormPass::segments.
   using SumPieces = std::function<void(std::span<const std::int64_t> pieces, double* sums)>;
   std::vector<double> sums_of_pieces(const Update& update, const SumPieces& of_pieces) const;
@@ -138,7 +139,7 @@ class UpdatePlan {
   std::vector<ParameterGroup> groups_;
   std::vector<bool> has_matched_;  // for each group: a parameter, at some time
 
-  // Of an arena.
+  // Prepared by arrange().
   std::vector<Stage> stages_;
   bool has_norm_hooks_ = false;
   std::string unmet_;                 // why there can be no update
@@ -148,20 +149,20 @@ class UpdatePlan {
   Tensor row_numbers_;   // FactorRows, on the device; undefined: there is one row
   Tensor segments_;      // NormPass::segments, where norms are needed
   Tensor parameter_of_;  // of RuleArena or UpdatePass, where it is needed
-  // Where norms are needed on a CPU: the pieces into which norm blocks cut the parameters, as
+  // If norms are needed on a CPU: the pieces into which norm blocks divide the parameters, as
   // NormPass::segments; the first element of each piece, and its parameter.
   std::vector<std::int64_t> norm_pieces_, piece_begins_;
   std::vector<std::size_t> parameter_of_piece_;
 
   double expected_ = 0;
-  // Examples of the last update for each expected one: more than one where several losses of a
-  // batch are added up.
+  // Examples of the last update per expected example: more than one if several losses of a batch
+  // are added up.
   double examples_for_each_ = 1;
   struct Drawn {
     std::uint64_t step = 0;
     double examples = 0;
   };
-  mutable Drawn drawn_;           // what late numbers were made for
+  mutable Drawn drawn_;           // the step for which late numbers were computed
   LateValues<float> late_table_;  // tables of all stages that have one
   LateValues<double> late_mean_;  // 1 / examples
 };

@@ -69,13 +69,15 @@ void UpdatePlan::apply_rule(const Update& update, std::size_t stage, double scal
 }
 
 void UpdatePlan::apply_kernel(const Update& update, const Factors& factors) const {
-  UpdatePass arena =
-      kernel_rule_->pass(update.arena.values().device(), update.arena.shared_values().data<float>(),
-                         update.arena.gradients().data<float>(), {}, update.arena.update_count());
-  arena.factors = factors.of_all;
-  arena.table = factors.table;
-  arena.rows = rows_on_device();
-  arena.skip = update.skip;
+  UpdatePass arena{.device = update.arena.values().device(),
+                   .kernel = kernel_rule_->kernel(),
+                   .parameter = update.arena.shared_values().data<float>(),
+                   .gradient = update.arena.gradients().data<float>(),
+                   .count = update.arena.update_count(),
+                   .factors = factors.of_all,
+                   .table = factors.table,
+                   .rows = rows_on_device(),
+                   .skip = update.skip};
   if (const Tensor& rounded = update.arena.shared_rounded()) {
     arena.rounded = rounded.raw();
     arena.rounded_type = rounded.dtype();

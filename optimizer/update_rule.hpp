@@ -18,7 +18,7 @@ namespace tasuki {
 
 class KernelRule;
 
-// Chainer's name, its default, and the values allowed: low <= value < high.
+// A setting of a rule: Chainer's name, the default, and the allowed values, low <= value < high.
 struct Hyperparameter {
   std::string name;
   double initial = 0;
@@ -28,10 +28,10 @@ struct Hyperparameter {
 // The values of an optimizer, or of a parameter group, by name.
 class Hyperparameters {
  public:
-  // The initial values of a rule's; errors name the rule.
+  // Starts with the default values. Errors name the rule.
   Hyperparameters(std::string rule, std::vector<Hyperparameter> known);
 
-  // An unknown name is a usage error that lists the known ones; a value out of range is a usage
+  // An unknown name is a usage error that lists the known names; a value out of range is a usage
   // error that states the range.
   double operator[](std::string_view name) const { return values_[index_of(name)]; }
   void set(std::string_view name, double value);
@@ -49,8 +49,8 @@ class Hyperparameters {
 struct ParameterInfo {
   std::string path;  // "predictor/l1/W"
   Shape shape;
-  // The weight decay of the parameter's group (Optimizer::add_group), which replaces the rate of a
-  // hook; empty: the group sets none.
+  // The weight decay of the parameter's group (Optimizer::add_group), which replaces a hook's rate;
+  // empty: no group sets one.
   std::optional<double> weight_decay;
 };
 
@@ -58,12 +58,12 @@ struct ParameterInfo {
 struct RuleRange {
   const ParameterInfo& info;
   float* parameter;
-  const float* gradient;           // as it was summed; g() is what the rule works with
+  const float* gradient;           // the sum; g() is the gradient that the rule works with
   std::span<float* const> states;  // in the order of UpdateRule::states()
   std::int64_t count;
   std::span<const float> factors;  // UpdateRule::factors(), rounded
   double w_norm, g_norm;           // of the whole parameter and of its g(); 0 without needs_norms()
-  float scale, decay;              // of hooks and groups, 1 / examples included
+  float scale, decay;              // from hooks and groups; `scale` includes 1 / examples
   float g(std::int64_t i) const { return scale * gradient[i] + decay * parameter[i]; }
 };
 
@@ -83,53 +83,53 @@ struct RuleArena {
   // k; parameter_of[i] is the parameter of elements 16 i to 16 i + 15.
   const double* norms;
   const std::int32_t* parameter_of;
-  const float* skip;  // null, or: the kernel changes nothing where it is not 0 (loss scaling)
+  const float* skip;  // null, or: the kernel changes nothing if it points to a number other than 0
 };
 
-// The built-in rules are Chainer's and LAMB (built_in_rules.cpp). A rule object is shared and never
-// changes: values that change during training are hyper-parameters or states, which the optimizer
-// stores. To be registered with RuleRegistration, a rule needs a default constructor.
+// A rule object is shared and never changes: values that change during training are
+// hyper-parameters or states, which the optimizer stores. To be registered with RuleRegistration, a
+// rule needs a default constructor. The built-in rules are Chainer's and LAMB (built_in_rules.hpp).
 class UpdateRule {
  public:
   virtual ~UpdateRule() = default;
-  virtual std::string name() const = 0;  // Chainer's class name, "MomentumSGD"; snapshots have it
+  virtual std::string name() const = 0;  // Chainer's class name, "MomentumSGD"; saved in snapshots
   virtual std::vector<Hyperparameter> hyperparameters() const = 0;
-  // One array of the parameter's shape each, zeros at first.
+  // The names of its states: for each, an array of the parameter's shape, initially zeros.
   virtual std::vector<std::string> states() const { return {}; }
   // The hyper-parameter that schedules change: "alpha" for Adam, AdamW and LAMB, "lr" for most
   // others. Empty: none (AdaDelta).
   virtual std::string rate_name() const { return "lr"; }
-  // The hyper-parameter by which the rule takes weights towards 0 without help of the gradient:
-  // what --weight-decay sets, and what groups replace ("weight_decay_rate" for AdamW and LAMB).
-  // Empty: hooks do that.
+  // The hyper-parameter by which the rule decays weights independently of the gradient:
+  // "weight_decay_rate" for AdamW and LAMB. --weight-decay sets it, and groups replace it. Empty:
+  // hooks decay weights.
   virtual std::string decay_name() const { return ""; }
-  // The learning rate of update `t` as it is reported; the hyper-parameter rate_name() by default.
+  // The learning rate of update `t` for reports. Default: the hyper-parameter rate_name().
   virtual std::optional<double> learning_rate(const Hyperparameters& h, std::int64_t t) const;
-  // The numbers that apply() needs for update `t` (1, 2, ...), at most 8; called once for each
-  // group. They are rounded to float, so instead of a decay rate near 1 return 1 - rate, which
+  // The numbers that apply() needs for update `t` (1, 2, ...), at most 8. Called once for each
+  // group. The numbers are rounded to float, so for a decay rate near 1 return 1 - rate, which
   // rounding changes less.
   virtual std::vector<double> factors(const Hyperparameters& h, std::int64_t t) const = 0;
-  // Whether apply() reads norms. They cost a pass over parameters and gradients. A rule that needs
-  // the norm of its update cannot be written this way (LAMB is built in).
+  // Whether apply() reads norms, which cost a pass over parameters and gradients. A rule that needs
+  // the norm of its own update cannot be written this way (LAMB is built in).
   virtual bool needs_norms() const { return false; }
 
-  // Updates a range on a CPU. Called by several threads at once for ranges that do not overlap;
-  // together they cover every trainable parameter once. Results must not depend on how parameters
-  // are cut into ranges.
+  // Updates a range on a CPU. Several threads call it at once for ranges that do not overlap, and
+  // that together cover every trainable parameter once. Results must not depend on how parameters
+  // are divided into ranges.
   virtual void apply(const RuleRange& range) const = 0;
-  // Updates the arena on a GPU by launching kernels; must not wait for them. They may write to
-  // padding, but only zeros. Override has_gpu_kernel() to return true as well; otherwise setup() of
-  // a model on a GPU is an error of kind unavailable.
+  // Updates the arena on a GPU by launching kernels; must not wait for them. Padding must stay 0. A
+  // rule that overrides this must also override has_gpu_kernel() to return true; without it,
+  // setup() of a model on a GPU is an error of kind unavailable.
   virtual bool has_gpu_kernel() const { return false; }
   virtual void apply_on_gpu(const RuleArena& arena) const;
 
  private:
-  friend class KernelRule;  // of Tasuki itself
+  friend class KernelRule;
   friend class UpdatePlan;
   virtual const KernelRule* as_kernel_rule() const { return nullptr; }
 };
 
-// Makes a rule known to create_optimizer() and --optimizer, before main() or in it:
+// Registers a rule for create_optimizer() and --optimizer, before or in main():
 //   const RuleRegistration<Lion> registration{"lion"};
 // A key or a name that is taken is an error.
 void register_rule(const std::string& key, std::shared_ptr<const UpdateRule> rule);
@@ -140,7 +140,7 @@ struct RuleRegistration {
   }
 };
 
-// The built-in ones first, then the others in order of registration.
+// All rules: the built-in ones first, then the others in order of registration.
 struct NamedRule {
   std::string key;  // as in --optimizer: "momentum_sgd"
   std::shared_ptr<const UpdateRule> rule;

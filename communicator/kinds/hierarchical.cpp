@@ -12,7 +12,6 @@
 #include "communicator/algorithms/planned_allreduce.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/node/node_communicator.hpp"
-#include "communicator/node/sliced_node_exchange.hpp"
 #include "communicator/registry.hpp"
 
 namespace tasuki {
@@ -119,8 +118,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
   }
   std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
     if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
-    return std::make_unique<SlicedNodeExchange>(
-        node(), gradients.arena, ReduceOp::sum,
+    return node().start_exchange(
+        gradients.arena, ReduceOp::sum,
         [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
           return start_on(shared, gradients, wire);
         });
@@ -137,8 +136,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
     work_on(values, op, inter_size() == 1 || all_nodes_in_place(values, op), {});
   }
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
+    if (inter_size() == 1) return node().combine(values, op, piece_bytes, in_place);
     node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
-      if (inter_size() == 1) return sum_on_node(shared, values);
       const Division division = division_of(shared, values);
       const MessagePlan& plan = between_nodes_.plan_for(division, wire.type_of(shared.dtype));
       const std::vector<std::uint32_t> before = count(plan);

@@ -33,13 +33,14 @@ class SingleNodeCommunicator : public NodeCommunicator {
   }
 
   void combine(const Tensor& values, ReduceOp op) override {
-    node().exchange(values, op, piece_bytes, true,
-                    [this](const SharedValues& shared) { shared.reduce_share(rank(), size()); });
+    node().exchange(values, op, piece_bytes, true, [this](const SharedValues& shared) {
+      const Range own = share_of(shared.count, size_of(shared.dtype), rank(), size());
+      shared.reduce(own.begin, own.end);
+    });
   }
 
   void sum(const GradientView& gradients) override {
-    node().exchange(gradients.arena, ReduceOp::sum, piece_bytes, true,
-                    [&](const SharedValues& shared) { sum_on_node(shared, gradients); });
+    node().combine(gradients, ReduceOp::sum, piece_bytes, true);
   }
 
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {

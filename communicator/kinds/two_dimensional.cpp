@@ -8,7 +8,6 @@
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/mpi/transfer.hpp"
 #include "communicator/node/node_communicator.hpp"
-#include "communicator/node/sliced_node_exchange.hpp"
 #include "communicator/registry.hpp"
 
 namespace tasuki {
@@ -69,8 +68,8 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
   std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients) override {
     if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
-    return std::make_unique<SlicedNodeExchange>(
-        node(), gradients.arena, ReduceOp::sum,
+    return node().start_exchange(
+        gradients.arena, ReduceOp::sum,
         [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
           const Work work = own_work(shared, gradients);
           return between_nodes_.start(
@@ -126,8 +125,8 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
   }
 
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
+    if (inter_size() == 1) return node().combine(values, op, piece_bytes, in_place);
     node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
-      if (inter_size() == 1) return sum_on_node(shared, values);
       const Work work = own_work(shared, values);
       between_nodes_.run(address_of(shared, work), work.division, shared.dtype, shared.op,
                          across_.get(), work_inside(shared, values, work),

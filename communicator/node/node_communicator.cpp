@@ -65,28 +65,8 @@ std::vector<Range> NodeCommunicator::needed_of(const SharedValues& shared,
                                                const GradientView& gradients,
                                                int intra_rank) const {
   if (gradients.needed.empty()) return {{0, shared.count}};
-  const auto in_piece = [&shared](Range range) {
-    return Range{std::clamp<std::int64_t>(range.begin - shared.first, 0, shared.count),
-                 std::clamp<std::int64_t>(range.end - shared.first, 0, shared.count)};
-  };
-  return {in_piece(gradients.needed_by(ranks_of_node_[static_cast<std::size_t>(intra_rank)])),
-          in_piece({gradients.divided(), gradients.arena.count()})};
-}
-
-void NodeCommunicator::sum_on_node(const SharedValues& shared, const GradientView& gradients) {
-  const auto sum = [&](Range part, std::span<const int> destinations) {
-    if (!searches_ || shared.op != ReduceOp::sum || shared.dtype != DType::float32)
-      shared.reduce(part.begin, part.end, destinations);
-    else if (shared.sum_and_search(part.begin, part.end, destinations))
-      node_.mark(search_);
-  };
-  if (!gradients.is_scattered())
-    return sum(share_of(shared.count, size_of(shared.dtype), rank(), size()), {});
-  // Each rank sums the part that it alone needs. The last rank sums what all ranks need.
-  const std::vector<Range> needed = needed_of(shared, gradients, rank());
-  const std::array<int, 1> into_own{rank()};
-  sum(needed[0], into_own);
-  if (rank() + 1 == size()) sum(needed[1], {});
+  return {shared.here(gradients.needed_by(ranks_of_node_[static_cast<std::size_t>(intra_rank)])),
+          shared.here({gradients.divided(), gradients.arena.count()})};
 }
 
 bool NodeCommunicator::all_nodes_in_place(const Tensor& values, ReduceOp op) {

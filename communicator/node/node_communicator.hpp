@@ -30,14 +30,8 @@ class NodeCommunicator : public Communicator, public SumSearch {
   bool can_search_sums() const override {
     return size() > 1 && inter_size() == 1 && options().device.is_cpu();
   }
-  void begin_search() override {
-    searches_ = true;
-    ++search_;
-  }
-  bool end_search() override {
-    searches_ = false;
-    return node_.has_mark(search_);
-  }
+  void begin_search() override { node_.begin_search(); }
+  bool end_search() override { return node_.end_search(); }
 
  protected:
   NodeGroup& node() { return node_; }
@@ -59,9 +53,6 @@ class NodeCommunicator : public Communicator, public SumSearch {
   // ranks need different parts, two ranges: what this rank needs alone, and what all ranks need.
   std::vector<Range> needed_of(const SharedValues& shared, const GradientView& gradients,
                                int intra_rank) const;
-  // Where all ranks are on one node: sums all elements, or for each rank those that it needs.
-  // Elements are searched if begin_search() was called.
-  void sum_on_node(const SharedValues& shared, const GradientView& gradients);
 
   // The GPUs of this node's ranks, connected when they are first needed.
   GpuGroup& gpu_node();
@@ -84,8 +75,6 @@ class NodeCommunicator : public Communicator, public SumSearch {
   NodeGroup node_;
   std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
-  bool searches_ = false;     // SumSearch
-  std::uint64_t search_ = 0;  // its number, the mark of a rank that has found something
   // About arrays that were combined, by address and number of values.
   struct Known {
     bool in_place = false, is_agreed = false;

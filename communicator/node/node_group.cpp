@@ -10,7 +10,6 @@
 #include "tensor/reduce.hpp"
 
 namespace tasuki {
-
 namespace {
 
 // Parts of values in other memory pass through shared memory up to this length; MPI sends longer
@@ -36,7 +35,7 @@ struct NodeGroup::Offer {
 
 struct NodeGroup::Slot {
   alignas(64) Offer offer;
-  std::uint64_t mark;
+  std::uint64_t found;  // the latest search in which this rank has found something
   alignas(64) SharedCounter counter;
 };
 
@@ -50,6 +49,11 @@ std::vector<void*> SharedValues::at(std::int64_t begin) const {
   for (std::byte* values : of_rank)
     addresses.push_back(values + begin * static_cast<std::int64_t>(size_of(dtype)));
   return addresses;
+}
+
+Range SharedValues::here(Range of_all) const {
+  return {std::clamp<std::int64_t>(of_all.begin - first, 0, count),
+          std::clamp<std::int64_t>(of_all.end - first, 0, count)};
 }
 
 SharedValues::Operands SharedValues::operands(std::int64_t begin,
@@ -72,16 +76,9 @@ bool SharedValues::sum_and_search(std::int64_t begin, std::int64_t end,
   return sum_arrays_and_search(arrays.sources, arrays.destinations, end - begin);
 }
 
-void SharedValues::reduce_share(int rank, int ranks) const {
-  const auto [begin, end] = share_of(count, size_of(dtype), rank, ranks);
-  reduce(begin, end);
-}
-
 void SharedValues::reduce_into(void* result, std::int64_t begin, std::int64_t end) const {
-  const auto addresses = at(begin);
-  const std::vector<const void*> sources(addresses.begin(), addresses.end());
   const std::array<void*, 1> targets{result};
-  reduce_arrays(dtype, op, sources, targets, end - begin);
+  reduce_arrays(dtype, op, operands(begin, {}).sources, targets, end - begin);
 }
 
 void SharedValues::copy(int source, int destination, std::int64_t begin, std::int64_t end) const {
@@ -116,16 +113,6 @@ NodeGroup::Slot& NodeGroup::slot(int rank) const {
   return reinterpret_cast<Slot*>(slots)[rank];
 }
 
-void NodeGroup::mark(std::uint64_t value) {
-  slot(rank_).mark = value;
-}
-
-bool NodeGroup::has_mark(std::uint64_t value) const {
-  for (int rank = 0; rank < size_; ++rank)
-    if (slot(rank).mark == value) return true;
-  return false;
-}
-
 SharedCounter& NodeGroup::counter(int rank) {
   return slot(rank).counter;
 }
@@ -143,18 +130,13 @@ std::uint32_t NodeGroup::segment_of(const Tensor& values) const {
   return place.segment ? place.segment->number : 0;
 }
 
-std::optional<SharedValues> NodeGroup::meet(const Tensor& values, ReduceOp op) {
+std::optional<SharedValues> NodeGroup::exchange_offers(const Tensor& values, ReduceOp op) {
   put_offer(values, op);
   barrier();
   return offered(values, op);
 }
 
-std::uint32_t NodeGroup::offer(const Tensor& values, ReduceOp op) {
-  put_offer(values, op);
-  return leave();
-}
-
-std::uint32_t NodeGroup::leave() const {
+std::uint32_t NodeGroup::arrive() const {
   return shared_barrier().arrive(static_cast<std::uint32_t>(size_));
 }
 
@@ -182,11 +164,71 @@ std::optional<SharedValues> NodeGroup::offered(const Tensor& values, ReduceOp op
 void NodeGroup::exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
                          const Work& work) {
   if (size_ == 1) return work_alone(values, op, in_place ? values.bytes() : piece_bytes, work);
-  const auto shared = meet(values, op);
+  const auto shared = exchange_offers(values, op);
   if (values.count() == 0) return barrier();
   if (!in_place || !shared) return exchange_in_pieces(values, op, piece_bytes, work);
   work(*shared);
   barrier();
+}
+
+// Between slices it polls the barriers for which exchange() waits.
+class NodeGroup::SlicedExchange final : public SlicedWork {
+ public:
+  SlicedExchange(NodeGroup& node, Tensor values, ReduceOp op, StartWork start)
+      : node_(node), values_(std::move(values)), op_(op), start_(std::move(start)) {
+    if (is_alone()) return;
+    node_.put_offer(values_, op_);
+    awaited_ = node_.arrive();
+  }
+
+  bool is_done() const override { return stage_ == Stage::done; }
+  bool advance() override {
+    switch (stage_) {
+      case Stage::waiting_for_offers:
+        if (!is_alone() && !node_.has_passed(awaited_)) return false;
+        work_ = start_(shared_values());
+        stage_ = Stage::working;
+        return true;
+      case Stage::working:
+        if (!work_->is_done()) return work_->advance();
+        work_.reset();
+        if (!is_alone()) awaited_ = node_.arrive();
+        stage_ = is_alone() ? Stage::done : Stage::waiting_for_others;
+        return true;
+      case Stage::waiting_for_others:
+        if (!node_.has_passed(awaited_)) return false;
+        stage_ = Stage::done;
+        return true;
+      case Stage::done:
+        break;
+    }
+    return false;
+  }
+
+ private:
+  enum class Stage : std::uint8_t { waiting_for_offers, working, waiting_for_others, done };
+
+  bool is_alone() const { return node_.size() == 1; }
+  SharedValues shared_values() const {
+    if (is_alone())
+      return {values_.dtype(), op_, values_.count(), {static_cast<std::byte*>(values_.raw())}};
+    auto shared = node_.offered(values_, op_);
+    TASUKI_CHECK(shared.has_value(), "the values of a node's ranks are not in one allocation");
+    return *std::move(shared);
+  }
+
+  NodeGroup& node_;
+  Tensor values_;
+  ReduceOp op_;
+  StartWork start_;
+  Stage stage_ = Stage::waiting_for_offers;
+  std::uint32_t awaited_ = 0;  // of has_passed()
+  std::unique_ptr<SlicedWork> work_;
+};
+
+std::unique_ptr<SlicedWork> NodeGroup::start_exchange(const Tensor& values, ReduceOp op,
+                                                      StartWork start) {
+  return std::make_unique<SlicedExchange>(*this, values, op, std::move(start));
 }
 
 void NodeGroup::work_alone(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
@@ -252,10 +294,43 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
   }
 }
 
+void NodeGroup::combine(const GradientView& values, ReduceOp op, std::size_t piece_bytes,
+                        bool in_place) {
+  exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
+    if (!values.is_scattered())
+      return combine_part(shared, share_of(shared.count, size_of(shared.dtype), rank_, size_), {});
+    // Each rank combines the part that it alone needs. The last rank combines what all ranks need.
+    const std::array<int, 1> into_own{rank_};
+    combine_part(shared, shared.here(values.needed_by(rank_)), into_own);
+    if (rank_ + 1 == size_)
+      combine_part(shared, shared.here({values.divided(), values.arena.count()}), {});
+  });
+}
+
+void NodeGroup::combine_part(const SharedValues& shared, Range part,
+                             std::span<const int> destinations) {
+  if (!searches_ || shared.op != ReduceOp::sum || shared.dtype != DType::float32)
+    shared.reduce(part.begin, part.end, destinations);
+  else if (shared.sum_and_search(part.begin, part.end, destinations))
+    slot(rank_).found = search_;
+}
+
+void NodeGroup::begin_search() {
+  searches_ = true;
+  ++search_;
+}
+
+bool NodeGroup::end_search() {
+  searches_ = false;
+  for (int rank = 0; rank < size_; ++rank)
+    if (slot(rank).found == search_) return true;
+  return false;
+}
+
 void NodeGroup::reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                              std::size_t piece_bytes, void* own) {
   const Range part = parts[static_cast<std::size_t>(rank_)];
-  if (const auto shared = meet(values, op)) {
+  if (const auto shared = exchange_offers(values, op)) {
     shared->reduce_into(own, part.begin, part.end);
     return barrier();
   }
@@ -297,7 +372,7 @@ void NodeGroup::share_parts(const Tensor& values, std::span<const Part> parts,
     return std::span(static_cast<std::byte*>(first) + elements.begin * size,
                      static_cast<std::size_t>(elements.size() * size));
   };
-  if (const auto shared = meet(values, ReduceOp::sum)) {
+  if (const auto shared = exchange_offers(values, ReduceOp::sum)) {
     for (const auto& [rank, elements] : parts)
       if (rank != rank_) shared->copy(rank, rank_, elements.begin, elements.end);
     return barrier();

@@ -9,9 +9,11 @@
 #include <span>
 #include <vector>
 
+#include "communicator/gradient_view.hpp"
 #include "communicator/mpi/mpi.hpp"
 #include "communicator/node/shared_arenas.hpp"
 #include "communicator/node/shared_counter.hpp"
+#include "communicator/sliced_work.hpp"
 #include "core/range.hpp"
 #include "tensor/tensor.hpp"
 
@@ -27,15 +29,14 @@ struct SharedValues {
 
   // Addresses of element `begin` at every rank.
   std::vector<void*> at(std::int64_t begin) const;
+  // The part of a range of all values of the exchange that is here, counted from `first`.
+  Range here(Range of_all) const;
   // Combines elements [begin, end) of all ranks, in the order of ranks, and writes the result to
   // the ranks `destinations` (empty: all).
   void reduce(std::int64_t begin, std::int64_t end, std::span<const int> destinations = {}) const;
   // reduce() for sums of float32; returns whether one of them is not finite.
   bool sum_and_search(std::int64_t begin, std::int64_t end,
                       std::span<const int> destinations = {}) const;
-  // reduce() for the share of `rank` (share_of): an allreduce if each of the node's `ranks` does
-  // so.
-  void reduce_share(int rank, int ranks) const;
   // Combines them into memory of the caller; the values of all ranks stay as they are.
   void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
@@ -76,18 +77,17 @@ class NodeGroup {
   // elements and the same operation, else all throw (kind disagreement).
   void exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
                 const Work& work);
+  // Collective. exchange() in place and in slices. `start` is called when all ranks have brought
+  // their values, and returns this rank's work. The values of all ranks are in storages of one
+  // allocation, or the rank is alone on its node. The node begins no other exchange before this one
+  // is done. The result must not outlive this object.
+  using StartWork = std::function<std::unique_ptr<SlicedWork>(const SharedValues&)>;
+  std::unique_ptr<SlicedWork> start_exchange(const Tensor& values, ReduceOp op, StartWork start);
   // Collective. Combines elements parts[rank()] of all ranks' values into `own`, memory of this
   // rank; the values stay as they are. One part for each rank, apart from the others. Uses shared
   // memory, and throws, as exchange() does.
   void reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                     std::size_t piece_bytes, void* own);
-  // exchange() in place, in parts that do not wait (sliced_node_exchange.hpp). has_passed() tells,
-  // for what offer() or leave() returned, whether all ranks have called the same function by now.
-  // Then offered() returns the values of all ranks; empty if they are not in one allocation.
-  std::uint32_t offer(const Tensor& values, ReduceOp op);
-  std::optional<SharedValues> offered(const Tensor& values, ReduceOp op) const;
-  std::uint32_t leave() const;
-  bool has_passed(std::uint32_t generation) const;
   // Collective, in place. Each part, elements `elements` of rank `rank`, is copied to all ranks of
   // the node. Parts do not overlap, and all ranks pass the same ones.
   struct Part {
@@ -98,11 +98,14 @@ class NodeGroup {
   // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
   std::uint32_t segment_of(const Tensor& values) const;
 
-  // In `work`, leaves a mark that all ranks of the node see when the exchange has ended. It
-  // replaces this rank's mark of an earlier exchange.
-  void mark(std::uint64_t value);
-  // Whether a rank's latest mark is `value`, which is not 0. Until the next exchange.
-  bool has_mark(std::uint64_t value) const;
+  // Collective. For a node that has all ranks of the job: combines all values of a view, or for
+  // each rank the values that it needs, by exchange().
+  void combine(const GradientView& values, ReduceOp op, std::size_t piece_bytes, bool in_place);
+  // Between the two calls, combine() searches sums of float32 for numbers that are not finite.
+  // end_search() returns whether any rank has found one. Each is called by all ranks, without
+  // waiting.
+  void begin_search();
+  bool end_search();
 
   // A counter of `rank` for `work`; keeps its value between exchanges.
   SharedCounter& counter(int rank);
@@ -111,14 +114,21 @@ class NodeGroup {
   struct Offer;    // what a rank brings to an exchange
   struct Control;  // the group's own shared memory
   struct Slot;
+  class SlicedExchange;
 
   SharedBarrier& shared_barrier() const;
   void barrier() const;
+  // A barrier in two parts: all ranks have arrived when has_passed() returns true for the number
+  // that arrive() returned.
+  std::uint32_t arrive() const;
+  bool has_passed(std::uint32_t generation) const;
   Slot& slot(int rank) const;
   void put_offer(const Tensor& values, ReduceOp op) const;
-  // Offers this rank's values to the others and reads theirs. Returns the values of all ranks if
-  // they are in one allocation; all ranks come to the same result.
-  std::optional<SharedValues> meet(const Tensor& values, ReduceOp op);
+  // After put_offer() of all ranks: their values if these are in one allocation. All ranks get the
+  // same result.
+  std::optional<SharedValues> offered(const Tensor& values, ReduceOp op) const;
+  // put_offer(), a barrier, offered().
+  std::optional<SharedValues> exchange_offers(const Tensor& values, ReduceOp op);
   void require_equal_offers() const;
   bool offers_share_a_segment() const;
   // The staging memory of all ranks, of `bytes` at least, for values of such a type. Collective.
@@ -127,12 +137,15 @@ class NodeGroup {
                          const Work& work);
   void exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
                           const Work& work);
+  void combine_part(const SharedValues& shared, Range part, std::span<const int> destinations);
 
   MpiComm node_;
   int rank_, size_;
   std::vector<SharedMapping> control_;  // the first rank's
   SharedArenas arenas_;
   std::shared_ptr<Storage> staging_;
+  bool searches_ = false;
+  std::uint64_t search_ = 0;  // the number of the latest search
 };
 
 }  // namespace tasuki

@@ -41,7 +41,7 @@ std::string describe_communicator(const TrainingSettings& settings,
 
 // Compression or error feedback of gradients; empty: there is neither.
 std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings& settings) {
-  const GradientExchange* const exchange = optimizer.step_exchange().way();
+  const GradientExchange* const exchange = optimizer.step_exchange().gradient_exchange();
   if (exchange != nullptr && exchange->power_sgd() != nullptr)
     return fmt::format("PowerSGD of rank {}, {} of {} numbers travel", settings.power_sgd_rank,
                        exchange->power_sgd()->count(), exchange->power_sgd()->uncompressed_count());

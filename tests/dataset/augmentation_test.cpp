@@ -10,7 +10,7 @@
 #include <numeric>
 #include <set>
 
-#include "dataset/decode.hpp"
+#include "dataset/dataset.hpp"
 #include "dataset/in_memory.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/views.hpp"

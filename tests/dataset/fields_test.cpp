@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "dataset/decode.hpp"
+#include "dataset/dataset.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/views.hpp"
 #include "examples.hpp"

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-#include "dataset/decode.hpp"
+#include "dataset/dataset.hpp"
 #include "dataset/in_memory.hpp"
 #include "dataset/views.hpp"
 #include "examples.hpp"

@@ -57,7 +57,7 @@ INCLUDED = {
     "program/flags": ["option_value", "options", "training_flags", "training_settings"],
     "program/report": ["banner"],
     "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage"],
-    "training": ["accumulated_batches", "output_folder", "step_times"],
+    "training": ["output_folder", "step_times"],
     "training/checkpoints": ["manifest"],
     "training/recording": ["journal"],
     "training/snapshots": ["npy", "state"],

@@ -103,8 +103,8 @@ class Training {
   // The weights after so many steps, which are the same on all ranks.
   std::vector<float> weights_after(std::uint64_t steps) {
     while (step_ < steps) train();
-    if (optimizer_->step_exchange().way() != nullptr) {
-      EXPECT_GT(optimizer_->step_exchange().way()->ranges().size(), 5U);
+    if (optimizer_->step_exchange().gradient_exchange() != nullptr) {
+      EXPECT_GT(optimizer_->step_exchange().gradient_exchange()->ranges().size(), 5U);
     }
     const Tensor& weights = optimizer_->arena().values();
     for (const Tensor& others : communicator_.allgather(weights))
@@ -257,7 +257,8 @@ TEST_P(Overlap, OrdersRangesByTheFirstRankWithExamples) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   step([] {}, rank_ > 0);  // rank 0 has seen nothing
   step([] {});
-  const auto& exchange = dynamic_cast<const RangeExchange&>(*optimizer_->step_exchange().way());
+  const auto& exchange =
+      dynamic_cast<const RangeExchange&>(*optimizer_->step_exchange().gradient_exchange());
   const std::vector<std::size_t>& order = exchange.order();
   EXPECT_EQ(order.front(), exchange.ranges().size() - 1);
   EXPECT_EQ(std::set(order.begin(), order.end()).size(), exchange.ranges().size());
@@ -310,7 +311,7 @@ TEST_P(Overlap, DummyExchangesNothing) {
 TEST_P(Overlap, DependsOnRankPlacementByDefault) {
   if (size_ == 1) GTEST_SKIP() << "one rank exchanges nothing";
   optimizer_->set_exchange({});
-  const GradientExchange& exchange = *optimizer_->step_exchange().way();
+  const GradientExchange& exchange = *optimizer_->step_exchange().gradient_exchange();
   EXPECT_EQ(exchange.mode(),
             communicator_->inter_size() > 1 ? ExchangeMode::overlapped : ExchangeMode::whole);
   EXPECT_EQ(exchange.ranges().size(), 1U);

@@ -79,7 +79,7 @@ class ErrorFeedback : public ::testing::TestWithParam<std::tuple<Way, bool>> {
     }
     std::vector<float> weights() const { return testing::values_of(entry.parameter->value()); }
     std::vector<Tensor> carried_over() const {
-      return optimizer->step_exchange().way()->carried_over();
+      return optimizer->step_exchange().gradient_exchange()->carried_over();
     }
 
     Network model;
@@ -231,7 +231,7 @@ TEST(CompressionSettings, ErrorFeedbackExcludesLossScaling) {
     testing::expect_error(ErrorKind::usage, {words},
                           [&, &chosen = settings] { scaled->set_exchange(chosen); });
     // Ranks go on as before.
-    EXPECT_NE(scaled->step_exchange().way(), nullptr);
+    EXPECT_NE(scaled->step_exchange().gradient_exchange(), nullptr);
     EXPECT_EQ(scaled->step_exchange().settings().text(), ExchangeSettings().text());
   }
 }

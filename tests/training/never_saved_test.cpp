@@ -63,7 +63,7 @@ const Damage damages[] = {
      }},
     {"an infinite rest of a compressed gradient", ErrorKind::config, true, true,
      [](const SmallRun& run) {
-       run.optimizer->step_exchange().way()->carried_over().front().slice(0, 1).fill(
+       run.optimizer->step_exchange().gradient_exchange()->carried_over().front().slice(0, 1).fill(
            std::numeric_limits<double>::infinity());
      },
      /*power_sgd_rank=*/1},

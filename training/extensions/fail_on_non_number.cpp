@@ -64,7 +64,7 @@ std::string describe_states(const Optimizer& optimizer) {
         return text(entry.path);
   }
   // The last one counts examples.
-  const GradientExchange* const exchange = optimizer.step_exchange().way();
+  const GradientExchange* const exchange = optimizer.step_exchange().gradient_exchange();
   std::vector<Tensor> kept = exchange ? exchange->carried_over() : std::vector<Tensor>();
   if (!kept.empty()) kept.pop_back();
   if (!std::ranges::all_of(kept, is_finite))

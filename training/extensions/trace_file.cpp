@@ -237,7 +237,7 @@ class TraceFile final : public Extension {
                             {"optimizers", trainer.updater().optimizers().size()},
                             {"ranks", ranks}};
     for (const NamedOptimizer& each : trainer.updater().optimizers()) {
-      const GradientExchange* const exchange = each.optimizer->step_exchange().way();
+      const GradientExchange* const exchange = each.optimizer->step_exchange().gradient_exchange();
       if (exchange == nullptr) continue;
       about["exchange"] = name_of(exchange->mode());
       for (const Range& range : exchange->ranges())

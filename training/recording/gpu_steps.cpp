@@ -65,7 +65,8 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
     kinds_.drop_invalid(parts_of(models_));
   int readiness = readiness_of(kind);
   for (Optimizer* optimizer : optimizers_)
-    readiness = optimizer->meet(batch.weight(), readiness, place.number > 0).least_level;
+    readiness =
+        optimizer->agree_on_step(batch.weight(), readiness, place.number > 0).least_readiness;
   // Parameters may have moved, and then on all ranks.
   if (kind.recording && !kind.recording->is_valid()) kinds_.drop_invalid(parts_of(models_));
   const auto is_settled = [](const Optimizer* each) { return each->step_exchange().is_settled(); };

@@ -59,12 +59,12 @@ class StepRunner {
   // of the examples of all ranks it knows the power of two, and updates know the number. `work`
   // that reads the ids, epoch or global size of its batch is not recorded.
   //
-  // On a GPU ranks first tell each other in one message (Optimizer::meet) whether their model
+  // On a GPU, ranks first exchange one message (Optimizer::agree_on_step): whether their model
   // changed, whether they were asked to stop, how many examples they have, and how ready they are
   // for this batch: not to be recorded (0), run too few times (1), to be recorded now (2), recorded
-  // (3). All do what the least ready one can: run (0, 1), record (2; also those that have a
-  // recording) or replay (3). After recording they ask once more whether all succeeded. A message
-  // before that one sums the examples if the batch does not know its global size.
+  // (3). All do what the least ready rank can: run (0, 1), record (2; also ranks that have a
+  // recording) or replay (3). After recording, another message confirms that all ranks succeeded.
+  // If the batch does not know its global size, a message before these sums the examples.
   //
   // A step may have several batches, one call each, in a StepScope of the caller's; `ends_step` is
   // true of the last one. Such steps are not recorded.

@@ -85,7 +85,7 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
 
 // A single process has no such settings: it trains alike with all of them.
 void serialize_data_parallelism(const Serializer& serializer, const Optimizer& optimizer) {
-  if (optimizer.step_exchange().way() == nullptr) return;
+  if (optimizer.step_exchange().gradient_exchange() == nullptr) return;
   // Other settings change results by rounding alone.
   const ExchangeSettings& settings = optimizer.step_exchange().settings();
   std::vector<std::string> exchange = {
@@ -140,7 +140,7 @@ void serialize_loss_scale(const Serializer& serializer, const LossScaler* scaler
 // that exchanges gradients in another way, starts without it.
 void serialize_exchange(const Serializer& serializer, const Optimizer& optimizer) {
   const std::string key = "exchange_of_rank";
-  const GradientExchange* const exchange = optimizer.step_exchange().way();
+  const GradientExchange* const exchange = optimizer.step_exchange().gradient_exchange();
   std::vector<Tensor> own = exchange ? exchange->carried_over() : std::vector<Tensor>();
   std::vector<Module::NamedBuffer> buffers;
   std::size_t bytes = 0;

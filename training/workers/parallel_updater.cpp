@@ -145,7 +145,7 @@ void ParallelUpdater::update(Observation& observation) {
   if (batch.global_size() != 0) {
     StepScope step;
     replicas_->check_model();
-    optimizer_.meet(batch.weight());
+    optimizer_.agree_on_step(batch.weight());
     replicas_->follow_arena();
     run_parts(batch, parts, [&](std::size_t worker, const Batch& part) {
       random_[worker]->follow(part.epoch(), part.ids());
@@ -155,7 +155,7 @@ void ParallelUpdater::update(Observation& observation) {
     for (const Outcome& outcome : outcomes)
       for (const auto& request : outcome.requests) detail::request_after_step(request);
     sum_gradients();
-    optimizer_.step_exchange().set_examples(batch.weight());  // it has seen the first worker's only
+    optimizer_.set_examples(batch.weight());  // it has seen the first worker's only
     optimizer_.update(optimizer_.exchange(batch.counted() ? std::nullopt : batch.global_size()),
                       [this](const ApplyRange& apply, std::int64_t count) {
                         replicas_->update(*threads_, apply, count);

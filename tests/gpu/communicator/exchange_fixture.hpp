@@ -127,7 +127,7 @@ class ExchangeFixture : public ::testing::TestWithParam<std::string> {
     if (way.is_clipped) optimizer->add_hook(gradient_clipping(0.5));
     Result result;
     result.state_bytes = optimizer->states().bytes();
-    result.description = optimizer->step_exchange().way()->describe();
+    result.description = optimizer->step_exchange().gradient_exchange()->describe();
     bool all_have_examples = true;
     const auto note_whether_busy = [&] {
       way.seen(Moment::backward);

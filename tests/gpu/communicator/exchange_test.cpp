@@ -20,7 +20,7 @@ TEST_P(ExchangeOnGpus, OverlapsWhenQueuedOnTheGpu) {
   const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm_);
   optimizer->set_exchange({.range_bytes = small});
   optimizer->setup(net);
-  const GradientExchange& exchange = *optimizer->step_exchange().way();
+  const GradientExchange& exchange = *optimizer->step_exchange().gradient_exchange();
   EXPECT_EQ(exchange.mode(), queues() ? ExchangeMode::overlapped : ExchangeMode::whole);
   EXPECT_EQ(exchange.ranges().size() > 5, queues());
   EXPECT_THAT(exchange.describe(), HasSubstr(queues() ? " during the backward" : " after the"));
