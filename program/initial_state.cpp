@@ -9,9 +9,9 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "nn/classifier.hpp"
-#include "program/intact_snapshot.hpp"
 #include "program/unreadable.hpp"
-#include "training/snapshots/model_file.hpp"
+#include "saving/model_file.hpp"
+#include "saving/saved_states.hpp"
 
 namespace tasuki::program {
 namespace {

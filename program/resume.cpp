@@ -11,10 +11,10 @@
 #include "core/log.hpp"
 #include "dataset/shard_plan.hpp"
 #include "optimizer/update_rule.hpp"
-#include "program/intact_snapshot.hpp"
 #include "program/learning_rate.hpp"
 #include "program/training_flags.hpp"
-#include "training/snapshots/array_source.hpp"
+#include "saving/npz.hpp"
+#include "saving/saved_states.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::program {
@@ -148,20 +148,20 @@ FlagTexts flags_in(const ArraySource& source) {
 }
 
 // Those that rank 0 sees; none if --resume auto finds nothing. Collective.
-SnapshotList snapshots_to_resume(const TrainingSettings& settings, int parts,
-                                 Communicator& communicator) {
+SavedStateList states_to_resume(const TrainingSettings& settings, int parts,
+                                Communicator& communicator) {
   const Bytes sent = run_on_root(communicator, 0, [&] {
-    const SnapshotList found = settings.resume.from == ResumeSettings::From::automatic
-                                   ? snapshots_of(settings.out, parts)
-                                   : snapshots_at(settings.resume.path, "--resume", parts);
+    const SavedStateList found = settings.resume.from == ResumeSettings::From::automatic
+                                     ? list_saved_states(settings.out, parts)
+                                     : find_saved_states(settings.resume.path, "--resume", parts);
     std::vector<std::string> names;
     for (const auto& each : found.paths) names.push_back(each.string());
     return object_to_bytes({names, found.is_of_folder});
   });
   const nlohmann::json found = bytes_to_object(sent);
-  SnapshotList snapshots{{}, found.at(1).get<bool>()};
-  for (const auto& name : found.at(0)) snapshots.paths.emplace_back(name.get<std::string>());
-  return snapshots;
+  SavedStateList states{{}, found.at(1).get<bool>()};
+  for (const auto& name : found.at(0)) states.paths.emplace_back(name.get<std::string>());
+  return states;
 }
 
 // The state of trigger early_stopping(), if it watched the same value.
@@ -244,9 +244,9 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
   Continuation continuation;
   if (settings.resume.from != ResumeSettings::From::nothing) {
     const int parts = model_ranks(settings, communicator.size());
-    const auto snapshots = snapshots_to_resume(settings, parts, communicator);
-    if (!snapshots.paths.empty()) {
-      const OpenedState found = open_intact_parts(snapshots, parts, communicator);
+    const auto found_states = states_to_resume(settings, parts, communicator);
+    if (!found_states.paths.empty()) {
+      const ResumeSource found = open_first_intact(found_states, "--resume", parts, &communicator);
       const Bytes sent = run_on_root(communicator, 0, [&] {
         const auto left_out = left_out_in(*found.source);
         return object_to_bytes(nlohmann::json::array(
@@ -280,7 +280,7 @@ RunPosition check_resume(const Continuation& continuation, const TrainingSetting
                          std::int64_t bucket_steps, Communicator& communicator,
                          const ModelGrid& grid) {
   const int ranks = grid.models();
-  RunOutline run;
+  RunDescription run;
   run.identity = {static_cast<std::uint64_t>(settings.seed), ranks, settings.accumulate};
   if (examples) {
     const ShardPlan plan(*examples, ranks, static_cast<int>(settings.shards.value_or(0)));
@@ -291,8 +291,8 @@ RunPosition check_resume(const Continuation& continuation, const TrainingSetting
                   .bucket_steps = bucket_steps};
     run.steps_per_epoch = plan.steps_per_epoch(batch);
   }
-  return check_snapshot({continuation.snapshot.value(), continuation.source}, run, optimizers,
-                        &communicator, grid.replicas().get());
+  return check_resumable({continuation.snapshot.value(), continuation.source}, run, optimizers,
+                         &communicator, grid.replicas().get());
 }
 
 namespace {

@@ -32,7 +32,7 @@ using FlagTexts = std::vector<std::pair<std::string, std::string>>;
 // What a run continues from.
 struct Continuation {
   std::optional<std::filesystem::path> snapshot;  // without suffix; nothing: a new run
-  // It, opened, as in OpenedState. resume_training() closes it.
+  // It, opened, as in ResumeSource. resume_training() closes it.
   std::shared_ptr<const ArraySource> source;
   FlagTexts kept_flags;                    // in effect in this run; snapshots keep them
   std::set<std::string> given;             // names of flags that this run was given

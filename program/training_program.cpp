@@ -14,7 +14,6 @@
 #include "program/engine.hpp"
 #include "program/extensions.hpp"
 #include "program/initial_state.hpp"
-#include "program/intact_snapshot.hpp"
 #include "program/optimizer.hpp"
 #include "program/report/about.hpp"
 #include "program/report/finished_file.hpp"
@@ -24,7 +23,8 @@
 #include "program/start/link.hpp"
 #include "program/start/processors.hpp"
 #include "program/start/setup.hpp"
-#include "training/checkpoints/course.hpp"
+#include "saving/output_layout.hpp"
+#include "saving/saved_states.hpp"
 #include "training/extensions/evaluator.hpp"
 
 namespace tasuki {
@@ -166,7 +166,7 @@ bool is_over(const TrainingSettings& settings, const RankSetup& setup,
 void name_origin(const TrainingProgram& program, const RankSetup& setup,
                  const OutputFolder& output) {
   if (!program.wrap_batches && setup.communicator->rank() == 0)
-    start_course(output.path(), *setup.continuation.snapshot);
+    record_start(output.path(), *setup.continuation.snapshot);
 }
 
 // ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank

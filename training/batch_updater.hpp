@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "dataset/iterators/iterator.hpp"
+#include "saving/state.hpp"
 #include "training/accumulated_batches.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
-#include "training/snapshots/state.hpp"
 #include "training/updater.hpp"
 
 namespace tasuki {

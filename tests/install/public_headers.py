@@ -35,15 +35,14 @@ INTERNAL = {
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
     "program": ["batch_size", "checkpoints", "data", "device_flags", "engine", "extensions", "initial_state",
-                "intact_snapshot", "learning_rate", "model_grid", "optimizer", "resume", "unreadable",
+                "learning_rate", "model_grid", "optimizer", "resume", "unreadable",
                 "workers"],
+    "saving": ["checkpoint_writer", "retention", "writers"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "matmul_geometry", "parallel", "recorder", "recurrent_check", "reduction_plan", "vectorize"],
     "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "watched_value"],
-    "training/checkpoints": ["generation_save", "generation_share", "generation_writer", "retention", "writers"],
     "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
                             "table_layout"],
-    "training/snapshots": ["checked_numbers", "file_hash", "zip_writer"],
     "training/workers": ["replicas", "worker_threads"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
@@ -58,11 +57,10 @@ INCLUDED = {
     "parallel": ["chain_plan", "sum_over_ranks"],
     "program": ["training_flags", "training_settings"],
     "program/flags": ["option_value", "options"],
+    "saving": ["state"],
     "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage"],
     "training": ["accumulated_batches", "output_folder", "step_times"],
-    "training/checkpoints": ["manifest"],
     "training/recording": ["journal"],
-    "training/snapshots": ["npy", "state"],
 }
 # What is no part of the library.
 OTHER_FOLDERS = {"apps", "bench", "build", "examples", "experiments", "tests", "tools"}
