@@ -222,7 +222,7 @@ TrainingData find_data(const TrainingProgram& program, const RankSetup& setup) {
     data.test = find_split(open_files(program, folder, DataSplit::test, settings.test_examples),
                            communicator);
   }
-  if (setup.continuation.lacks_exif && settings.exif == Exif::ignore && has_image_files(data) &&
+  if (setup.resumption.lacks_exif && settings.exif == Exif::ignore && has_image_files(data) &&
       communicator.rank() == 0)
     log_info(
         "images are not turned as their EXIF orientation says, because the resumed run is of a "
@@ -232,7 +232,7 @@ TrainingData find_data(const TrainingProgram& program, const RankSetup& setup) {
       leave_out_unreadable(
           split, name,
           split.stream ? split.stream->list().root() : std::filesystem::path(data.place),
-          setup.continuation.left_out, communicator, setup.threads.threads);
+          setup.resumption.left_out, communicator, setup.threads.threads);
     };
     leave_out(data.train, "train");
     if (data.test) leave_out(*data.test, "test");

@@ -46,8 +46,8 @@ std::unique_ptr<Trigger> stop_trigger(const TrainingSettings& settings) {
                          .max_iterations = settings.max_iterations});
 }
 
-void extend(Trainer& trainer, const TrainingProgram& program, RankSetup& setup,
-            const TrainingData& data) {
+Shift* extend(Trainer& trainer, const TrainingProgram& program, const RankSetup& setup,
+              const TrainingData& data) {
   const TrainingSettings& settings = program.settings;
   trainer.set_resume_flag("--resume");
   trainer.extend(allreduce_persistent());
@@ -64,9 +64,8 @@ void extend(Trainer& trainer, const TrainingProgram& program, RankSetup& setup,
   if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));
   extend_with_log(trainer, program, data);
   extend_with_checkpoints(trainer, settings, *setup.grid);
-  trainer.extend(keep_flags(setup.continuation, trainer.updater().optimizers()));
-  if (setup.continuation.snapshot)
-    resume_training(setup.continuation, trainer, settings, schedule, *setup.grid);
+  trainer.extend(keep_flags(setup.resumption, trainer.updater().optimizers()));
+  return schedule;
 }
 
 }  // namespace tasuki::program

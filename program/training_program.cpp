@@ -19,6 +19,7 @@
 #include "program/report/finished_file.hpp"
 #include "program/report/report.hpp"
 #include "program/report/step_times_file.hpp"
+#include "program/resume.hpp"
 #include "program/start/computing.hpp"
 #include "program/start/link.hpp"
 #include "program/start/processors.hpp"
@@ -80,7 +81,7 @@ TrainingModel initial_model(const TrainingProgram& program, const DatasetHeader&
   if (!std::ranges::all_of(parameters,
                            [](const auto& each) { return each.parameter->has_values(); }))
     model.model->initialize(static_cast<std::uint64_t>(program.settings.seed));
-  if (!setup.continuation.snapshot) {
+  if (!setup.resumption.from) {
     const std::optional<std::string>& init = program.settings.init;
     if (init) load_initial_weights(*init, *model.model, *setup.communicator, *setup.grid);
     for (const TrainingModel::Part& part : model.parts)
@@ -135,8 +136,8 @@ NamedOptimizers names_of(const std::vector<std::unique_ptr<Optimizer>>& optimize
 
 std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
                                          const NamedOptimizers& optimizers, std::int64_t examples) {
-  if (!setup.continuation.snapshot) return std::nullopt;
-  return check_resume(setup.continuation, program.settings, optimizers,
+  if (!setup.resumption.from) return std::nullopt;
+  return check_resume(setup.resumption, program.settings, optimizers,
                       program.wrap_batches ? std::nullopt : std::optional(examples),
                       program.length_buckets ? program.length_buckets->steps : 0,
                       *setup.communicator, *setup.grid);
@@ -146,11 +147,11 @@ std::optional<RunPosition> find_position(const TrainingProgram& program, const R
 bool is_over(const TrainingSettings& settings, const RankSetup& setup,
              const std::optional<RunPosition>& position) {
   if (!position) return false;
-  const std::string end = describe_end(setup.continuation, settings, *position);
+  const std::string end = describe_end(setup.resumption, settings, *position);
   if (end.empty()) return false;
   Communicator& communicator = *setup.communicator;
-  const bool has_all = is_finished(output_folder_of(*setup.continuation.snapshot),
-                                   position->iteration, communicator);
+  const bool has_all =
+      is_finished(output_folder_of(setup.resumption.from->path), position->iteration, communicator);
   if (communicator.rank() == 0) {
     if (has_all)
       log_warning("nothing to do: {}", end);
@@ -166,7 +167,7 @@ bool is_over(const TrainingSettings& settings, const RankSetup& setup,
 void name_origin(const TrainingProgram& program, const RankSetup& setup,
                  const OutputFolder& output) {
   if (!program.wrap_batches && setup.communicator->rank() == 0)
-    record_start(output.path(), *setup.continuation.snapshot);
+    record_start(output.path(), setup.resumption.from->path);
 }
 
 // ChainerMN's training program: a multi-node optimizer for the model, the data scattered from rank
@@ -192,8 +193,8 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
   const Precision precision = choose_computing(settings, setup.devices);
 
   TrainingData data = find_data(program, setup);
-  if (const auto& from = setup.continuation.snapshot)
-    check_vocabularies(from->string(), data.vocabularies, comm, grid);
+  if (const auto& from = setup.resumption.from)
+    check_vocabularies(from->path.string(), data.vocabularies, comm, grid);
   else if (settings.init)
     check_vocabularies(*settings.init, data.vocabularies, comm, grid);
   TrainingModel model = initial_model(program, data.train.header, setup);
@@ -237,7 +238,9 @@ void run_training(const TrainingProgram& program, RankSetup& setup) {
                                        test_batches(data, settings, *engine, grid.models()),
                                        engine->evaluation_loss(), model.has_loss));
     RunSummary summary(*trainer, setup.devices);
-    extend(*trainer, program, setup, data);
+    Shift* const schedule = extend(*trainer, program, setup, data);
+    if (setup.resumption.from)
+      resume_training(setup.resumption, *trainer, settings, schedule, grid);
 
     remove_old_results(comm, settings, *output);
     write_about(program, setup, data, *output);

@@ -275,8 +275,8 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   add("Output", out == settings.out
                     ? settings.out
                     : fmt::format("{} ({} is another run's)", out.string(), settings.out));
-  if (settings.init && !setup.continuation.snapshot) add("Weights", *settings.init);
-  if (resumed) add("Resumed", describe_resume(setup.continuation, *resumed));
+  if (settings.init && !setup.resumption.from) add("Weights", *settings.init);
+  if (resumed) add("Resumed", describe_resume(setup.resumption, *resumed));
   return lines;
 }
 

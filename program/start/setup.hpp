@@ -30,7 +30,7 @@ struct RankSetup {
   std::string device_text;                     // with the GPU's name, for the banner
   Processors processors;
   ThreadPlan threads;
-  Continuation continuation;
+  Resumption resumption;
 
   // The device of the model.
   Device device() const { return devices.front(); }
