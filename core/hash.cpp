@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <cstring>
@@ -65,6 +66,20 @@ void RunningHash::add(std::span<const std::byte> bytes) {
 
 std::uint64_t RunningHash::value() const {
   return XXH3_64bits_digest(state_.get());
+}
+
+void FileHash::add(std::span<const std::byte> bytes) {
+  constexpr std::size_t piece_bytes = std::size_t{1} << 20;
+  while (!bytes.empty()) {
+    const auto now = bytes.first(std::min(bytes.size(), piece_bytes - in_piece_));
+    piece_.add(now);
+    in_piece_ += now.size();
+    bytes = bytes.subspan(now.size());
+    if (in_piece_ < piece_bytes) continue;
+    before_ = piece_.value();
+    piece_.begin(before_);
+    in_piece_ = 0;
+  }
 }
 
 std::string hash_digits(std::uint64_t hash) {

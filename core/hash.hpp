@@ -35,6 +35,21 @@ class RunningHash {
   std::unique_ptr<XXH3_state_s, Free> state_;
 };
 
+// The hash of a file that is written or read from front to back: XXH3 of each mebibyte, seeded by
+// the hash of those before; 0 of an empty file.
+class FileHash {
+ public:
+  // The bytes that follow.
+  void add(std::span<const std::byte> bytes);
+  // Of all bytes so far.
+  std::uint64_t value() const { return in_piece_ > 0 ? piece_.value() : before_; }
+
+ private:
+  RunningHash piece_;
+  std::size_t in_piece_ = 0;  // bytes
+  std::uint64_t before_ = 0;  // of all whole pieces
+};
+
 // 16 hexadecimal digits, and back: nothing for any other text.
 std::string hash_digits(std::uint64_t hash);
 std::optional<std::uint64_t> parse_hash(std::string_view digits);

@@ -1,7 +1,7 @@
 #include "program/extensions.hpp"
 
-#include "program/initial_state.hpp"
-#include "program/resume.hpp"
+#include "program/data/initial_state.hpp"
+#include "program/start/resume.hpp"
 #include "program/start/optimizer.hpp"
 #include "training/extensions/allreduce_persistent.hpp"
 #include "training/extensions/check_replicas.hpp"
@@ -100,7 +100,7 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
   if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));
   extend_with_log(trainer, program, data);
   extend_with_checkpoints(trainer, settings, *setup.grid);
-  trainer.extend(keep_flags(setup.continuation, trainer.updater().optimizers()));
+  trainer.extend(keep_flags(setup.resumption, trainer.updater().optimizers()));
   return schedule;
 }
 

@@ -1,4 +1,4 @@
-#include "program/initial_state.hpp"
+#include "program/data/initial_state.hpp"
 
 #include <fmt/ranges.h>
 
@@ -10,8 +10,8 @@
 #include "core/log.hpp"
 #include "nn/classifier.hpp"
 #include "program/data/unreadable.hpp"
-#include "program/intact_snapshot.hpp"
-#include "training/snapshots/model_file.hpp"
+#include "saving/model_file.hpp"
+#include "saving/saved_states.hpp"
 
 namespace tasuki::program {
 namespace {

@@ -1,4 +1,4 @@
-#include "program/resume.hpp"
+#include "program/start/resume.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,9 +12,8 @@
 #include "dataset/shard_plan.hpp"
 #include "optimizer/update_rule.hpp"
 #include "program/flags/training_flags.hpp"
-#include "program/intact_snapshot.hpp"
 #include "program/start/optimizer.hpp"
-#include "training/snapshots/array_source.hpp"
+#include "saving/saved_states.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::program {
@@ -148,20 +147,20 @@ FlagTexts flags_in(const ArraySource& source) {
 }
 
 // Those that rank 0 sees; none if --resume auto finds nothing. Collective.
-SnapshotList snapshots_to_resume(const TrainingSettings& settings, int parts,
-                                 Communicator& communicator) {
+SavedStateList states_to_resume(const TrainingSettings& settings, int parts,
+                                Communicator& communicator) {
   const Bytes sent = run_on_root(communicator, 0, [&] {
-    const SnapshotList found = settings.resume.from == ResumeSettings::From::automatic
-                                   ? snapshots_of(settings.out, parts)
-                                   : snapshots_at(settings.resume.path, "--resume", parts);
+    const SavedStateList found = settings.resume.from == ResumeSettings::From::automatic
+                                     ? list_saved_states(settings.out, parts)
+                                     : find_saved_states(settings.resume.path, "--resume", parts);
     std::vector<std::string> names;
     for (const auto& each : found.paths) names.push_back(each.string());
     return object_to_bytes({names, found.is_of_folder});
   });
   const nlohmann::json found = bytes_to_object(sent);
-  SnapshotList snapshots{{}, found.at(1).get<bool>()};
-  for (const auto& name : found.at(0)) snapshots.paths.emplace_back(name.get<std::string>());
-  return snapshots;
+  SavedStateList states{{}, found.at(1).get<bool>()};
+  for (const auto& name : found.at(0)) states.paths.emplace_back(name.get<std::string>());
+  return states;
 }
 
 // The state of trigger early_stopping(), if it watched the same value.
@@ -204,25 +203,24 @@ void keep_own_decay(const Trainer& trainer, Optimizer& adam, double own,
 
 }  // namespace
 
-bool Continuation::goes_on_in(const TrainingSettings& settings) const {
+bool Resumption::goes_on_in(const TrainingSettings& settings) const {
   std::error_code ignored;
   return settings.resume.from == ResumeSettings::From::automatic ||
-         (snapshot &&
-          std::filesystem::equivalent(settings.out, output_folder_of(*snapshot), ignored));
+         (from && std::filesystem::equivalent(settings.out, output_folder_of(from->path), ignored));
 }
 
 namespace {
 
-// Takes the snapshot's flags, and notes the differences that are found by comparing texts.
+// Takes the saved flags, and notes the differences that are found by comparing texts.
 void inherit_flags(Options& options, const TrainingSettings& settings, const FlagTexts& flags,
-                   Continuation& continuation) {
+                   Resumption& resumption) {
   bool is_rate_inherited = true, is_schedule_inherited = true;
   for (const auto& [name, text] : flags) {
     if (!options.has(name) || (name == "lr" && !is_rate_inherited) ||
         (!is_schedule_inherited && is_in(of_one_schedule, name)))
       continue;
     const std::string here = options.inherit(name, text);
-    // Another optimizer's hyper-parameters mean nothing here; the snapshot is refused later.
+    // Another optimizer's hyper-parameters mean nothing here; the saved state is refused later.
     if (name == "optimizer" && here != text) break;
     // If a scaling was asked for, the rate follows from this run's flags. (Snapshots that keep
     // flags have the rate first, as it was given.)
@@ -231,22 +229,22 @@ void inherit_flags(Options& options, const TrainingSettings& settings, const Fla
     if (here == text) continue;
     const std::string difference = fmt::format("{} {} instead of {}", name, here, text);
     if (is_in(of_schedule, name) || (name == "epoch" && follows_length(settings)))
-      continuation.overruled.push_back(difference);
-    if (is_in(of_data, name)) continuation.of_other_data.push_back(difference);
+      resumption.overruled.push_back(difference);
+    if (is_in(of_data, name)) resumption.of_other_data.push_back(difference);
   }
 }
 
 }  // namespace
 
-Continuation find_continuation(Options& options, const TrainingSettings& settings,
-                               Communicator& communicator) {
+Resumption find_resumption(Options& options, const TrainingSettings& settings,
+                           Communicator& communicator) {
   check_resume_flags(settings);
-  Continuation continuation;
+  Resumption resumption;
   if (settings.resume.from != ResumeSettings::From::nothing) {
     const int parts = model_ranks(settings, communicator.size());
-    const auto snapshots = snapshots_to_resume(settings, parts, communicator);
-    if (!snapshots.paths.empty()) {
-      const OpenedState found = open_intact_parts(snapshots, parts, communicator);
+    const auto found_states = states_to_resume(settings, parts, communicator);
+    if (!found_states.paths.empty()) {
+      const ResumeSource found = open_first_intact(found_states, "--resume", parts, &communicator);
       const Bytes sent = run_on_root(communicator, 0, [&] {
         const auto left_out = left_out_in(*found.source);
         return object_to_bytes(nlohmann::json::array(
@@ -254,33 +252,32 @@ Continuation find_continuation(Options& options, const TrainingSettings& setting
              left_out.has_value(), left_out.value_or(std::vector<std::int64_t>())}));
       });
       const nlohmann::json kept_in = bytes_to_object(sent);
-      continuation.snapshot = found.path;
-      continuation.source = found.source;
+      resumption.from = found;
       if (settings.resume.from == ResumeSettings::From::path)
         options.inherit("out", output_folder_of(found.path).string());
       auto flags = kept_in.at(0).get<FlagTexts>();
-      continuation.lacks_exif = options.has("exif") && !has(flags, "exif");
+      resumption.lacks_exif = options.has("exif") && !has(flags, "exif");
       // What versions without the flag did.
-      if (continuation.lacks_exif) flags.emplace_back("exif", "off");
-      inherit_flags(options, settings, flags, continuation);
-      continuation.epochs_waited = kept_in.at(1);
+      if (resumption.lacks_exif) flags.emplace_back("exif", "off");
+      inherit_flags(options, settings, flags, resumption);
+      resumption.epochs_waited = kept_in.at(1);
       if (kept_in.at(2).get<bool>())
-        continuation.left_out = kept_in.at(3).get<std::vector<std::int64_t>>();
+        resumption.left_out = kept_in.at(3).get<std::vector<std::int64_t>>();
     }
   }
   for (const auto& [name, text] : options.values()) {
-    if (is_in(kept, name)) continuation.kept_flags.emplace_back(name, text);
-    if (options.is_given(name)) continuation.given.insert(name);
+    if (is_in(kept, name)) resumption.kept_flags.emplace_back(name, text);
+    if (options.is_given(name)) resumption.given.insert(name);
   }
-  return continuation;
+  return resumption;
 }
 
-RunPosition check_resume(const Continuation& continuation, const TrainingSettings& settings,
+RunPosition check_resume(const Resumption& resumption, const TrainingSettings& settings,
                          const NamedOptimizers& optimizers, std::optional<std::int64_t> examples,
                          std::int64_t bucket_steps, Communicator& communicator,
                          const ModelGrid& grid) {
   const int ranks = grid.models();
-  RunOutline run;
+  RunDescription run;
   run.identity = {static_cast<std::uint64_t>(settings.seed), ranks, settings.accumulate};
   if (examples) {
     const ShardPlan plan(*examples, ranks, static_cast<int>(settings.shards.value_or(0)));
@@ -291,41 +288,38 @@ RunPosition check_resume(const Continuation& continuation, const TrainingSetting
                   .bucket_steps = bucket_steps};
     run.steps_per_epoch = plan.steps_per_epoch(batch);
   }
-  return check_snapshot({continuation.snapshot.value(), continuation.source}, run, optimizers,
-                        &communicator, grid.replicas().get());
+  return check_resumable(resumption.from.value(), run, optimizers, &communicator,
+                         grid.replicas().get());
 }
 
 namespace {
 
 // Of snapshots that do not say what their run asked for: whether this run's flags may ask for
 // something else.
-bool may_ask_anew(const Optimizer& optimizer, const std::string& name,
-                  const Continuation& continuation, const TrainingSettings& settings,
-                  bool is_scheduled) {
+bool may_ask_anew(const Optimizer& optimizer, const std::string& name, const Resumption& resumption,
+                  const TrainingSettings& settings, bool is_scheduled) {
   const bool is_rate = name == optimizer.rule().rate_name();
   const bool is_scaled = is_rate && settings.lr_scaling != LrScaling::none;
   const char* const flag = is_rate ? "lr" : name == "momentum" ? "momentum" : "weight-decay";
   return is_scheduled || is_scaled || name == "weight_decay_rate" ||
-         continuation.given.contains(flag);
+         resumption.given.contains(flag);
 }
 
 // After a resume: gives the optimizer the values for which this run's flags ask and the snapshot's
 // did not. All others are as they were, whoever has set them. Returns the differences.
 std::vector<std::string> set_governed(const KeptFlags& flags, const NamedOptimizer& named,
-                                      const Trainer& trainer, const Continuation& continuation,
+                                      const Trainer& trainer, const Resumption& resumption,
                                       const TrainingSettings& settings, const Shift* schedule) {
   Optimizer& optimizer = *named.optimizer;
   std::vector<std::string> changes;
   for (const auto& [name, value] : flags.asked(named.name)) {
     const bool is_scheduled = schedule != nullptr && name == optimizer.rule().rate_name();
     // Flags of a schedule that is another one, or no longer there, have the rate begin anew.
-    const bool is_overruled =
-        name == optimizer.rule().rate_name() && !continuation.overruled.empty();
+    const bool is_overruled = name == optimizer.rule().rate_name() && !resumption.overruled.empty();
     const auto asked_before = flags.asked_before(named.name, name);
-    const bool asks_anew =
-        is_overruled ||
-        (asked_before ? *asked_before != value
-                      : may_ask_anew(optimizer, name, continuation, settings, is_scheduled));
+    const bool asks_anew = is_overruled || (asked_before ? *asked_before != value
+                                                         : may_ask_anew(optimizer, name, resumption,
+                                                                        settings, is_scheduled));
     if (!asks_anew) continue;
     if (optimizer.rule().name() == "Adam" && name == "weight_decay_rate") {
       keep_own_decay(trainer, optimizer, value, settings);
@@ -341,51 +335,49 @@ std::vector<std::string> set_governed(const KeptFlags& flags, const NamedOptimiz
 
 }  // namespace
 
-void resume_training(Continuation& continuation, Trainer& trainer, const TrainingSettings& settings,
+void resume_training(Resumption& resumption, Trainer& trainer, const TrainingSettings& settings,
                      Shift* schedule, const ModelGrid& grid) {
   const NamedOptimizers optimizers = trainer.updater().optimizers();
   const auto* const flags = trainer.find_extension<KeptFlags>(extension_name);
   TASUKI_CHECK(flags != nullptr, "the flags are not kept");
-  resume({continuation.snapshot.value(), std::exchange(continuation.source, nullptr)}, trainer,
-         grid.replicas().get());
+  resume(resumption.from.value(), trainer, grid.replicas().get());
+  resumption.from->source.reset();
   std::vector<std::string> changes;
   for (const NamedOptimizer& each : optimizers)
-    for (std::string& change :
-         set_governed(*flags, each, trainer, continuation, settings, schedule))
+    for (std::string& change : set_governed(*flags, each, trainer, resumption, settings, schedule))
       if (!std::ranges::count(changes, change)) changes.push_back(std::move(change));
   if (schedule != nullptr)
     schedule->set_initial(
         flags->asked(optimizers.front().name).at(optimizers.front().optimizer->rule().rate_name()));
-  for (const auto* const differences : {&continuation.overruled, &continuation.of_other_data})
+  for (const auto* const differences : {&resumption.overruled, &resumption.of_other_data})
     changes.insert(changes.end(), differences->begin(), differences->end());
   if (!changes.empty())
     log_info("continuing with settings that differ from the snapshot's: {}",
              fmt::join(changes, ", "));
 }
 
-std::unique_ptr<Extension> keep_flags(const Continuation& continuation,
+std::unique_ptr<Extension> keep_flags(const Resumption& resumption,
                                       const NamedOptimizers& optimizers) {
-  return std::make_unique<KeptFlags>(continuation.kept_flags, optimizers);
+  return std::make_unique<KeptFlags>(resumption.kept_flags, optimizers);
 }
 
-std::string describe_end(const Continuation& continuation, const TrainingSettings& settings,
+std::string describe_end(const Resumption& resumption, const TrainingSettings& settings,
                          const RunPosition& position) {
-  const std::string snapshot = continuation.snapshot->string();
+  const std::string saved = resumption.from->path.string();
   const auto end_of = [&](const char* flag, std::int64_t value) {
-    return fmt::format("{} is at the end of {} {}; raise {} to continue", snapshot, flag, value,
-                       flag);
+    return fmt::format("{} is at the end of {} {}; raise {} to continue", saved, flag, value, flag);
   };
   if (position.data.epoch >= settings.epoch) return end_of("--epoch", settings.epoch);
   if (settings.max_iterations && position.iteration >= *settings.max_iterations)
     return end_of("--max-iterations", *settings.max_iterations);
-  if (settings.early_stopping && continuation.epochs_waited >= settings.patience)
+  if (settings.early_stopping && resumption.epochs_waited >= settings.patience)
     return fmt::format("{} is where --early-stopping {} stopped; raise --patience to continue",
-                       snapshot, *settings.early_stopping);
+                       saved, *settings.early_stopping);
   return "";
 }
 
-std::string describe_resume(const Continuation& continuation, const RunPosition& position) {
-  return fmt::format("{}, epoch {}, iteration {}", continuation.snapshot->string(),
+std::string describe_resume(const Resumption& resumption, const RunPosition& position) {
+  return fmt::format("{}, epoch {}, iteration {}", resumption.from->path.string(),
                      position.data.epoch, position.iteration);
 }
 

@@ -6,7 +6,7 @@
 #include "job/run_job.hpp"
 #include "nn/classifier.hpp"
 #include "program/data/data.hpp"
-#include "program/initial_state.hpp"
+#include "program/data/initial_state.hpp"
 #include "program/start/computing.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/setup.hpp"
@@ -76,7 +76,7 @@ TrainingModel initial_model(const TrainingProgram& program, TrainingRun& run) {
                                 : program.create_model(run.examples());
   run.initialize(*model.model);
   for (const TrainingModel::Part& part : model.parts)
-    if (!part.init.empty() && !setup.continuation.snapshot)
+    if (!part.init.empty() && !setup.resumption.from)
       load_initial_weights(part.init, part.module, *setup.communicator, *setup.grid);
   model.model->to(setup.device());
   return model;

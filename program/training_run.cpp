@@ -13,20 +13,21 @@
 #include "program/batch_size.hpp"
 #include "program/data/data.hpp"
 #include "program/extensions.hpp"
-#include "program/initial_state.hpp"
-#include "program/intact_snapshot.hpp"
+#include "program/data/initial_state.hpp"
 #include "program/report/about.hpp"
 #include "program/report/banner.hpp"
 #include "program/report/plan.hpp"
 #include "program/report/result_files.hpp"
 #include "program/report/summary.hpp"
 #include "program/start/link.hpp"
+#include "program/start/resume.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/processors.hpp"
 #include "program/start/setup.hpp"
 #include "program/training_program.hpp"
+#include "saving/output_layout.hpp"
+#include "saving/saved_states.hpp"
 #include "training/batch_memory.hpp"
-#include "training/checkpoints/course.hpp"
 
 namespace tasuki {
 
@@ -50,8 +51,8 @@ void normalise_locally(Module& model) {
 
 std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
                                          const NamedOptimizers& optimizers, std::int64_t examples) {
-  if (!setup.continuation.snapshot) return std::nullopt;
-  return check_resume(setup.continuation, program.settings, optimizers,
+  if (!setup.resumption.from) return std::nullopt;
+  return check_resume(setup.resumption, program.settings, optimizers,
                       program.wrap_batches ? std::nullopt : std::optional(examples),
                       program.length_buckets ? program.length_buckets->steps : 0,
                       *setup.communicator, *setup.grid);
@@ -61,10 +62,10 @@ std::optional<RunPosition> find_position(const TrainingProgram& program, const R
 bool is_over(const TrainingSettings& settings, const RankSetup& setup,
              const std::optional<RunPosition>& position) {
   if (!position) return false;
-  const std::string end = describe_end(setup.continuation, settings, *position);
+  const std::string end = describe_end(setup.resumption, settings, *position);
   if (end.empty()) return false;
   Communicator& communicator = *setup.communicator;
-  const bool has_all = is_finished(output_folder_of(*setup.continuation.snapshot),
+  const bool has_all = is_finished(output_folder_of(setup.resumption.from->path),
                                    position->iteration, communicator);
   if (communicator.rank() == 0) {
     if (has_all)
@@ -81,7 +82,7 @@ bool is_over(const TrainingSettings& settings, const RankSetup& setup,
 void name_origin(const TrainingProgram& program, const RankSetup& setup,
                  const OutputFolder& output) {
   if (!program.wrap_batches && setup.communicator->rank() == 0)
-    start_course(output.path(), *setup.continuation.snapshot);
+    record_start(output.path(), setup.resumption.from->path);
 }
 
 }  // namespace
@@ -114,10 +115,10 @@ struct TrainingRun::Parts {
 
 TrainingRun::TrainingRun(const TrainingProgram& program, RankSetup& setup)
     : parts_(std::make_unique<Parts>(program, setup)) {
-  const std::optional<std::filesystem::path>& from = setup.continuation.snapshot;
+  const auto& from = setup.resumption.from;
   const std::optional<std::string>& init = program.settings.init;
   if (from || init)
-    check_vocabularies(from ? from->string() : *init, parts_->data.vocabularies,
+    check_vocabularies(from ? from->path.string() : *init, parts_->data.vocabularies,
                        *setup.communicator, *setup.grid);
 }
 
@@ -148,7 +149,7 @@ void TrainingRun::initialize(Module& model) {
   if (!std::ranges::all_of(model.parameters(),
                            [](const auto& each) { return each.parameter->has_values(); }))
     model.initialize(static_cast<std::uint64_t>(settings.seed));
-  if (settings.init && !setup().continuation.snapshot)
+  if (settings.init && !setup().resumption.from)
     load_initial_weights(*settings.init, model, communicator(), *setup().grid);
   if (settings.sync_bn && convert_to_multi_node_batch_norm(model, setup().grid->data()) == 0)
     fail_everywhere(ErrorKind::usage,
@@ -255,8 +256,8 @@ std::shared_ptr<OutputFolder> TrainingRun::output() const {
 void TrainingRun::extend(Trainer& trainer) {
   parts_->summary.emplace(trainer, setup().devices);
   Shift* const schedule = extend_trainer(trainer, parts_->program, setup(), parts_->data);
-  if (setup().continuation.snapshot)
-    resume_training(setup().continuation, trainer, parts_->settings(), schedule, *setup().grid);
+  if (setup().resumption.from)
+    resume_training(setup().resumption, trainer, parts_->settings(), schedule, *setup().grid);
 }
 
 void TrainingRun::train(std::unique_ptr<Trainer> trainer) {

@@ -12,9 +12,9 @@
 #include "dataset/iterators/iterator.hpp"
 #include "nn/random.hpp"
 #include "tensor/late.hpp"
+#include "saving/state.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
-#include "training/snapshots/state.hpp"
 #include "training/updater.hpp"
 
 namespace tasuki {

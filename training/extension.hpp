@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "training/snapshots/serializer.hpp"
+#include "saving/serializer.hpp"
 #include "training/trigger.hpp"
 
 namespace tasuki {

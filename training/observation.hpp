@@ -15,9 +15,9 @@
 
 #include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
+#include "saving/serializer.hpp"
 #include "tensor/tensor.hpp"
 #include "training/recording/journal.hpp"
-#include "training/snapshots/serializer.hpp"
 
 namespace tasuki {
 

@@ -16,10 +16,8 @@
 #include "core/file_lock.hpp"
 #include "core/log.hpp"
 #include "core/system_error.hpp"
-#include "training/checkpoints/course.hpp"
-#include "training/checkpoints/generations.hpp"
-#include "training/checkpoints/retention.hpp"
-#include "training/extensions/snapshot.hpp"
+#include "saving/output_layout.hpp"
+#include "saving/retention.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -27,8 +25,8 @@ namespace {
 
 constexpr const char* lock_file = ".lock";
 constexpr std::array<std::string_view, 9> results = {
-    "log",           "about.json", "step_times.json",    "finished.json", best_snapshot_name,
-    "last_snapshot", latest_name,  best_generation_name, abandoned_name};
+    "log",           "about.json", "step_times.json", "finished.json", best_snapshot_name,
+    "last_snapshot", latest_name,  best_name,         abandoned_name};
 
 std::optional<FileLock> try_lock_folder(const fs::path& folder) {
   return FileLock::try_lock(folder / lock_file,
@@ -55,8 +53,8 @@ std::vector<fs::path> results_in(const fs::path& folder) {
   try {
     for (const std::string& name : names_in(folder))
       if (is_result(name)) found.push_back(folder / name);
-    for (const GenerationName& name : generations_in(folder))
-      found.push_back(generation_folder(folder, name));
+    for (const CheckpointName& name : checkpoints_in(folder))
+      found.push_back(checkpoint_folder(folder, name));
   } catch (const SystemError& error) {
     throw SystemError(ErrorKind::cannot_write, error.cause(), error.what());
   }
@@ -76,13 +74,13 @@ void refuse_linked_checkpoints(const fs::path& folder) {
 
 void remove_unfinished(const fs::path& folder) {
   remove_leftovers(folder);
-  remove_unfinished_generations(folder);
+  remove_unfinished_checkpoints(folder);
 }
 
 // For a folder with results, if no job is at work there. Without leftovers nothing is locked,
 // because a job that is about to take the folder would be refused.
 void clean_up(const fs::path& folder) {
-  if (leftovers_in(folder).empty() && unfinished_generations_in(folder).empty()) return;
+  if (leftovers_in(folder).empty() && unfinished_checkpoints_in(folder).empty()) return;
   try {
     const auto lock = try_lock_folder(folder);
     if (lock && lock->what_is_missing().empty()) remove_unfinished(folder);
@@ -115,13 +113,13 @@ bool has_results(const fs::path& folder) {
 void remove_results(const fs::path& folder) {
   for (const fs::path& result : results_in(folder)) {
     std::error_code error;
-    if (GenerationName::parse(result.filename().string()))
-      remove_generation(result);
+    if (CheckpointName::parse(result.filename().string()))
+      remove_checkpoint(result);
     else
       fs::remove(result, error);
     if (error) fail_because(error, ErrorKind::cannot_write, "cannot remove {}", result.string());
   }
-  remove_unfinished_generations(folder);
+  remove_unfinished_checkpoints(folder);
   std::error_code not_empty;
   fs::remove(folder / checkpoints_name, not_empty);
 }

@@ -6,7 +6,7 @@
 
 #include "communicator/bytes.hpp"
 #include "core/error.hpp"
-#include "training/snapshots/checked_numbers.hpp"
+#include "saving/serializer.hpp"
 #include "training/trainer.hpp"
 #include "training/trigger.hpp"
 

@@ -15,9 +15,9 @@
 #include "core/log.hpp"
 #include "core/stop_request.hpp"
 #include "core/system_error.hpp"
-#include "training/checkpoints/generations.hpp"
+#include "saving/output_layout.hpp"
+#include "saving/serializer.hpp"
 #include "training/extensions/snapshot.hpp"
-#include "training/snapshots/checked_numbers.hpp"
 
 namespace tasuki {
 namespace {
@@ -38,7 +38,7 @@ Snapshot* numbered_snapshot(const Trainer& trainer) {
 
 // "checkpoint" or "snapshot".
 const char* kind_of(const std::filesystem::path& saved) {
-  return GenerationName::parse(saved.filename().string()) ? "checkpoint" : "snapshot";
+  return CheckpointName::parse(saved.filename().string()) ? "checkpoint" : "snapshot";
 }
 
 // The rank of this process in mpirun's job.
@@ -199,26 +199,26 @@ void Trainer::save_after_error() noexcept {
 }
 
 std::string Trainer::how_to_go_on() const {
-  const std::string file = out_->name_of(last_snapshot_).string();
-  return resume_flag_.empty() ? fmt::format("the {} is {}", kind_of(last_snapshot_), file)
+  const std::string file = out_->name_of(last_saved_).string();
+  return resume_flag_.empty() ? fmt::format("the {} is {}", kind_of(last_saved_), file)
                               : fmt::format("continue with {} {}", resume_flag_, file);
 }
 
-void Trainer::say_last_snapshot() const {
+void Trainer::say_last_saved() const {
   if (!is_root()) return;
-  const std::string file = out_->name_of(last_snapshot_).string();
+  const std::string file = out_->name_of(last_saved_).string();
   if (file.empty())
     set_last_words("; there is no snapshot yet");
   else if (resume_flag_.empty())
-    set_last_words(fmt::format("; the last {} is {}", kind_of(last_snapshot_), file));
+    set_last_words(fmt::format("; the last {} is {}", kind_of(last_saved_), file));
   else
-    set_last_words(fmt::format("; continue from the last {} with {} {}", kind_of(last_snapshot_),
+    set_last_words(fmt::format("; continue from the last {} with {} {}", kind_of(last_saved_),
                                resume_flag_, file));
 }
 
-void Trainer::note_snapshot(const std::filesystem::path& path) {
-  last_snapshot_ = path;
-  say_last_snapshot();
+void Trainer::note_saved(const std::filesystem::path& path) {
+  last_saved_ = path;
+  say_last_saved();
 }
 
 void Trainer::note_result(const std::filesystem::path& file) {
@@ -251,7 +251,7 @@ bool Trainer::is_asked_to_stop() const {
 void Trainer::run_until_stop() {
   const std::vector<Attached*> extensions = by_priority();
   const StoppableScope stoppable;
-  say_last_snapshot();
+  say_last_saved();
   started_at_ = seconds_now();
   for (Attached* each : extensions) each->extension->initialize(*this);
   const auto first_saving = std::find_if(extensions.begin(), extensions.end(),

@@ -18,6 +18,9 @@
 
 namespace tasuki {
 
+class ReplicaSet;
+struct ResumeSource;
+
 // How an extension is attached; what is left unset is chosen by the extension.
 struct Attachment {
   std::unique_ptr<Trigger> trigger = nullptr;
@@ -87,11 +90,11 @@ class Trainer {
   void restore_output_everywhere();
   // The program's flag for resuming from a snapshot, for messages: "--resume".
   void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
-  // Call it when a snapshot or checkpoint of this run was saved or loaded; messages then name it as
+  // Call it when a checkpoint or snapshot of this run was saved or loaded; messages then name it as
   // the last one.
-  void note_snapshot(const std::filesystem::path& path);
+  void note_saved(const std::filesystem::path& path);
   // Empty: none.
-  const std::filesystem::path& last_snapshot() const { return last_snapshot_; }
+  const std::filesystem::path& last_saved() const { return last_saved_; }
   // Call it on rank 0 when a file of results of the current iteration is complete.
   void note_result(const std::filesystem::path& file);
   // The files of the current iteration's results.
@@ -149,7 +152,7 @@ class Trainer {
   std::optional<Error> finalize_extensions();
   bool is_asked_to_stop() const;
   std::string how_to_go_on() const;
-  void say_last_snapshot() const;
+  void say_last_saved() const;
   void save_after_error() noexcept;
   std::vector<Attached*> by_priority() const;
 
@@ -158,7 +161,7 @@ class Trainer {
   std::shared_ptr<OutputFolder> out_;
   Communicator* communicator_;
   std::string resume_flag_;
-  std::filesystem::path last_snapshot_;                // empty: none
+  std::filesystem::path last_saved_;                   // empty: none
   std::vector<std::unique_ptr<Attached>> extensions_;  // in order of attachment
   Observation observation_;
   std::vector<std::filesystem::path> results_;
@@ -170,5 +173,21 @@ class Trainer {
   double elapsed_before_ = 0;           // seconds, of the runs that this one continues
   std::optional<double> started_at_;
 };
+
+// Resuming (resume.cpp). Call it after all extensions are attached and before run().
+
+// From a checkpoint's folder, or from a snapshot. Collective: rank 0 reads and sends to the others.
+// A damaged file, one of another model, optimizer or seed, or one from the middle of an epoch that
+// was dealt otherwise (to other shards, in other global batches) is refused with the same line on
+// all ranks. With replica sets: `path` without a suffix.
+void resume(const std::filesystem::path& path, Trainer& trainer,
+            const ReplicaSet* replicas = nullptr);
+// The same from what was opened before. Collective.
+void resume(const ResumeSource& from, Trainer& trainer, const ReplicaSet* replicas = nullptr);
+// From the newest checkpoint or snapshot_iter_<number> in the trainer's output folder
+// (saved_states_in) that is intact; each damaged one is passed over with a warning, and if all are,
+// that is an error. So is one that cannot be read for another reason (is_damage): it may be intact.
+// False: there is none. Not for models on several ranks. Collective.
+bool resume_newest(Trainer& trainer);
 
 }  // namespace tasuki

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "training/snapshots/serializer.hpp"
+#include "saving/serializer.hpp"
 
 namespace tasuki {
 

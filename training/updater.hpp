@@ -10,9 +10,9 @@
 #include "communicator/communicator.hpp"
 #include "dataset/iterators/iterator.hpp"
 #include "optimizer/optimizer.hpp"
+#include "saving/state.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
-#include "training/snapshots/state.hpp"
 #include "training/step_times.hpp"
 
 namespace tasuki {

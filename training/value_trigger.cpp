@@ -1,6 +1,6 @@
 // Triggers that watch an observed value: best so far, and early stopping.
 #include "core/log.hpp"
-#include "training/snapshots/checked_numbers.hpp"
+#include "saving/serializer.hpp"
 #include "training/trainer.hpp"
 #include "training/trigger.hpp"
 #include "training/watched_value.hpp"

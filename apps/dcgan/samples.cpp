@@ -10,7 +10,7 @@
 #include "core/philox.hpp"
 #include "dataset/files/idx.hpp"
 #include "dataset/images/png_file.hpp"
-#include "training/snapshots/model_file.hpp"
+#include "saving/model_file.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::dcgan {

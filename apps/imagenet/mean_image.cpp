@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/file.hpp"
-#include "training/snapshots/npy.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki {
 

@@ -44,7 +44,7 @@ int train(int argc, char** argv) {
 
   // When all extensions are attached, because their states are loaded, too.
   if (resume_newest(trainer) && is_root)
-    std::cout << "going on from " << trainer.last_snapshot().string() << std::endl;
+    std::cout << "going on from " << trainer.last_saved().string() << std::endl;
   trainer.run();
   return 0;
 }

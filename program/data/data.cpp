@@ -213,7 +213,7 @@ TrainingData find_data(const ProgramData& program, const std::string& name,
         open_files(program, settings.exif, folder, DataSplit::test, settings.test_examples),
         communicator);
   }
-  if (setup.continuation.lacks_exif && settings.exif == Exif::ignore && has_image_files(data) &&
+  if (setup.resumption.lacks_exif && settings.exif == Exif::ignore && has_image_files(data) &&
       communicator.rank() == 0)
     log_info(
         "images are not turned as their EXIF orientation says, because the resumed run is of a "
@@ -223,7 +223,7 @@ TrainingData find_data(const ProgramData& program, const std::string& name,
       leave_out_unreadable(
           split, name,
           split.stream ? split.stream->list().root() : std::filesystem::path(data.place),
-          setup.continuation.left_out, communicator, setup.threads.threads);
+          setup.resumption.left_out, communicator, setup.threads.threads);
     };
     leave_out(data.train, "train");
     if (data.test) leave_out(*data.test, "test");

@@ -10,7 +10,7 @@
 #include "program/data/data.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
-#include "program/resume.hpp"
+#include "program/start/resume.hpp"
 #include "program/start/device.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/setup.hpp"
@@ -158,8 +158,8 @@ BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& setting
   add("Output", out == settings.out
                     ? settings.out
                     : fmt::format("{} ({} is another run's)", out.string(), settings.out));
-  if (settings.init && !setup.continuation.snapshot) add("Weights", *settings.init);
-  if (resumed) add("Resumed", describe_resume(setup.continuation, *resumed));
+  if (settings.init && !setup.resumption.from) add("Weights", *settings.init);
+  if (resumed) add("Resumed", describe_resume(setup.resumption, *resumed));
   return lines;
 }
 

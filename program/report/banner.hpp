@@ -10,7 +10,7 @@
 
 #include "optimizer/optimizer.hpp"
 #include "program/flags/training_settings.hpp"
-#include "training/snapshots/state.hpp"
+#include "saving/state.hpp"
 
 namespace tasuki::program {
 

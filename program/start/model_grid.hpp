@@ -10,7 +10,7 @@
 
 #include "communicator/communicator.hpp"
 #include "program/flags/training_settings.hpp"
-#include "training/snapshots/replica_set.hpp"
+#include "saving/replica_set.hpp"
 
 namespace tasuki::program {
 

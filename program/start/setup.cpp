@@ -47,7 +47,7 @@ bool chooses_algorithm(const TrainingSettings& settings, const Topology& topolog
 
 // A continued run adds to its own results only.
 OldResults old_results(const RankSetup& setup, const TrainingSettings& settings) {
-  const bool joins = settings.overwrite || setup.continuation.goes_on_in(settings);
+  const bool joins = settings.overwrite || setup.resumption.goes_on_in(settings);
   return joins ? OldResults::join : OldResults::leave;
 }
 
@@ -109,7 +109,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   const Options::Request request = options.parse(arguments, read_on_root(*before_flags));
   RankSetup setup;
   if (request == Options::Request::run || request == Options::Request::print_config) {
-    setup.continuation = find_continuation(options, settings, *before_flags);
+    setup.resumption = find_resumption(options, settings, *before_flags);
     check_flags();
   }
   if (request != Options::Request::run) {

@@ -11,7 +11,7 @@
 #include "communicator/communicator.hpp"
 #include "program/flags/options.hpp"
 #include "program/flags/training_settings.hpp"
-#include "program/resume.hpp"
+#include "program/start/resume.hpp"
 #include "program/start/computing.hpp"
 #include "program/start/model_grid.hpp"
 #include "program/start/processors.hpp"
@@ -33,7 +33,7 @@ struct RankSetup {
   std::string device_text;                     // with the GPU's name, for the banner
   Processors processors;
   ThreadPlan threads;
-  Continuation continuation;
+  Resumption resumption;
 
   // The device of the model.
   Device device() const { return devices.front(); }

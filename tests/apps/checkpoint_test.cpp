@@ -32,7 +32,7 @@ std::vector<pid_t> children_of(pid_t launcher, const std::string& name) {
 
 class Checkpoints : public ResumedJob {
  protected:
-  fs::path generation(const std::string& out, int iteration) const {
+  fs::path checkpoint(const std::string& out, int iteration) const {
     return folder / fmt::format("{}/checkpoints/iter_{}", out, iteration);
   }
   // Weights, optimizer and position in a run's last snapshot, bit for bit.
@@ -84,7 +84,7 @@ TEST_F(Checkpoints, AreRecordedWhenARunResumesFromThem) {
   const std::string newest = latest();
   const auto go_back = [&](const Flags& more) {
     return run(1, "out",
-               with(with(flags, {"--epoch", "4", "--resume", generation("out", 10)}), more))
+               with(with(flags, {"--epoch", "4", "--resume", checkpoint("out", 10)}), more))
         .exit_code;
   };
   EXPECT_EQ(go_back({"--seed", "9"}), static_cast<int>(ErrorKind::config));
@@ -94,7 +94,7 @@ TEST_F(Checkpoints, AreRecordedWhenARunResumesFromThem) {
   EXPECT_EQ(go_back({}), static_cast<int>(ErrorKind::cannot_write));
   EXPECT_EQ(latest(), "checkpoints/iter_10\n");
   expect_once(run(1, "out", with(flags, {"--epoch", "4", "--resume", "auto", "--dry-run"})),
-              "Resumed: " + generation("out", 10).string() + ", epoch 1, iteration 10\n");
+              "Resumed: " + checkpoint("out", 10).string() + ", epoch 1, iteration 10\n");
 }
 
 // What --dry-run says, and what a run takes that saves in the background.
@@ -134,7 +134,7 @@ TEST_F(Checkpoints, AreWrittenFromACopyCountedInThePlan) {
 TEST_F(Checkpoints, AreOpenedOnceWhenResuming) {
   const Flags flags = {"-b", "48", "--quiet"};
   run(1, "out", with(flags, {"--epoch", "1"}));
-  const std::string from = generation("out", 10);
+  const std::string from = checkpoint("out", 10);
   const WatchedFolder saved(from, IN_OPEN);
   const Finished resumed = run(1, "out", with(flags, {"--epoch", "2", "--resume", from}));
   EXPECT_EQ(resumed.exit_code, 0) << resumed.all();
@@ -149,11 +149,11 @@ TEST_F(Checkpoints, ResumeShardedStatesOnAnyRanks) {
   const auto whole = values_of(log_of(4, "whole", sharded), "main/loss");
   log_of(4, "first", with(sharded, {"--max-iterations", "6"}));
   for (int rank = 0; rank < 4; ++rank)
-    EXPECT_TRUE(fs::exists(generation("first", 6) / fmt::format("optimizer.{}.npz", rank)));
+    EXPECT_TRUE(fs::exists(checkpoint("first", 6) / fmt::format("optimizer.{}.npz", rank)));
   for (const int np : {1, 2, 3}) {
     SCOPED_TRACE(np);
     const auto log =
-        log_of(np, "second", with(flags, {"--epoch", "3", "--resume", generation("first", 6)}));
+        log_of(np, "second", with(flags, {"--epoch", "3", "--resume", checkpoint("first", 6)}));
     expect_near(values_of(log, "main/loss"), whole, 1e-5);
     fs::remove_all(folder / "second");
   }
@@ -161,7 +161,7 @@ TEST_F(Checkpoints, ResumeShardedStatesOnAnyRanks) {
 
 TEST_F(Checkpoints, CanBeNamedByAFileInThem) {
   run(1, "first", {"-b", "48", "--max-iterations", "7"});
-  const std::string whole = generation("first", 7);
+  const std::string whole = checkpoint("first", 7);
   for (const char* const file : {"state.npz", "manifest.json"})
     expect_once(run(1, "second", {"-b", "48", "--dry-run", "--resume", whole + '/' + file}),
                 "Resumed: " + whole + ", epoch 0, iteration 7\n");
@@ -175,32 +175,32 @@ TEST_F(Checkpoints, AreSkippedWhenDamaged) {
   const Flags flags = {"-b", "48", "--checkpoint-every", "5it", "--max-iterations", "17"};
   run(1, "first", flags);
   fs::remove(folder / "first/snapshot_iter_17");
-  flip_byte(generation("first", 17) / "state.npz");
-  fs::resize_file(generation("first", 15) / "manifest.json", 100);
+  flip_byte(checkpoint("first", 17) / "state.npz");
+  fs::resize_file(checkpoint("first", 15) / "manifest.json", 100);
   for (const std::string& from : Flags{"auto", folder / "first"}) {
     const Finished job =
         run(1, "first", {"-b", "48", "--resume", from, "--dry-run", "--max-iterations", "30"});
-    expect_once(job, "Resumed: " + generation("first", 10).string() + ", epoch 1, iteration 10\n");
+    expect_once(job, "Resumed: " + checkpoint("first", 10).string() + ", epoch 1, iteration 10\n");
     for (const int damaged : {17, 15})
-      EXPECT_EQ(count_of(job.err, "warning: " + generation("first", damaged).string()), 1)
+      EXPECT_EQ(count_of(job.err, "warning: " + checkpoint("first", damaged).string()), 1)
           << job.all();
     EXPECT_EQ(count_of(job.err, "; using the one before it\n"), 2) << job.all();
   }
   for (const int last : {10, 17, 15})
-    fs::resize_file(generation("first", last) / "manifest.json", 100);
+    fs::resize_file(checkpoint("first", last) / "manifest.json", 100);
   const Finished all = run(1, "first", {"-b", "48", "--resume", "auto"});
   EXPECT_EQ(all.exit_code, static_cast<int>(ErrorKind::data)) << all.all();
   EXPECT_EQ(count_of(all.err, "; none is left to use instead: give --resume another path, or "), 1)
       << all.all();
   // One that is asked for by its name is not replaced by another.
-  const Finished job = run(1, "second", {"-b", "48", "--resume", generation("first", 17)});
+  const Finished job = run(1, "second", {"-b", "48", "--resume", checkpoint("first", 17)});
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
   // Neither is one that is not there.
   for (const std::string& flag : Flags{"--resume", "--init"}) {
-    const Finished none = run(1, "second", {"-b", "48", flag, generation("first", 12)});
+    const Finished none = run(1, "second", {"-b", "48", flag, checkpoint("first", 12)});
     EXPECT_EQ(none.exit_code, static_cast<int>(ErrorKind::missing)) << none.all();
     EXPECT_EQ(
-        count_of(none.err, generation("first", 12).string() +
+        count_of(none.err, checkpoint("first", 12).string() +
                                ": no such checkpoint; there are iter_17, iter_15, iter_10 in " +
                                (folder / "first/checkpoints").string() + "\n"),
         1)
@@ -245,10 +245,10 @@ TEST_F(Checkpoints, CanBeUsedLikeSnapshots) {
   run(2, "first", {"-b", "24", "--epoch", "2", "--keep-best", "validation/main/accuracy"});
   const double accuracy = values_of(read_log("first"), "validation/main/accuracy").back();
   const Flags still = {"-b", "48", "--epoch", "1", "--optimizer", "sgd", "--lr", "0", "--init"};
-  run(1, "second", with(still, {generation("first", 20)}));
+  run(1, "second", with(still, {checkpoint("first", 20)}));
   EXPECT_EQ(values_of(read_log("second"), "validation/main/accuracy"), std::vector{accuracy});
   for (const std::string& model :
-       Flags{generation("first", 20), folder / "first/best", folder / "first"})
+       Flags{checkpoint("first", 20), folder / "first/best", folder / "first"})
     EXPECT_EQ(run_program({PREDICT, model, "--quiet"}).exit_code, 0) << model;
 }
 

@@ -9,9 +9,9 @@
 #include "core/file.hpp"
 #include "dataset/files/idx.hpp"
 #include "models/dcgan.hpp"
+#include "saving/model_file.hpp"
+#include "saving/npz.hpp"
 #include "tests/support/digits.hpp"
-#include "training/snapshots/model_file.hpp"
-#include "training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

@@ -9,7 +9,7 @@
 #include "core/file.hpp"
 #include "dataset/images/exif.hpp"
 #include "imagenet_job.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "core/error.hpp"
 #include "part_weights.hpp"
+#include "saving/npz.hpp"
 #include "tests/support/digits.hpp"
-#include "training/snapshots/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

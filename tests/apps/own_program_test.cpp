@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {

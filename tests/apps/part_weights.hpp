@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki::testing {
 

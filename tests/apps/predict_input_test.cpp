@@ -1,6 +1,6 @@
 // What predict says about models and inputs that it cannot use.
 #include "predict_job.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include "models/mlp.hpp"
 #include "nn/classifier.hpp"
 #include "resumed_job.hpp"
-#include "training/snapshots/model_file.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/model_file.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

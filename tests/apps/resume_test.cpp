@@ -5,7 +5,7 @@
 
 #include "core/error.hpp"
 #include "resumed_job.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

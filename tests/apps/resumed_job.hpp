@@ -3,8 +3,8 @@
 
 #include <map>
 
+#include "saving/npz.hpp"
 #include "train_mnist_job.hpp"
-#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 

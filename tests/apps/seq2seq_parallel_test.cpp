@@ -4,8 +4,8 @@
 
 #include "core/error.hpp"
 #include "part_weights.hpp"
+#include "saving/npz.hpp"
 #include "seq2seq_job.hpp"
-#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

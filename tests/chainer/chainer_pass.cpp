@@ -18,10 +18,10 @@
 #include "nn/functions/normalization.hpp"
 #include "nn/n_step_rnn.hpp"
 #include "nn/normalization.hpp"
+#include "saving/model_file.hpp"
+#include "saving/npz.hpp"
 #include "tests/support/weighted_sum.hpp"
 #include "tools/run_tool.hpp"
-#include "training/snapshots/model_file.hpp"
-#include "training/snapshots/npz.hpp"
 
 namespace {
 

@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "core/error.hpp"
+#include "saving/npz.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "training/snapshots/npz.hpp"
 
 namespace tasuki::testing {
 namespace {

@@ -2,7 +2,7 @@
 // file is the same after it was written and read again.
 #include "core/hash.hpp"
 #include "fuzz.hpp"
-#include "training/checkpoints/manifest.hpp"
+#include "saving/checkpoint.hpp"
 
 using namespace tasuki;
 
@@ -20,15 +20,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t mode = input.number();
   const std::string_view rest = fuzz::as_text(input.rest());
   if (mode % 4 == 0) {
-    Manifest::File file;
+    CheckpointManifest::File file;
     if (fuzz::accepts([&] { file = file_of_line(rest); }))
       fuzz::require(file_of_line(to_line(file)) == file,
                     "a description changes when it is written");
     return 0;
   }
   const std::string text = mode % 4 == 1 ? std::string(rest) : sealed(rest);
-  Manifest manifest;
-  if (fuzz::accepts([&] { manifest = Manifest::parse(text, "manifest.json"); }))
+  CheckpointManifest manifest;
+  if (fuzz::accepts([&] { manifest = CheckpointManifest::parse(text, "manifest.json"); }))
     fuzz::require(manifest.text() == text, "a manifest changes when it is written");
   return 0;
 }

@@ -7,7 +7,7 @@
 
 #include "core/hash.hpp"
 #include "fuzz.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 using namespace tasuki;
 

@@ -22,7 +22,7 @@ INTERNAL = {
     "core": ["alternate_stack", "background_thread", "descriptor", "environment", "file_lock", "hash",
              "job_process", "json", "long_call", "named_file", "own_file", "polite_wait", "printable",
              "process_state", "stopwatch", "system_error", "temporary_name", "utf8"],
-    "dataset": ["decode"],
+    
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_check", "image_formats", "image_record", "image_search",
                        "png_file", "resample"],
@@ -33,14 +33,13 @@ INTERNAL = {
     "optimizer": ["built_in_rules", "double_buffer", "exchange_trials", "gpu_double_buffer",
                   "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
-    "program": ["batch_size", "extensions", "initial_state", "intact_snapshot", "resume", "workers"],
+    "program": ["batch_size", "extensions", "workers"],
+    "saving": ["checkpoint_writer", "retention", "writers"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "parallel", "recorder", "recurrent_check", "vectorize"],
     "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "watched_value"],
-    "training/checkpoints": ["generation_save", "generation_share", "generation_writer", "retention", "writers"],
     "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
                             "table_layout"],
-    "training/snapshots": ["checked_numbers", "file_hash", "zip_writer"],
     "training/workers": ["replicas", "worker_threads"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
@@ -56,11 +55,10 @@ INCLUDED = {
     "program/data": ["program_data"],
     "program/flags": ["option_value", "options", "training_flags", "training_settings"],
     "program/report": ["banner"],
+    "saving": ["state"],
     "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage"],
     "training": ["output_folder", "step_times"],
-    "training/checkpoints": ["manifest"],
     "training/recording": ["journal"],
-    "training/snapshots": ["npy", "state"],
 }
 # What is no part of the library.
 OTHER_FOLDERS = {"apps", "bench", "build", "examples", "experiments", "tests", "tools"}

@@ -10,9 +10,9 @@
 #include "nn/sequential.hpp"
 #include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
+#include "saving/model_file.hpp"
 #include "tensor/recorder.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "training/snapshots/model_file.hpp"
 
 namespace F = tasuki::functions;
 

@@ -71,7 +71,7 @@ class Site(unittest.TestCase):
         self.assertIn("Quickstart", (self.html / "index.html").read_text())
         files = (self.html / "files.html").read_text()
         for folder in ("core", "tensor", "nn", "models", "communicator", "parallel", "job", "optimizer",
-                       "dataset", "training", "program"):
+                       "dataset", "saving", "training", "program"):
             self.assertIn(f">{folder}<", files)
         for name in "classCommunicator", "classTrainer", "structTrainingProgram", "classOptimizer":
             name = name.replace("struct", "structtasuki_1_1").replace("class", "classtasuki_1_1")

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "saving/npz.hpp"
+#include "saving/serializer.hpp"
 #include "temporary_folder.hpp"
-#include "training/snapshots/npz.hpp"
-#include "training/snapshots/serializer.hpp"
 
 namespace tasuki::testing {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "core/hash.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki::testing {
 

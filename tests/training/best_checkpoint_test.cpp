@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "models/mlp.hpp"
+#include "saving/checkpoint.hpp"
+#include "saving/output_layout.hpp"
+#include "saving/retention.hpp"
 #include "scripted_updater.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "training/checkpoints/generation.hpp"
-#include "training/checkpoints/generations.hpp"
-#include "training/checkpoints/retention.hpp"
 #include "training/extensions/checkpoint.hpp"
 
 namespace tasuki {
@@ -57,17 +57,17 @@ class BestCheckpoint : public ::testing::Test {
   std::unique_ptr<Trainer> going_on_from(std::int64_t iteration,
                                          const std::vector<double>& values) {
     auto made = trainer(values, "out", "loss", 9);
-    const Generation state(saved(iteration));
+    const CheckpointReader state(saved(iteration));
     made->serialize(Serializer::loader(&state, nullptr));
-    made->note_snapshot(state.path());
+    made->note_saved(state.path());
     return made;
   }
   std::filesystem::path saved(std::int64_t iteration) const {
-    return generation_folder(folder / "out", {iteration, 1});
+    return checkpoint_folder(folder / "out", {iteration, 1});
   }
   // The iteration that the best checkpoint is from.
   std::int64_t best_in(const std::string& out) const {
-    const Generation saved(best_generation(folder / out).value());
+    const CheckpointReader saved(best_checkpoint(folder / out).value());
     return std::get<Tensor>(saved.read("updater/iteration")).data<std::int64_t>()[0];
   }
 
@@ -105,12 +105,12 @@ TEST_F(BestCheckpoint, NamesTheBestOfItsPastAfterFallingBack) {
   going_on_from(2, {3, 2, 5, 4})->run();
   EXPECT_EQ(best_in("out"), 2);
   going_on_from(1, {3, 3.5, 2.5})->run();
-  EXPECT_EQ(best_generation(folder / "out"), generation_folder(folder / "out", {3, 2}));
+  EXPECT_EQ(best_checkpoint(folder / "out"), checkpoint_folder(folder / "out", {3, 2}));
 }
 
 TEST_F(BestCheckpoint, ForgetsDamagedCheckpoints) {
   run_and_damage_the_newest();
-  const auto best = [&] { return best_generation(folder / "out"); };
+  const auto best = [&] { return best_checkpoint(folder / "out"); };
   std::vector<std::optional<std::filesystem::path>> seen;
   const auto run = going_on_from(2, {3, 2, 5, 4});
   std::filesystem::remove(saved(2) / "state.npz");

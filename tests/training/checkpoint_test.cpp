@@ -1,122 +1,26 @@
-// Runs that save checkpoints: what they leave, what goes on from it, and what happens where nothing
-// can be written.
+// Runs that save checkpoints: what they leave, and what resumes from it.
 #include "training/extensions/checkpoint.hpp"
-#include "communicator/bytes.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <sys/mount.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-#include <chrono>
-#include <condition_variable>
-#include <fstream>
-#include <mutex>
-#include <thread>
-
-#include "core/file.hpp"
-#include "core/log.hpp"
+#include "checkpoint_runs.hpp"
 #include "core/stop_request.hpp"
-#include "resumed_run.hpp"
 #include "same_run.hpp"
-#include "tests/support/no_more_files.hpp"
-#include "tests/support/watched_folder.hpp"
-#include "training/checkpoints/course.hpp"
-#include "training/checkpoints/generation.hpp"
-#include "training/checkpoints/generations.hpp"
-
-// A disk that is ready only when training has reached an iteration, for fsync calls of the
-// library's other threads.
-namespace slow_disk {
-namespace {
-
-std::mutex mutex;
-std::condition_variable changed;
-std::int64_t iteration = 0, opens_at = 0;
-std::chrono::milliseconds delay{0};               // of each call
-bool is_waited_for = false, was_in_vain = false;  // because training did not go on
-const std::thread::id training = std::this_thread::get_id();
-
-void reached(std::int64_t done) {
-  const std::lock_guard lock(mutex);
-  iteration = done;
-  changed.notify_all();
-}
-
-void open_at(std::int64_t later) {
-  const std::lock_guard lock(mutex);
-  opens_at = later;
-}
-
-void wait_for_writer() {
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, std::chrono::seconds(10), [] { return is_waited_for; });
-}
-
-void wait() {
-  if (std::this_thread::get_id() == training) return;
-  std::unique_lock lock(mutex);
-  changed.wait_for(lock, delay, [] { return false; });
-  is_waited_for = is_waited_for || iteration < opens_at;
-  changed.notify_all();
-  if (!changed.wait_for(lock, std::chrono::seconds(10), [] { return iteration >= opens_at; }))
-    was_in_vain = true;
-}
-
-}  // namespace
-}  // namespace slow_disk
-
-// In place of the C library's.
-extern "C" int fsync(int file) {
-  slow_disk::wait();
-  return static_cast<int>(syscall(SYS_fsync, file));
-}
+#include "saving/checkpoint.hpp"
+#include "saving/output_layout.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {
 
+using testing::Checkpoints;
 using ::testing::ElementsAre;
 using testing::error_of;
 using testing::expect_same_bits;
 using testing::expect_same_run;
 using ::testing::HasSubstr;
-using testing::Resume;
 using testing::SmallRun;
-using ::testing::UnorderedElementsAre;
-using testing::WatchedFolder;
-
-class Checkpoints : public Resume {
- protected:
-  std::unique_ptr<SmallRun> run_of(const std::string& out, const SmallRun::Options& options,
-                                   Checkpoint::Settings settings = {}, double period = 3) {
-    auto run = std::make_unique<SmallRun>(folder / out, comm.get(), options);
-    run->trainer->extend(
-        std::make_unique<Checkpoint>(std::move(settings), every(period, Unit::iteration)));
-    return run;
-  }
-  std::filesystem::path generation(const std::string& out, std::int64_t iteration) const {
-    return folder / fmt::format("{}/checkpoints/iter_{}", out, iteration);
-  }
-  // The names in a run's folder of checkpoints, sorted; when all ranks are done with it.
-  std::vector<std::string> names(const std::string& out) {
-    comm->barrier();
-    std::vector<std::string> found;
-    std::error_code ignored;
-    for (const auto& each :
-         std::filesystem::directory_iterator(folder / (out + "/checkpoints"), ignored))
-      found.push_back(each.path().filename());
-    std::ranges::sort(found);
-    comm->barrier();
-    return found;
-  }
-  std::string text_of(const std::string& file) {
-    comm->barrier();
-    std::string text = read_file(folder / file);
-    return text.substr(0, text.find('\n'));
-  }
-};
 
 TEST_F(Checkpoints, ResumeLikeTheUninterruptedRun) {
   const auto options = [](bool sharded, std::int64_t iterations) {
@@ -130,11 +34,11 @@ TEST_F(Checkpoints, ResumeLikeTheUninterruptedRun) {
     const auto first = run_of(out, options(sharded, 7), {.in_background = !sharded});
     first->trainer->run();
     EXPECT_THAT(names(out), ElementsAre("iter_3", "iter_6", "iter_7"));
-    EXPECT_EQ(first->trainer->last_snapshot(), generation(out, 7));
+    EXPECT_EQ(first->trainer->last_saved(), checkpoint(out, 7));
     EXPECT_EQ(text_of(out + "/latest"), "checkpoints/iter_7");
     for (const std::int64_t from : {6, 7}) {
       SmallRun second(folder / "second", comm.get(), options(sharded, 9));
-      resume(generation(out, from), *second.trainer);
+      resume(checkpoint(out, from), *second.trainer);
       EXPECT_EQ(second.trainer->updater().iteration(), from);
       second.trainer->run();
       expect_same_run(second, whole);
@@ -149,10 +53,10 @@ TEST_F(Checkpoints, LoadShardedStatesInOneProcess) {
   many->trainer->run();
   comm->barrier();
   for (int rank = 0; rank < comm->size(); ++rank)
-    EXPECT_EQ(exists(generation("first", 4) / fmt::format("optimizer.{}.npz", rank)),
+    EXPECT_EQ(exists(checkpoint("first", 4) / fmt::format("optimizer.{}.npz", rank)),
               comm->size() > 1);
   SmallRun one(folder / fmt::format("alone-{}", comm->rank()), nullptr, options);
-  const Generation saved(generation("first", 4));
+  const CheckpointReader saved(checkpoint("first", 4));
   serialize_optimizer(Serializer::loader(&saved, nullptr)["updater"]["optimizer:main"],
                       *one.optimizer);
   for (const std::string& name : one.optimizer->states().names())
@@ -175,86 +79,12 @@ TEST_F(Checkpoints, KeepTheNewestFewAndTheBest) {
 }
 
 // What is there in place of the folder keeps all checkpoints from being written.
-TEST_F(Checkpoints, WarnUntilTheEndWhenUnwritable) {
-  const std::filesystem::path obstacle = folder / "first/checkpoints";
-  const auto run = [&](std::int64_t removed_in) {
-    if (comm->rank() == 0) {
-      std::filesystem::remove_all(folder / "first");
-      std::filesystem::create_directories(folder / "first");
-      std::ofstream(obstacle) << "in the way";
-    }
-    comm->barrier();
-    const auto made = run_of("first", {.iterations = 8}, {.in_background = false});
-    made->trainer->extend(make_extension("clear", [&](Trainer& trainer) {
-      if (trainer.updater().iteration() == removed_in && comm->rank() == 0)
-        std::filesystem::remove(obstacle);
-    }));
-    made->trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true}),
-                          {.trigger = at({}, Unit::epoch)});
-    made->trainer->run();
-  };
-  run(5);
-  EXPECT_THAT(names("first"), ElementsAre("iter_6", "iter_8"));
-  EXPECT_THAT(error_of([&] { run(100); }), HasSubstr("first/checkpoints"));
-  comm->barrier();
-  EXPECT_TRUE(exists(folder / "first/snapshot_iter_8")) << "the trained model is lost";
-}
-
-TEST_F(Checkpoints, FallBackToASnapshotWhenStopped) {
-  if (comm->rank() == 0) {
-    std::filesystem::create_directories(folder / "first");
-    std::ofstream(folder / "first/checkpoints") << "in the way";
-  }
-  comm->barrier();
-  for (const bool has_snapshot : {false, true}) {
-    const auto stopped = run_of("first", {}, {}, 1000);
-    if (has_snapshot) stopped->trainer->extend(std::make_unique<Snapshot>());
-    stopped->trainer->extend(make_extension("ask", [&](Trainer& trainer) {
-      if (trainer.updater().iteration() == 5 && comm->rank() == comm->size() - 1) request_stop();
-    }));
-    const std::int64_t stops_after = comm->size() == 1 ? 5 : 6;
-    const std::filesystem::path file = folder / fmt::format("first/snapshot_iter_{}", stops_after);
-    EXPECT_EQ(error_of([&] { stopped->trainer->run(); }),
-              fmt::format("stopped and saved after iteration {}; the snapshot is {}", stops_after,
-                          file.string()));
-    comm->barrier();
-    EXPECT_TRUE(exists(file));
-    comm->barrier();
-    if (comm->rank() == 0) std::filesystem::remove(file);
-    comm->barrier();
-  }
-}
-
 // What is saved in between is written in the background: the best ones, and the first one of a run
 // that goes on from an iteration in which none is due.
-TEST_F(Checkpoints, BoundTheStepsToRepeat) {
-  constexpr std::int64_t limit = 4;
-  for (const std::int64_t start : {0, 6}) {
-    const auto run = run_of(
-        "first", {.iterations = start == 0 ? 6 : 30},
-        {.n_retains = 99, .keep_best = start == 0 ? "" : "lr", .max_lost_iterations = limit}, 4);
-    if (start > 0) resume(generation("first", start), *run->trainer);
-    std::int64_t most = 0;
-    run->trainer->extend(make_extension(
-        "look",
-        [&](Trainer& trainer) {
-          const auto found = generations_in(folder / "first");
-          const std::int64_t last = found.empty() ? 0 : found.front().iteration;
-          most = std::max(most, trainer.updater().iteration() - last);
-        },
-        Extension::priority_writer));
-    slow_disk::delay = std::chrono::milliseconds(20);
-    run->trainer->run();
-    slow_disk::delay = std::chrono::milliseconds(0);
-    EXPECT_EQ(most, limit) << "from iteration " << start;
-    comm->barrier();
-  }
-}
-
 TEST_F(Checkpoints, KeepAbandonedOnesOfARevertedRun) {
   run_of("first", {.iterations = 9}, {.n_retains = 9})->trainer->run();
   const auto back = run_of("first", {.iterations = 6}, {.n_retains = 1});
-  resume(generation("first", 3), *back->trainer);
+  resume(checkpoint("first", 3), *back->trainer);
   back->trainer->run();
   // Those of the run that was left are not this run's to remove, if they are later.
   EXPECT_EQ(text_of("first/latest"), "checkpoints/iter_6-2");
@@ -265,7 +95,7 @@ TEST_F(Checkpoints, KeepAbandonedOnesOfARevertedRun) {
 TEST_F(Checkpoints, AreRecordedByAResumedRunBeforeItSaves) {
   run_of("first", {.iterations = 9})->trainer->run();
   const SmallRun back(folder / "first", comm.get(), {.iterations = 4});
-  resume(generation("first", 3), *back.trainer);
+  resume(checkpoint("first", 3), *back.trainer);
   std::string latest;
   back.trainer->extend(make_extension("look", [&](Trainer&) { latest = text_of("first/latest"); }));
   back.trainer->run();
@@ -284,11 +114,11 @@ TEST_F(Checkpoints, ResumeStoppedRunsExactly) {
   const std::int64_t stops_after = comm->size() == 1 ? 5 : 6;
   EXPECT_EQ(error_of([&] { stopped->trainer->run(); }),
             fmt::format("stopped and saved after iteration {}; the checkpoint is {}", stops_after,
-                        generation("first", stops_after).string()));
+                        checkpoint("first", stops_after).string()));
   comm->barrier();
   EXPECT_FALSE(exists(folder / fmt::format("first/snapshot_iter_{}", stops_after)));
   const auto second = run_of("first", {.iterations = 9});
-  resume(generation("first", stops_after), *second->trainer);
+  resume(checkpoint("first", stops_after), *second->trainer);
   second->trainer->run();
   expect_same_run(*second, whole);
 }
@@ -299,10 +129,10 @@ TEST_F(Checkpoints, HaveAPartPerReplicaSet) {
   whole.trainer->run();
   run_of("first", {.iterations = 4}, {.replicas = sets})->trainer->run();
   comm->barrier();
-  EXPECT_TRUE(exists(generation("first", 4) / "state.0.npz"));
-  EXPECT_EQ(exists(generation("first", 4) / "state.1.npz"), comm->size() > 1);
+  EXPECT_TRUE(exists(checkpoint("first", 4) / "state.0.npz"));
+  EXPECT_EQ(exists(checkpoint("first", 4) / "state.1.npz"), comm->size() > 1);
   const auto second = run_of("first", {.iterations = 9}, {.replicas = sets});
-  resume(generation("first", 4), *second->trainer, sets.get());
+  resume(checkpoint("first", 4), *second->trainer, sets.get());
   second->trainer->run();
   expect_same_run(*second, whole);
 }
@@ -314,158 +144,24 @@ TEST_F(Checkpoints, LoadTheNewestIntactOne) {
   EXPECT_FALSE(resume_newest(*first->trainer));
   first->trainer->run();
   comm->barrier();
-  if (comm->rank() == 0) std::filesystem::resize_file(generation("first", 7) / "state.npz", 99);
+  if (comm->rank() == 0) std::filesystem::resize_file(checkpoint("first", 7) / "state.npz", 99);
   comm->barrier();
   const auto second = run_of("first", {.iterations = 9});
   EXPECT_TRUE(resume_newest(*second->trainer));
-  EXPECT_EQ(second->trainer->last_snapshot(), generation("first", 6));
+  EXPECT_EQ(second->trainer->last_saved(), checkpoint("first", 6));
   second->trainer->run();
   expect_same_run(*second, whole);
   comm->barrier();
   if (comm->rank() == 0)
-    for (const GenerationName& name : generations_in(folder / "first"))
-      std::filesystem::remove(generation_folder(folder / "first", name) / "state.npz");
+    for (const CheckpointName& name : checkpoints_in(folder / "first"))
+      std::filesystem::remove(checkpoint_folder(folder / "first", name) / "state.npz");
   comm->barrier();
   EXPECT_THAT(error_of([&] { resume_newest(*first->trainer); }), HasSubstr("state.npz is missing"));
 }
 
-TEST_F(Checkpoints, AreNotSkippedWhenUnreadable) {
-  run_of("first", {.iterations = 7})->trainer->run();
-  comm->barrier();
-  const auto second = run_of("first", {.iterations = 9});
-  // With one file it fails after the list and the manifest, where a file is hashed.
-  for (const int left : {0, 1}) {
-    const auto error = [&] {
-      const testing::NoMoreFiles none(comm->rank() == 0, left);
-      return testing::caught([&] { resume_newest(*second->trainer); });
-    }();
-    ASSERT_TRUE(error);
-    EXPECT_EQ(error->kind(), ErrorKind::io);
-    EXPECT_THAT(error->what(), HasSubstr("Too many open files"));
-    EXPECT_THAT(error->what(), HasSubstr(left == 0 ? "first/checkpoints: "
-                                                   : "first/checkpoints/iter_7/state.npz "));
-    EXPECT_EQ(
-        std::string(error->what()).find("; it may be intact: try again, or") != std::string::npos,
-        left == 1);
-  }
-}
-
 // A disk with room for three of them, of which three are to remain.
-TEST_F(Checkpoints, MakeRoomForLaterOnes) {
-  for (const std::string way : {"background", "foreground", "sharded", "divided"}) {
-    SCOPED_TRACE(way);
-    const auto run = [&](const std::string& out, double period) {
-      Checkpoint::Settings settings{.in_background = way != "foreground"};
-      if (way == "divided")
-        settings.replicas = std::make_shared<const ReplicaSet>(*comm, ReplicaSets{{0}});
-      run_of(out, {.examples = 970, .iterations = 12, .units = 900, .sharded = way == "sharded"},
-             std::move(settings), period)
-          ->trainer->run();
-      comm->barrier();
-    };
-    run("measured", 12);
-    const std::filesystem::path disk = folder / "first";
-    bool is_mounted = true;
-    if (comm->rank() == 0) {
-      std::uintmax_t bytes = 0;
-      for (const auto& file : std::filesystem::directory_iterator(generation("measured", 12)))
-        bytes += file.file_size();
-      std::filesystem::remove_all(folder / "measured");
-      std::filesystem::create_directories(disk);
-      const std::string options = fmt::format("size={}", bytes * 7 / 2);
-      is_mounted = mount("tmpfs", disk.c_str(), "tmpfs", 0, options.c_str()) == 0;
-    }
-    if (bcast_bytes(*comm, Bytes(is_mounted ? 1 : 0)).empty())
-      GTEST_SKIP() << "file systems can be mounted as root only";
-    ::testing::internal::CaptureStderr();
-    run("first", 2);
-    const std::string said = ::testing::internal::GetCapturedStderr();
-    if (comm->rank() == 0) {
-      EXPECT_THAT(names_in(disk / "checkpoints"), UnorderedElementsAre("iter_10", "iter_12"));
-      EXPECT_THAT(said,
-                  HasSubstr("no room for the checkpoint of iteration 8 beside the older ones; "
-                            "removed iter_4, iter_2 from " +
-                            disk.string()));
-      EXPECT_EQ(said.find("removed iter_"), said.rfind("removed iter_")) << said;
-      // Of the log that may be written while a checkpoint has all the room this is no matter.
-      EXPECT_EQ(said.find("cannot write " + (disk / "checkpoints").string()), said.npos) << said;
-      EXPECT_EQ(umount(disk.c_str()), 0);
-    }
-    comm->barrier();
-  }
-}
-
 // Ranks look for each other's folders by files that they make there.
-TEST_F(Checkpoints, LookForACommonFolderOnce) {
-  const std::filesystem::path watched = folder / "first/checkpoints";
-  if (comm->rank() == 0) std::filesystem::create_directories(watched);
-  comm->barrier();
-  const WatchedFolder folder_of_all(watched, IN_CREATE);
-  run_of("first", {.iterations = 9, .sharded = true})->trainer->run();
-  comm->barrier();
-  const auto probes = std::ranges::count_if(
-      folder_of_all.names(), [](const std::string& name) { return name.starts_with("writer."); });
-  EXPECT_EQ(names("first").size(), 3U);
-  EXPECT_EQ(probes, comm->size() > 1 ? comm->size() : 0);
-}
-
-TEST_F(Checkpoints, AreAnnouncedOnceComplete) {
-  const auto run = run_of("first", {.iterations = 8}, {}, 4);
-  std::string said;
-  run->trainer->extend(make_extension(
-      "look",
-      [&](Trainer& trainer) {
-        if (!trainer.is_root()) return;
-        const std::int64_t iteration = trainer.updater().iteration();
-        while (iteration == 5 && !exists(folder / "first/latest"))
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        if (iteration == 5) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-        if (iteration == 7) said = ::testing::internal::GetCapturedStderr();
-      },
-      Extension::priority_writer));
-  configure_log(comm->rank(), LogLevel::verbose);
-  if (comm->rank() == 0) ::testing::internal::CaptureStderr();
-  run->trainer->run();
-  configure_log(comm->rank(), LogLevel::info);
-  const std::string expected = "saved " + generation("first", 4).string() + ": training paused";
-  EXPECT_EQ(said.find(expected) != said.npos, comm->rank() == 0) << said;
-}
-
 // Of the disk's room they may need all until they are complete.
-TEST_F(Checkpoints, AreCompletedBeforeOtherFinalFiles) {
-  struct LastWords : Extension {
-    std::string default_name() const override { return "last_words"; }
-    void run(Trainer&) override {}
-    void finalize(Trainer& trainer) override {
-      if (trainer.is_root()) is_found = exists(latest);
-    }
-    std::filesystem::path latest;
-    bool is_found = true;
-  };
-  const auto run = run_of("first", {.iterations = 4}, {}, 4);
-  auto words = std::make_unique<LastWords>();
-  const LastWords& last = *words;
-  words->latest = folder / "first/latest";
-  run->trainer->extend(std::move(words));
-  slow_disk::delay = std::chrono::milliseconds(50);
-  run->trainer->run();
-  slow_disk::delay = std::chrono::milliseconds(0);
-  EXPECT_TRUE(last.is_found);
-}
-
 // The disk takes the files only after two more iterations.
-TEST_F(Checkpoints, AreWrittenInTheBackground) {
-  const auto run = run_of("first", {.iterations = 12}, {}, 4);
-  run->trainer->extend(make_extension("count", [&](Trainer& trainer) {
-    if (trainer.updater().iteration() == 4) slow_disk::open_at(6);
-    if (trainer.updater().iteration() == 5 && trainer.is_root()) slow_disk::wait_for_writer();
-    slow_disk::reached(trainer.updater().iteration());
-  }));
-  run->trainer->run();
-  EXPECT_EQ(slow_disk::is_waited_for, comm->rank() == 0);
-  EXPECT_FALSE(slow_disk::was_in_vain) << "training waited for the disk";
-  EXPECT_THAT(names("first"), ElementsAre("iter_12", "iter_4", "iter_8"));
-}
-
 }  // namespace
 }  // namespace tasuki

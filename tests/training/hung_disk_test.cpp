@@ -12,10 +12,10 @@
 #include <thread>
 
 #include "models/mlp.hpp"
+#include "saving/output_layout.hpp"
 #include "scripted_updater.hpp"
 #include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "training/checkpoints/generations.hpp"
 #include "training/extensions/checkpoint.hpp"
 
 namespace {
@@ -81,7 +81,7 @@ TEST(FailedRun, DoesNotWaitForAHungDisk) {
   EXPECT_TRUE(WIFEXITED(status)) << "it waited for the disk";
   EXPECT_EQ(WEXITSTATUS(status), exit_code);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 10s * testing::patience());
-  EXPECT_TRUE(generations_in(folder / "out").empty());
+  EXPECT_TRUE(checkpoints_in(folder / "out").empty());
 }
 
 }  // namespace

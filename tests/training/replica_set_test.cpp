@@ -1,5 +1,5 @@
 // Sets of ranks with separate files.
-#include "training/snapshots/replica_set.hpp"
+#include "saving/replica_set.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,10 +9,9 @@
 #include "communicator/registry.hpp"
 #include "communicator/text_bytes.hpp"
 #include "same_run.hpp"
+#include "saving/output_layout.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "training/checkpoints/course.hpp"
-#include "training/checkpoints/generations.hpp"
 
 namespace tasuki {
 namespace {

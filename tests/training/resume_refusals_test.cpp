@@ -7,7 +7,9 @@
 
 #include "parallel/multi_node_batch_norm.hpp"
 #include "resumed_run.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
+#include "saving/saved_states.hpp"
+#include "saving/state.hpp"
 
 namespace tasuki {
 namespace {
@@ -121,30 +123,30 @@ TEST_F(Resume, ChecksSnapshotsWithoutATrainer) {
   SmallRun run(folder / "second", comm.get(), {});
   const auto data =
       create_shuffled_iterator(testing::share_of(testing::synthetic(97), comm.get()), 7, 3);
-  RunOutline outline{{3, comm->size()}, data->layout(), data->steps_per_epoch()};
+  RunDescription described{{3, comm->size()}, data->layout(), data->steps_per_epoch()};
   const auto error = [&] {
     return error_of([&] {
-      check_snapshot(open_state(folder / "state", comm.get()), outline,
-                     {{"main", run.optimizer.get()}}, comm.get());
+      check_resumable(open_to_resume(folder / "state", comm.get()), described,
+                      {{"main", run.optimizer.get()}}, comm.get());
     });
   };
-  EXPECT_EQ(check_snapshot(open_state(folder / "state", comm.get()), outline,
-                           {{"main", run.optimizer.get()}}, comm.get())
+  EXPECT_EQ(check_resumable(open_to_resume(folder / "state", comm.get()), described,
+                            {{"main", run.optimizer.get()}}, comm.get())
                 .iteration,
             3);
-  outline.layout->global_batch += 1;
+  described.layout->global_batch += 1;
   EXPECT_THAT(error(), HasSubstr("from step 3 of an epoch with global_batch"));
   // Whose order may depend on the ranks.
-  outline.layout = EpochLayout{.examples = 97, .global_batch = 7 * comm->size()};
-  outline.identity.ranks += 1;
+  described.layout = EpochLayout{.examples = 97, .global_batch = 7 * comm->size()};
+  described.identity.ranks += 1;
   EXPECT_THAT(error(), HasSubstr(fmt::format("ranks {}: resume with", comm->size() + 1)));
-  outline.identity.ranks -= 1;
-  outline.layout.reset();
-  EXPECT_EQ(check_snapshot(open_state(folder / "state", comm.get()), outline,
-                           {{"main", run.optimizer.get()}}, comm.get())
+  described.identity.ranks -= 1;
+  described.layout.reset();
+  EXPECT_EQ(check_resumable(open_to_resume(folder / "state", comm.get()), described,
+                            {{"main", run.optimizer.get()}}, comm.get())
                 .data.step,
             3);
-  outline.identity.seed = 4;
+  described.identity.seed = 4;
   EXPECT_THAT(error(), HasSubstr("seed 3"));
 }
 

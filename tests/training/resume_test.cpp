@@ -6,7 +6,7 @@
 
 #include "resumed_run.hpp"
 #include "same_run.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki {
 namespace {

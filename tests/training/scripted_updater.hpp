@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::testing {

@@ -12,11 +12,11 @@
 #include "nn/normalization.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "same_run.hpp"
+#include "saving/npz.hpp"
 #include "tensor/late.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/joint_updater.hpp"
-#include "training/snapshots/npz.hpp"
 
 namespace F = tasuki::functions;
 

@@ -9,7 +9,7 @@
 
 #include "core/file.hpp"
 #include "resumed_run.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki {
 namespace {
@@ -24,7 +24,7 @@ TEST_F(Resume, SnapshotReplacesOnlyEarlierOnes) {
   const std::filesystem::path later = folder / "first/snapshot_iter_1000";
   if (comm->rank() == 0) {
     std::filesystem::create_directories(folder / "first");
-    std::ofstream(later) << "of another course of this run";
+    std::ofstream(later) << "of what this run has left";
   }
   SmallRun run(folder / "first", comm.get(), {});
   run.trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.n_retains = 1}),

@@ -163,7 +163,7 @@ TEST(StopRequest, SavesBeforeExtensionsFinish) {
     int priority() const override { return priority_snapshot - 1; }
     void run(Trainer&) override {}
     void finalize(Trainer& trainer) override {
-      comes_after_saving = std::filesystem::exists(trainer.last_snapshot());
+      comes_after_saving = std::filesystem::exists(trainer.last_saved());
       is_stopped = trainer.is_stopped();
     }
     bool comes_after_saving = false, is_stopped = false;

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "core/error.hpp"
-#include "program/intact_snapshot.hpp"
-#include "training/snapshots/model_file.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/model_file.hpp"
+#include "saving/npz.hpp"
+#include "saving/saved_states.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -86,17 +86,17 @@ Tensor whole_array(const ModelFiles& files, const std::string& prefix, const std
 }  // namespace
 
 ModelFiles open_model(const fs::path& path) {
-  const fs::path named = program::followed(path);
+  const fs::path named = followed(path);
   std::error_code ignored;
   const bool is_folder = fs::is_directory(named, ignored);
-  const int parts = program::parts_in(is_folder ? named : fs::absolute(named).parent_path());
+  const int parts = model_parts_in(is_folder ? named : fs::absolute(named).parent_path());
   ModelFiles files{.place = named, .parts = {}};
   if (is_folder) {
-    files.parts = program::open_intact_snapshot(named, "--model", parts);
-    files.place = program::snapshot_of(files.parts.front()->path(), parts);
+    files.parts = open_newest_intact(named, "--model", parts);
+    files.place = without_part_suffix(files.parts.front()->path(), parts);
     return files;
   }
-  if (program::part_number(named)) {
+  if (part_number(named)) {
     files.place.replace_extension();
   } else if (fs::exists(named, ignored) || parts == 1) {
     files.parts.push_back(std::make_unique<NpzFile>(named));

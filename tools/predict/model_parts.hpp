@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nn/module.hpp"
-#include "training/snapshots/array_source.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki::predict {
 

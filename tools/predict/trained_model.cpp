@@ -12,8 +12,8 @@
 #include "core/json.hpp"
 #include "core/printable.hpp"
 #include "program/flags/option_value.hpp"
-#include "program/intact_snapshot.hpp"
 #include "program/report/about.hpp"
+#include "saving/saved_states.hpp"
 #include "tools/predict/model_parts.hpp"
 
 namespace tasuki::predict {
@@ -129,7 +129,7 @@ TrainedModel find_trained_model(const std::string& path, Communicator& communica
     return object_to_bytes({{"file", files.place.string()},
                             {"prefix", prefix},
                             {"shapes", shapes_in(files, prefix)},
-                            {"about", read_about(program::output_folder_of(files.place))}});
+                            {"about", read_about(output_folder_of(files.place))}});
   });
   const json found = bytes_to_object(sent);
   TrainedModel trained;
@@ -137,7 +137,7 @@ TrainedModel find_trained_model(const std::string& path, Communicator& communica
   trained.prefix = found.at("prefix");
   for (const auto& [name, sizes] : found.at("shapes").items())
     trained.shapes.emplace(name, Shape(sizes.get<std::vector<std::int64_t>>()));
-  trained.run = run_of(found.at("about"), program::output_folder_of(trained.file));
+  trained.run = run_of(found.at("about"), output_folder_of(trained.file));
   return trained;
 }
 

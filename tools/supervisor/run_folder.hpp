@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "training/checkpoints/course.hpp"
+#include "saving/saved_states.hpp"
 
 namespace tasuki::supervisor {
 

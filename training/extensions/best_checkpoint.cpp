@@ -8,9 +8,9 @@
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "training/checkpoints/generation.hpp"
-#include "training/checkpoints/generations.hpp"
-#include "training/checkpoints/retention.hpp"
+#include "saving/checkpoint.hpp"
+#include "saving/output_layout.hpp"
+#include "saving/retention.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {
@@ -19,10 +19,10 @@ namespace {
 
 // Of states that keep no id: of what `best` names, unless it is from a later iteration.
 std::string id_of_named(const fs::path& out, std::int64_t iteration) {
-  const auto named = best_generation(out);
+  const auto named = best_checkpoint(out);
   if (!named || iteration_of(*named) > iteration) return "";
   try {
-    return Manifest::read(*named).id;
+    return CheckpointManifest::read(*named).id;
   } catch (const Error&) {
     return "";
   }
@@ -50,7 +50,7 @@ void BestCheckpoint::find(const Trainer& trainer, Communicator* all, bool holds_
   const auto look = [&] {
     if (!holds_state || value_.best().is_known == 0) return;
     if (id_.empty()) id_ = id_of_named(out, trainer.updater().iteration());
-    if (!id_.empty()) found = find_generation(out, id_);
+    if (!id_.empty()) found = find_checkpoint(out, id_);
   };
   if (all)
     run_on_all(*all, look);
@@ -67,7 +67,7 @@ void BestCheckpoint::find(const Trainer& trainer, Communicator* all, bool holds_
   }
   if (!holds_state) return;
   try {
-    if (!found || found != best_generation(out)) write_best(out, found.value_or(""));
+    if (!found || found != best_checkpoint(out)) write_best(out, found.value_or(""));
   } catch (const Error& error) {
     log_warning("{}; training continues", error.what());
   }

@@ -17,10 +17,9 @@
 #include "core/log.hpp"
 #include "core/long_call.hpp"
 #include "core/stopwatch.hpp"
+#include "saving/checkpoint_writer.hpp"
+#include "saving/output_layout.hpp"
 #include "tensor/out_of_memory.hpp"
-#include "training/checkpoints/course.hpp"
-#include "training/checkpoints/generation_save.hpp"
-#include "training/checkpoints/generations.hpp"
 #include "training/extensions/best_checkpoint.hpp"
 #include "training/trainer.hpp"
 
@@ -36,8 +35,9 @@ bool shards_states(const Trainer& trainer) {
 
 }  // namespace
 
-// A save that is under way. What the other thread sets is there before `writing_` is ready.
-struct Checkpoint::Save : GenerationSave {
+// A checkpoint that is being written. What the other thread sets is there before `writing_` is
+// ready.
+struct Checkpoint::Task : CheckpointTask {
   BestCheckpoint::Record best_before{};
   bool is_noted = false;
   double seconds_of_pause = 0;
@@ -52,30 +52,21 @@ Checkpoint::Checkpoint(Settings settings, std::unique_ptr<Trigger> due)
 }
 
 Checkpoint::~Checkpoint() {
-  if (!background_ || !save_ || !writing_.valid()) return;
+  if (!background_ || !task_ || !writing_.valid()) return;
   const auto limit = writers_ ? std::chrono::milliseconds(0) : settings_.patience;
   if (writing_.wait_for(limit) != std::future_status::ready) abandon_writing();
 }
 
-Communicator* Checkpoint::everybody(const Trainer& trainer) const {
-  return settings_.replicas ? &settings_.replicas->whole() : trainer.communicator();
-}
-
-Communicator* Checkpoint::members(const Trainer& trainer) const {
-  return settings_.replicas ? &settings_.replicas->members() : trainer.communicator();
-}
-
-bool Checkpoint::holds_state(const Trainer& trainer) const {
-  const Communicator* const sharing = members(trainer);
-  return sharing == nullptr || sharing->rank() == 0;
+SavingRanks Checkpoint::ranks_of(const Trainer& trainer) const {
+  return {trainer.communicator(), settings_.replicas.get()};
 }
 
 bool Checkpoint::writes(const Trainer& trainer) const {
-  return holds_state(trainer) || (!settings_.replicas && shards_states(trainer));
+  return ranks_of(trainer).is_first() || (!settings_.replicas && shards_states(trainer));
 }
 
 bool Checkpoint::is_saved(const Trainer& trainer, Communicator* all) const {
-  const fs::path& from = trainer.last_snapshot();
+  const fs::path& from = trainer.last_saved();
   if (complete_iteration_ == 0 || iteration_of(from) != complete_iteration_) return false;
   const auto is_here = [&] {
     std::error_code ignored;
@@ -87,19 +78,19 @@ bool Checkpoint::is_saved(const Trainer& trainer, Communicator* all) const {
 
 void Checkpoint::initialize(Trainer& trainer) {
   complete_iteration_ = trainer.updater().iteration();
-  Communicator* const all = everybody(trainer);
+  Communicator* const all = ranks_of(trainer).whole;
   // A run that makes no step has nothing to save.
   if (is_saved(trainer, all)) saved_iteration_ = complete_iteration_;
   if (all != nullptr && (settings_.replicas || shards_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
-  if (trainer.is_root()) start_course(trainer.out(), trainer.last_snapshot());
-  if (best_) best_->find(trainer, all, holds_state(trainer));
+  if (trainer.is_root()) record_start(trainer.out(), trainer.last_saved());
+  if (best_) best_->find(trainer, all, ranks_of(trainer).is_first());
 }
 
 void Checkpoint::run(Trainer& trainer) {
   note_if_written(trainer);
   // Should the best one not have been written, the value is compared with those before it.
-  if (save_ && save_->is_best && trainer.updater().is_new_epoch()) finish_or_warn(trainer);
+  if (task_ && task_->is_best && trainer.updater().is_new_epoch()) finish_or_warn(trainer);
   const auto before = best_ ? best_->record() : BestCheckpoint::Record();
   const bool is_better = best_ && best_->look(trainer);
   const bool is_due = due_->fires(trainer);
@@ -107,9 +98,9 @@ void Checkpoint::run(Trainer& trainer) {
     finish_or_warn(trainer);
     warn_of_failure(trainer, [&] {
       begin(trainer);
-      save_->best_before = before;
-      save_->is_best = is_better;
-      if (is_better) best_->set_id(save_->outline.id);
+      task_->best_before = before;
+      task_->is_best = is_better;
+      if (is_better) best_->set_id(task_->info.id);
       save(trainer, settings_.in_background && !is_at_limit(trainer));
     });
   }
@@ -123,7 +114,7 @@ bool Checkpoint::is_at_limit(const Trainer& trainer) const {
 
 void Checkpoint::finalize(Trainer& trainer) {
   const std::int64_t iteration = trainer.updater().iteration();
-  if (save_ && save_->outline.iteration != iteration) finish_or_warn(trainer);
+  if (task_ && task_->info.iteration != iteration) finish_or_warn(trainer);
   try {
     if (saved_iteration_ != iteration) {
       begin(trainer);
@@ -137,12 +128,12 @@ void Checkpoint::finalize(Trainer& trainer) {
 }
 
 void Checkpoint::on_error(Trainer& trainer) {
-  if (!save_ || !writing_.valid() || writers_) return;
+  if (!task_ || !writing_.valid() || writers_) return;
   {
     const LongCall waiting;
     if (writing_.wait_for(settings_.patience) != std::future_status::ready) {
       log_warning("the checkpoint of iteration {} is not written yet; ending without it",
-                  save_->outline.iteration);
+                  task_->info.iteration);
       return abandon_writing();
     }
   }
@@ -152,7 +143,7 @@ void Checkpoint::on_error(Trainer& trainer) {
 void Checkpoint::abandon_writing() {
   // Its thread, which may never return, has all that it uses.
   static_cast<void>(background_.release());  // NOLINT(bugprone-unused-return-value)
-  save_.reset();
+  task_.reset();
   writing_ = {};
 }
 
@@ -165,9 +156,9 @@ void Checkpoint::serialize(const Serializer& serializer) {
 }
 
 void Checkpoint::begin(const Trainer& trainer) {
-  save_ = std::make_shared<Save>();
-  std::string& id = save_->outline.id;
-  save_->outline.iteration = saved_iteration_ = trainer.updater().iteration();
+  task_ = std::make_shared<Task>();
+  std::string& id = task_->info.id;
+  task_->info.iteration = saved_iteration_ = trainer.updater().iteration();
   id = random_id();
   // States of several replica sets keep it.
   if (best_ && settings_.replicas)
@@ -195,26 +186,26 @@ void Checkpoint::save(Trainer& trainer, bool in_background) {
   trainer.announce_save();
   const bool is_divided = settings_.replicas != nullptr;
   const bool in_pieces = !is_divided && writers_ && all_see_one_folder(trainer);
-  GenerationShare& share = save_->share;
-  if (is_divided) share.part = settings_.replicas->suffix();
-  trainer.serialize(
-      Serializer::saver(share.state, members(trainer), in_pieces ? &share.pieces : nullptr));
+  CheckpointArrays& arrays = task_->arrays;
+  if (is_divided) arrays.part = settings_.replicas->suffix();
+  trainer.serialize(Serializer::saver(arrays.state, ranks_of(trainer).members,
+                                      in_pieces ? &arrays.pieces : nullptr));
   if (!writes(trainer)) return;
   in_background = in_background && (!writers_ || writers_->supports(Background::thread));
   try {
-    if (in_background) detach(share);
+    if (in_background) detach(arrays);
   } catch (const OutOfMemory&) {
     in_background = false;
   }
-  GenerationOutline& outline = save_->outline;
-  outline.out = trainer.out();
-  outline.epoch = trainer.updater().epoch();
-  if (is_divided) outline.parts = writers_->size();
-  if (probed_ == trainer.out()) outline.first_on_disk = first_on_disk_;
-  if (writers_) save_->writers = Writers(*writers_);
-  save_->n_retains = settings_.n_retains;
-  save_->seconds_of_pause = pause.lap();
-  writing_ = start([save = save_, communicator = writers_] { save->run(); }, in_background);
+  CheckpointInfo& info = task_->info;
+  info.out = trainer.out();
+  info.epoch = trainer.updater().epoch();
+  if (is_divided) info.parts = writers_->size();
+  if (probed_ == trainer.out()) info.first_on_disk = first_on_disk_;
+  if (writers_) task_->writers = Writers(*writers_);
+  task_->n_retains = settings_.n_retains;
+  task_->seconds_of_pause = pause.lap();
+  writing_ = start([task = task_, communicator = writers_] { task->run(); }, in_background);
 }
 
 std::future<void> Checkpoint::start(std::function<void()> work, bool in_background) {
@@ -238,25 +229,25 @@ void Checkpoint::finish_background_work() {
 }
 
 void Checkpoint::finish(Trainer& trainer) {
-  if (!save_) return;
+  if (!task_) return;
   const PhaseScope saving(Phase::saving);
   const auto wait = [this] {
     finish_background_work();
     if (writing_.valid()) writing_.get();
   };
-  Communicator* const all = everybody(trainer);
+  Communicator* const all = ranks_of(trainer).whole;
   if (all) {
     run_on_all(*all, wait);
-    save_->path = bytes_to_text(bcast_bytes(*all, text_to_bytes(save_->path.string())));
+    task_->path = bytes_to_text(bcast_bytes(*all, text_to_bytes(task_->path.string())));
   } else {
     wait();
   }
-  complete_iteration_ = save_->outline.iteration;
-  first_on_disk_ = save_->first_on_disk;
+  complete_iteration_ = task_->info.iteration;
+  first_on_disk_ = task_->first_on_disk;
   probed_ = trainer.out();
-  trainer.note_snapshot(save_->path);
+  trainer.note_saved(task_->path);
   note_written(trainer);
-  save_.reset();
+  task_.reset();
 }
 
 void Checkpoint::finish_or_warn(Trainer& trainer) {
@@ -267,7 +258,7 @@ void Checkpoint::warn_of_failure(const Trainer& trainer, const std::function<voi
   try {
     work();
   } catch (const Error& error) {
-    const bool is_said = save_ && save_->is_noted;
+    const bool is_said = task_ && task_->is_noted;
     give_up(trainer);
     if (error.kind() != ErrorKind::cannot_write) throw;
     if (trainer.is_root() && !is_said) log_warning("{}; training continues", error.what());
@@ -275,41 +266,41 @@ void Checkpoint::warn_of_failure(const Trainer& trainer, const std::function<voi
 }
 
 void Checkpoint::give_up(const Trainer& trainer) {
-  if (!save_) return;
+  if (!task_) return;
   note_removed(trainer);
-  if (save_->is_best) best_->set_record(save_->best_before);
+  if (task_->is_best) best_->set_record(task_->best_before);
   saved_iteration_ = -1;
   probed_.clear();
-  save_.reset();
+  task_.reset();
   writing_ = {};
 }
 
 void Checkpoint::note_if_written(Trainer& trainer) {
-  if (save_ && writing_.valid() &&
+  if (task_ && writing_.valid() &&
       writing_.wait_for(std::chrono::seconds(0)) == std::future_status::ready)
     note_written(trainer);
 }
 
 void Checkpoint::note_written(Trainer& trainer) {
-  if (!trainer.is_root() || std::exchange(save_->is_noted, true)) return;
+  if (!trainer.is_root() || std::exchange(task_->is_noted, true)) return;
   note_removed(trainer);
-  if (!save_->failure.empty()) {
-    log_warning("{}; training continues", save_->failure);
-  } else if (!save_->path.empty()) {
-    trainer.note_snapshot(save_->path);
+  if (!task_->failure.empty()) {
+    log_warning("{}; training continues", task_->failure);
+  } else if (!task_->path.empty()) {
+    trainer.note_saved(task_->path);
     log_verbose("saved {}: training paused for {:.3f} s, writing took {:.3f} s",
-                save_->path.string(), save_->seconds_of_pause, save_->seconds);
+                task_->path.string(), task_->seconds_of_pause, task_->seconds);
   }
 }
 
 void Checkpoint::note_removed(const Trainer& trainer) {
-  const std::vector<std::string> removed = std::exchange(save_->removed, {});
+  const std::vector<std::string> removed = std::exchange(task_->removed, {});
   if (!trainer.is_root() || removed.empty()) return;
   const std::string text = fmt::format(
       "the disk has no room for the checkpoint of iteration {} beside the older ones; "
       "removed {} from {}",
-      save_->outline.iteration, fmt::join(removed, ", "),
-      (save_->outline.out / checkpoints_name).string());
+      task_->info.iteration, fmt::join(removed, ", "),
+      (task_->info.out / checkpoints_name).string());
   if (std::exchange(has_said_removed_, true)) return log_verbose("{}", text);
   log_warning("{}, and will do so again; make room for {} checkpoints, or keep fewer", text,
               settings_.n_retains + (best_ ? 2 : 1));

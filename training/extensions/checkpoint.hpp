@@ -1,10 +1,10 @@
 // Checkpoint: saves the whole state of a run while training goes on, to continue from it after a
 // failure or a stop.
 //
-// Each save is a folder, OUT/checkpoints/iter_<iteration> (training/checkpoints/generation.hpp):
-// the entries of a snapshot, checked by hashes, in one file or several. The training waits only
-// while its arrays are copied in memory; a thread writes the copy. The newest few checkpoints
-// remain, and the best one.
+// Each checkpoint is a folder, OUT/checkpoints/iter_<iteration> (saving/checkpoint.hpp): the
+// entries of a snapshot, checked by hashes, in one file or several. Training waits only while its
+// arrays are copied in memory; a thread writes the copy (saving/checkpoint_writer.hpp). The newest
+// few checkpoints remain, and the best one.
 //
 // Which one to attach: Checkpoint for runs that are to survive failures, because it can be saved
 // often, is complete or not there at all, and makes room for itself; Snapshot for files that are to
@@ -22,8 +22,8 @@
 #include <string>
 #include <vector>
 
+#include "saving/replica_set.hpp"
 #include "training/extension.hpp"
-#include "training/snapshots/replica_set.hpp"
 
 namespace tasuki {
 
@@ -90,32 +90,28 @@ class Checkpoint : public Extension {
   void serialize(const Serializer& serializer) override;
 
  private:
-  struct Save;
+  struct Task;
 
-  // All ranks, and those that have the same state.
-  Communicator* everybody(const Trainer& trainer) const;
-  Communicator* members(const Trainer& trainer) const;
+  SavingRanks ranks_of(const Trainer& trainer) const;
   bool writes(const Trainer& trainer) const;
-  // Whether this rank has all of a state, for itself and those that have the same.
-  bool holds_state(const Trainer& trainer) const;
   bool all_see_one_folder(const Trainer& trainer);
 
   // Whether the state that was loaded is one of this iteration in the output folder. Collective.
   bool is_saved(const Trainer& trainer, Communicator* all) const;
   // Whether the next iteration would be too far from the last complete checkpoint.
   bool is_at_limit(const Trainer& trainer) const;
-  // Saves the current state; the save before must have ended. Collective, like the functions below
+  // Saves the current state; the task before must have ended. Collective, like the functions below
   // up to warn_of_failure().
   void begin(const Trainer& trainer);
   void save(Trainer& trainer, bool in_background);
-  // Waits for the save under way, if there is one, and throws its error on all ranks.
+  // Waits for the task under way, if there is one, and throws its error on all ranks.
   void finish(Trainer& trainer);
   // The same, where it is a warning that files cannot be written.
   void finish_or_warn(Trainer& trainer);
   void warn_of_failure(const Trainer& trainer, const std::function<void()>& work);
   void give_up(const Trainer& trainer);
   std::future<void> start(std::function<void()> work, bool in_background);
-  // If the save has ended: says so on rank 0, once, and lets messages name it as the last one, or
+  // If the task has ended: says so on rank 0, once, and lets messages name it as the last one, or
   // warns of its failure. Not collective.
   void note_if_written(Trainer& trainer);
   void note_written(Trainer& trainer);
@@ -134,7 +130,7 @@ class Checkpoint : public Extension {
   bool has_said_removed_ = false;
   std::int64_t saved_iteration_ = -1;
   std::int64_t complete_iteration_ = 0;           // of the last complete checkpoint, or the start
-  std::shared_ptr<Save> save_;                    // under way; null: none
+  std::shared_ptr<Task> task_;                    // under way; null: none
   std::future<void> writing_;                     // of its files; invalid if this rank has none
   std::unique_ptr<BackgroundThread> background_;  // ends before what it uses
 };

@@ -9,7 +9,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/log.hpp"
-#include "training/snapshots/checked_numbers.hpp"
+#include "saving/serializer.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "training/snapshots/checked_numbers.hpp"
+#include "saving/serializer.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {

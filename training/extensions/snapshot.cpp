@@ -5,22 +5,17 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "communicator/run_on_root.hpp"
-#include "communicator/text_bytes.hpp"
+#include "communicator/bytes.hpp"
 #include "core/activity.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/log.hpp"
-#include "training/checkpoints/course.hpp"
-#include "training/checkpoints/generation.hpp"
-#include "training/checkpoints/generations.hpp"
-#include "training/snapshots/model_file.hpp"
-#include "training/snapshots/npz.hpp"
+#include "saving/npz.hpp"
+#include "saving/output_layout.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {
@@ -81,67 +76,29 @@ std::vector<Found> find_snapshots(const fs::path& folder, const std::string& fil
   return found;
 }
 
-// The ranks whose state is in one file, and all ranks that must know the outcome of writing and
-// reading; without a communicator, one process.
-struct Group {
-  Communicator* members;
-  Communicator* whole;
-  std::string suffix;
-
-  Group(Communicator* all, const ReplicaSet* replicas)
-      : members(replicas ? &replicas->members() : all),
-        whole(replicas ? &replicas->whole() : all),
-        suffix(replicas ? replicas->suffix() : "") {}
-
-  bool is_writer() const { return members == nullptr || members->rank() == 0; }
-  // Work of the writers that all ranks wait for and whose error they share.
-  void on_writers(const std::function<void()>& work) const {
-    if (whole == nullptr) return work();
-    run_on_all(*whole, [&] {
-      if (is_writer()) work();
-    });
-  }
-};
-
 fs::path with_suffix(fs::path path, const std::string& suffix) {
   path += suffix;
   return path;
 }
 
-// Whether it is of these models; an error on all ranks if not. Collective.
-void check_models(const OpenedState& state, const NamedOptimizers& optimizers, const Group& group) {
-  group.on_writers([&] {
-    TASUKI_CHECK(state.source, "{} is not open", state.path.string());
-    for (const auto& [name, optimizer] : optimizers) {
-      const std::string prefix = fmt::format("updater/model:{}/", name);
-      const std::string difference = describe_difference(*state.source, prefix, optimizer->model());
-      if (!difference.empty()) fail(ErrorKind::data, "{}", difference);
-    }
-  });
-}
-
-const ArraySource* source_of(const OpenedState& state, const Group& group) {
-  return group.is_writer() ? state.source.get() : nullptr;
-}
-
-// The newest iteration of which every group has a snapshot; the same on all ranks.
+// The newest iteration of which every replica set has a snapshot; the same on all ranks.
 std::optional<std::int64_t> newest_iteration(const fs::path& folder, const std::string& filename,
-                                             const Group& group) {
+                                             const SavingRanks& ranks) {
   std::vector<std::int64_t> own;
   const std::set<std::string> abandoned = abandoned_in(folder);
-  if (group.is_writer())
-    for (const Found& found : find_snapshots(folder, filename + group.suffix))
-      if (!abandoned.contains(name_of(found, group.suffix))) own.push_back(found.iteration);
+  if (ranks.is_first())
+    for (const Found& found : find_snapshots(folder, filename + ranks.suffix))
+      if (!abandoned.contains(name_of(found, ranks.suffix))) own.push_back(found.iteration);
   if (const auto last = last_iteration(folder, filename);
       last && std::ranges::any_of(own, [&](std::int64_t each) { return each <= *last; }))
     std::erase_if(own, [&](std::int64_t each) { return each > *last; });
-  if (group.whole == nullptr) return own.empty() ? std::nullopt : std::optional(own.front());
-  own.push_back(group.is_writer() ? 1 : 0);  // after the iterations
+  if (ranks.whole == nullptr) return own.empty() ? std::nullopt : std::optional(own.front());
+  own.push_back(ranks.is_first() ? 1 : 0);  // after the iterations
   std::int64_t writers = 0;
   std::map<std::int64_t, std::int64_t> count;  // number of writers by iteration
   const Shape length{static_cast<std::int64_t>(own.size())};
   for (const Tensor& list :
-       group.whole->allgather(Tensor::from(std::span<const std::int64_t>(own), length))) {
+       ranks.whole->allgather(Tensor::from(std::span<const std::int64_t>(own), length))) {
     const auto numbers = list.span<std::int64_t>();
     for (const std::int64_t iteration : numbers.first(numbers.size() - 1)) ++count[iteration];
     writers += numbers.back();
@@ -175,27 +132,27 @@ void Snapshot::initialize(Trainer& trainer) {
 
 bool Snapshot::is_saved(Trainer& trainer) const {
   if (!is_numbered()) return false;
-  const Group group(trainer.communicator(), replicas_.get());
+  const SavingRanks ranks(trainer.communicator(), replicas_.get());
   const std::string name = name_of_iteration(trainer);
   std::error_code ignored;
   const bool is_there =
-      !group.is_writer() ||
-      (fs::is_regular_file(with_suffix(trainer.out() / name, group.suffix), ignored) &&
+      !ranks.is_first() ||
+      (fs::is_regular_file(with_suffix(trainer.out() / name, ranks.suffix), ignored) &&
        !abandoned_in(trainer.out()).contains(name));
-  if (group.whole == nullptr) return is_there;
-  const auto each = allgather_bytes(*group.whole, Bytes(is_there ? 1 : 0));
+  if (ranks.whole == nullptr) return is_there;
+  const auto each = allgather_bytes(*ranks.whole, Bytes(is_there ? 1 : 0));
   return std::ranges::none_of(each, [](const Bytes& none) { return none.empty(); });
 }
 
 void Snapshot::note_saved(Trainer& trainer) const {
-  const Group group(trainer.communicator(), replicas_.get());
-  if (group.is_writer())
-    trainer.note_result(with_suffix(trainer.out() / name_of_iteration(trainer), group.suffix));
+  const SavingRanks ranks(trainer.communicator(), replicas_.get());
+  if (ranks.is_first())
+    trainer.note_result(with_suffix(trainer.out() / name_of_iteration(trainer), ranks.suffix));
 }
 
 void Snapshot::load_newest(Trainer& trainer) {
-  const Group group(trainer.communicator(), replicas_.get());
-  const auto iteration = newest_iteration(trainer.out(), settings_.filename, group);
+  const SavingRanks ranks(trainer.communicator(), replicas_.get());
+  const auto iteration = newest_iteration(trainer.out(), settings_.filename, ranks);
   if (!iteration) return;
   const std::string name = fill_in(settings_.filename, iteration_field, *iteration);
   resume(trainer.out() / name, trainer, replicas_.get());
@@ -205,9 +162,9 @@ void Snapshot::load_newest(Trainer& trainer) {
 
 void Snapshot::name_latest(const Trainer& trainer) const {
   if (!trainer.is_root()) return;
-  const fs::path& from = trainer.last_snapshot();
+  const fs::path& from = trainer.last_saved();
   std::error_code ignored;
-  start_course(trainer.out(), from);
+  record_start(trainer.out(), from);
   try {
     if (iteration_in(from.filename().string(), settings_.filename) &&
         fs::equivalent(from.has_parent_path() ? from.parent_path() : ".", trainer.out(), ignored))
@@ -244,9 +201,9 @@ std::string Snapshot::name_of_iteration(const Trainer& trainer) const {
 void Snapshot::save(Trainer& trainer) {
   const std::string name = name_of_iteration(trainer);
   trainer.restore_output_everywhere();
-  const Group group(trainer.communicator(), replicas_.get());
+  const SavingRanks ranks(trainer.communicator(), replicas_.get());
   std::string why_unnamed;
-  group.on_writers([&] {
+  ranks.on_first([&] {
     // Other ranks that write may be on hosts with other file systems.
     if (replicas_) make_output_folder(trainer.out());
     // Before the snapshot: a name without a file stands for what was saved before.
@@ -260,7 +217,7 @@ void Snapshot::save(Trainer& trainer) {
   if (!why_unnamed.empty()) log_warning("{}; training continues", why_unnamed);
   saved_iteration_ = trainer.updater().iteration();
   note_saved(trainer);
-  if (settings_.n_retains > 0 && group.is_writer()) remove_old(trainer.out());
+  if (settings_.n_retains > 0 && ranks.is_first()) remove_old(trainer.out());
 }
 
 void Snapshot::remove_old(const fs::path& folder) const {
@@ -297,81 +254,11 @@ std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> s
 void save_snapshot(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
   const PhaseScope saving(Phase::saving);
   trainer.announce_save();
-  const Group group(trainer.communicator(), replicas);
+  const SavingRanks ranks(trainer.communicator(), replicas);
   std::vector<NpzEntry> entries;
-  trainer.serialize(Serializer::saver(entries, group.members));
-  group.on_writers([&] { write_npz(with_suffix(path, group.suffix), entries); });
-  trainer.note_snapshot(path);
-}
-
-OpenedState open_state(const fs::path& path, Communicator* communicator,
-                       const ReplicaSet* replicas) {
-  const Group group(communicator, replicas);
-  OpenedState state{path, nullptr};
-  group.on_writers([&] { state.source = open_saved_state(path, group.suffix); });
-  return state;
-}
-
-void resume(const fs::path& path, Trainer& trainer, const ReplicaSet* replicas) {
-  const PhaseScope restoring(Phase::restoring);
-  resume(open_state(path, trainer.communicator(), replicas), trainer, replicas);
-}
-
-void resume(const OpenedState& state, Trainer& trainer, const ReplicaSet* replicas) {
-  const PhaseScope restoring(Phase::restoring);
-  const Group group(trainer.communicator(), replicas);
-  check_models(state, trainer.updater().optimizers(), group);
-  trainer.serialize(Serializer::loader(source_of(state, group), group.members));
-  trainer.note_snapshot(state.path);
-}
-
-bool resume_newest(Trainer& trainer) {
-  Communicator* const all = trainer.communicator();
-  // By their names in the folder, whose path may be another one for other ranks.
-  const auto list = [&] {
-    std::string paths;
-    for (const SavedState& each : saved_states_in(trainer.out()))
-      paths += each.path.lexically_relative(trainer.out()).string() + '\n';
-    return text_to_bytes(paths);
-  };
-  const Bytes sent = all ? run_on_root(*all, 0, list) : list();
-  std::istringstream paths{std::string(bytes_to_text(sent))};
-  std::optional<Error> damage;
-  for (std::string path; std::getline(paths, path);) {
-    if (damage && trainer.is_root()) log_warning("{}; using the one before it", damage->what());
-    OpenedState state;
-    try {
-      state = open_state(trainer.out() / path, all);
-    } catch (const Error& error) {
-      if (!is_damage(error))
-        throw Error(error.kind(),
-                    fmt::format("{}; it may be intact: try again, or resume() from an older one",
-                                error.what()),
-                    error.scope());
-      damage = error;
-      continue;
-    }
-    resume(state, trainer);
-    return true;
-  }
-  if (damage) throw *damage;
-  return false;
-}
-
-RunPosition check_snapshot(const OpenedState& state, const RunOutline& run,
-                           const NamedOptimizers& optimizers, Communicator* communicator,
-                           const ReplicaSet* replicas) {
-  const Group group(communicator, replicas);
-  check_models(state, optimizers, group);
-  const Serializer updater = Serializer::loader(source_of(state, group), group.members)["updater"];
-  RunPosition position;
-  if (run.layout)
-    serialize_position(updater, run.identity, *run.layout, run.steps_per_epoch, position);
-  else
-    serialize_position(updater, run.identity, position);
-  for (const auto& [name, optimizer] : optimizers)
-    serialize_kind(updater["optimizer:" + name], *optimizer);
-  return position;
+  trainer.serialize(Serializer::saver(entries, ranks.members));
+  ranks.on_first([&] { write_npz(with_suffix(path, ranks.suffix), entries); });
+  trainer.note_saved(path);
 }
 
 std::vector<fs::path> snapshots_in(const fs::path& folder, const std::string& filename,

@@ -1,5 +1,6 @@
-// Snapshot: saves the whole state of a run in one file, and resumes from it. For saves that are
-// made often, to survive failures, see Checkpoint (extensions/checkpoint.hpp).
+// Snapshot: saves the whole state of a run in one file, to resume from (resume() in
+// training/trainer.hpp). For saves that are made often, to survive failures, see Checkpoint
+// (extensions/checkpoint.hpp).
 //
 // An NPZ file with Chainer's keys (state.hpp has which): updater/model:main/predictor/l1/W,
 // updater/optimizer:main/predictor/l1/W/m, updater/iterator:main/epoch, extensions/LogReport/_log,
@@ -17,15 +18,10 @@
 #include <string>
 #include <vector>
 
+#include "saving/replica_set.hpp"
 #include "training/extension.hpp"
-#include "training/snapshots/array_source.hpp"
-#include "training/snapshots/replica_set.hpp"
-#include "training/snapshots/state.hpp"
 
 namespace tasuki {
-
-// The name that programs of older versions gave to the snapshot with the best value.
-inline constexpr const char* best_snapshot_name = "snapshot_best";
 
 // If a snapshot cannot be written (full disk), that is a warning: older ones are intact, and
 // training continues. It is tried again when the next one is due and (Settings::retry_at_end) at
@@ -101,49 +97,8 @@ std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> s
 void save_snapshot(const std::filesystem::path& path, Trainer& trainer,
                    const ReplicaSet* replicas = nullptr);
 
-// From a snapshot, or from a checkpoint's folder. Collective: rank 0 reads and sends to the others.
-// Call it after all extensions are attached and before run(). A damaged file, one of another model,
-// optimizer or seed, or one from the middle of an epoch that was dealt otherwise (to other shards,
-// in other global batches) is refused with the same line on all ranks. With replica sets: `path`
-// without a suffix.
-void resume(const std::filesystem::path& path, Trainer& trainer,
-            const ReplicaSet* replicas = nullptr);
-
-// A saved state that was opened, and so checked, before there was a trainer to load it, so that
-// its files are read once.
-struct OpenedState {
-  std::filesystem::path path;  // as for resume(); the same on all ranks
-  // On rank 0, with replica sets on the first rank of each; null on the others.
-  std::shared_ptr<const ArraySource> source;
-};
-// Errors are as those of resume(), on all ranks. Collective; the communicator may be null.
-OpenedState open_state(const std::filesystem::path& path, Communicator* communicator,
-                       const ReplicaSet* replicas = nullptr);
-// The same from there. Collective.
-void resume(const OpenedState& state, Trainer& trainer, const ReplicaSet* replicas = nullptr);
-
-// Resumes from the newest checkpoint or snapshot_iter_<number> in the trainer's output folder
-// (saved_states_in) that is intact; each damaged one is passed over with a warning, and if all are,
-// that is an error. So is one that cannot be read for another reason (is_damage): it may be intact.
-// False: there is none. Not for models on several ranks. Collective.
-bool resume_newest(Trainer& trainer);
-
-// A run that has neither data nor a trainer yet.
-struct RunOutline {
-  RunIdentity identity;
-  // Of its iterator; nothing if they are not known yet.
-  std::optional<EpochLayout> layout;
-  std::int64_t steps_per_epoch = 0;
-};
-// Refuses what resume() would: another model, optimizer or seed, and if the layout is known, a
-// position that this run cannot continue from. Returns the position. Collective; the communicator
-// may be null.
-RunPosition check_snapshot(const OpenedState& state, const RunOutline& run,
-                           const NamedOptimizers& optimizers, Communicator* communicator,
-                           const ReplicaSet* replicas = nullptr);
-
 // The snapshots in `folder` whose names match `filename` (as in Settings), the highest iteration
-// first; those with higher iterations than `latest` names (checkpoints/generations.hpp) come after
+// first; those with higher iterations than `latest` names (saving/output_layout.hpp) come after
 // the others. `suffix`: of a replica set's files; the paths are without it.
 std::vector<std::filesystem::path> snapshots_in(
     const std::filesystem::path& folder, const std::string& filename = "snapshot_iter_{iteration}",

@@ -98,13 +98,13 @@ def training(place, *flags, supervisor=None, limit=90):
                else supervised(place, words, limit, *supervisor))
     with started as job:
         job.folder = out
-        wait_for(lambda: generations(out) or job.has_ended(), 40, "the first checkpoint")
+        wait_for(lambda: checkpoints(out) or job.has_ended(), 40, "the first checkpoint")
         check(not job.has_ended(), f"it ended: {job.last_words()}")
         yield job
 
 
 def digests(file, prefixes=("updater/model:main/", "updater/optimizer:main/")):
-    """A hash of each array of a snapshot or of a generation's state.npz that begins so."""
+    """A hash of each array of a snapshot or of a checkpoint's state.npz that begins so."""
     with zipfile.ZipFile(file) as archive:
         return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in archive.namelist()
                 if name.startswith(tuple(prefixes))}
@@ -157,8 +157,8 @@ def expect_equal(out, expected):
           f"arrays differ from an undisturbed run: {', '.join(differing[:3]) or 'other names'}")
 
 
-def generations(out):
-    """Complete checkpoint generations, the newest last."""
+def checkpoints(out):
+    """Complete checkpoints, the newest last."""
     def order(path):
         return [int(part) for part in re.findall(r"\d+", path.name)]
     return sorted((path for path in (out / "checkpoints").glob("iter_*")
@@ -190,8 +190,8 @@ def expect_resumed(text, path):
 
 def expect_loadable(out):
     """There is a checkpoint, and the newest one can be continued from."""
-    check(generations(out), f"no checkpoint in {out}")
-    newest = generations(out)[-1]
+    check(checkpoints(out), f"no checkpoint in {out}")
+    newest = checkpoints(out)[-1]
     code, text = resumed(out)
     check(code == 0 and PASSED_OVER not in text,
           f"{newest.name} does not load: exit code {code}: {text[-300:]}")

@@ -10,7 +10,7 @@ import time
 from jobs import check, wait_for
 from places import cut, mend
 from registry import case
-from training import (expect_equal, fill, generations, run_calmly, small_disk,
+from training import (checkpoints, expect_equal, fill, run_calmly, small_disk,
                       supervised, train_mnist)
 
 # Of a link and of a full disk; at least one checkpoint is due in them.
@@ -49,7 +49,7 @@ class Chaos:
 
     def saved(self):
         """The iteration of the newest checkpoint; 0 without one."""
-        newest = generations(self.out)[-1:]
+        newest = checkpoints(self.out)[-1:]
         return int(newest[0].name.split("_")[1]) if newest else 0
 
     def restarts(self):

@@ -9,28 +9,28 @@ from jobs import check, wait_for
 from registry import Most, case
 from places import ROOT
 from training import (PASSED_OVER, Settings, expect_equal, expect_loadable, expect_resumed,
-                      fill, generations, job_of, new_folder, resumed, small_disk, train_mnist,
+                      checkpoints, fill, job_of, new_folder, resumed, small_disk, train_mnist,
                       training, undisturbed, work)
 
-GENERATIONS_TEST = "tests/training/test_training_checkpoints"
+CHECKPOINTS_TEST = "tests/saving/test_saving_checkpoints"
 SHARDED = ("--shard-optimizer", "--shards", 12)
 
 
-def two_generations(place, *flags):
+def two_checkpoints(place, *flags):
     """An output folder with checkpoints of iterations 20 and 40."""
     out = new_folder() / "result"
     with job_of(place.mpirun(train_mnist(out, "--max-iterations", 40, *flags))) as job:
         job.expect_code(0)
     for snapshot in out.glob("snapshot_iter_*"):  # of the end; these cases are about checkpoints
         snapshot.unlink()
-    check([path.name for path in generations(out)] == ["iter_20", "iter_40"],
-          f"generations {[path.name for path in generations(out)]}, expected iter_20 and iter_40")
+    check([path.name for path in checkpoints(out)] == ["iter_20", "iter_40"],
+          f"checkpoints {[path.name for path in checkpoints(out)]}, expected iter_20 and iter_40")
     return out
 
 
 def expect_previous(out, damage, *flags):
-    """The newest generation is passed over with a reason, and the one before it is used."""
-    older, newer = generations(out)
+    """The newest checkpoint is passed over with a reason, and the one before it is used."""
+    older, newer = checkpoints(out)
     code, text = resumed(out, *flags)
     refused = [line for line in text.splitlines() if PASSED_OVER in line and str(newer) in line]
     check(code == 0 and len(refused) == 1,
@@ -72,11 +72,11 @@ def room_again(place, run):
 
         # Of more checkpoints than one older ones would make room.
         with job_of(place.mpirun(train_mnist(out, "--keep", 1, *work())), 120) as job:
-            wait_for(lambda: generations(out), 40, "the first checkpoint")
+            wait_for(lambda: checkpoints(out), 40, "the first checkpoint")
             wait_for(is_refused, 40, "a warning about a checkpoint")
-            before = generations(out)[-1]
+            before = checkpoints(out)[-1]
             filler.unlink()
-            wait_for(lambda: generations(out)[-1] != before, 40, "a checkpoint after it")
+            wait_for(lambda: checkpoints(out)[-1] != before, 40, "a checkpoint after it")
             job.expect_code(0)
         expect_no_partial_files(out)
         expect_equal(out, expected)
@@ -111,7 +111,7 @@ def killed_while_saving(place, run):
     out = new_folder() / "result"
     words = train_mnist(out, "--epoch", 100_000, "--checkpoint-every", "1it")
     with job_of(place.mpirun(words)) as job:
-        wait_for(lambda: len(generations(out)) > 1, 40, "two generations")
+        wait_for(lambda: len(checkpoints(out)) > 1, 40, "two checkpoints")
         wait_for(lambda: list(out.glob("checkpoints/*.tmp")), 40, "a checkpoint being written")
         time.sleep(random.uniform(0, 0.02))
         for process in job.processes():
@@ -131,8 +131,8 @@ def flip_a_bit(contents):
 @case(16, "50 flipped bits and 14 truncations in the files of the newest checkpoint, one at a time",
       "each is refused with a reason, the previous one is used", nodes=(1,), quick=(1,), seconds=60)
 def damaged_files(place, run):
-    out = two_generations(place)
-    files = sorted(path for path in generations(out)[-1].iterdir())
+    out = two_checkpoints(place)
+    files = sorted(path for path in checkpoints(out)[-1].iterdir())
     count = 0
 
     def expect_refused(path, contents, damage):
@@ -153,16 +153,16 @@ def damaged_files(place, run):
     return f"{count}/{count}"
 
 
-@case("16b", "1,000 flipped bits and 200 truncations over all files of a generation, by the reader",
-      "all are detected, the previous generation is used", nodes=(1,), seconds=30)
-def damaged_generations(place, run):
+@case("16b", "1,000 flipped bits and 200 truncations over all files of a checkpoint, by the reader",
+      "all are detected, the previous checkpoint is used", nodes=(1,), seconds=30)
+def damaged_checkpoints(place, run):
     builds = [ROOT / "build-asan", Settings.build]
-    test = next((build / GENERATIONS_TEST for build in builds
-                 if (build / GENERATIONS_TEST).exists()), None)
-    check(test, f"{Settings.build / GENERATIONS_TEST} is not built")
+    test = next((build / CHECKPOINTS_TEST for build in builds
+                 if (build / CHECKPOINTS_TEST).exists()), None)
+    check(test, f"{Settings.build / CHECKPOINTS_TEST} is not built")
     report = new_folder() / "report.json"
     names = ["DetectsEachOf1000FlippedBits", "DetectsEachOf200Truncations"]
-    chosen = ":".join(f"DamagedGeneration.{name}" for name in names)
+    chosen = ":".join(f"DamagedCheckpoint.{name}" for name in names)
     with job_of([test, f"--gtest_filter={chosen}", f"--gtest_output=json:{report}"], 600) as job:
         job.expect_code(0)
         job.expect_said("[  PASSED  ] 2 tests.")
@@ -172,21 +172,21 @@ def damaged_generations(place, run):
     has_sanitizers = b"__asan_init" in test.read_bytes()
     return (f"{sum(counts):,} refused, " +
             ("with sanitizers" if has_sanitizers else "without sanitizers (./test.sh --asan -R "
-             "training_checkpoints runs the same with them)"))
+             "saving_checkpoints runs the same with them)"))
 
 
-@case(17, "a shard is missing; shards of two generations are mixed; another model's checkpoint",
+@case(17, "a shard is missing; shards of two checkpoints are mixed; another model's checkpoint",
       "refused, with what differs; the previous one is used where there is one", seconds=10)
 def mixed_shards(place, run):
-    out = two_generations(place, *SHARDED)
-    older, newer = generations(out)
+    out = two_checkpoints(place, *SHARDED)
+    older, newer = checkpoints(out)
     shard = newer / "optimizer.2.npz"
     check(shard.exists(), f"no {shard.name} among {sorted(path.name for path in newer.iterdir())}")
     contents = shard.read_bytes()
     shard.unlink()
     expect_previous(out, "a shard was removed", *SHARDED)
     shard.write_bytes((older / shard.name).read_bytes())
-    expect_previous(out, "a shard of the older generation was put there", *SHARDED)
+    expect_previous(out, "a shard of the older checkpoint was put there", *SHARDED)
     shard.write_bytes(contents)
     with job_of(train_mnist(out, "--resume", newer, "--dry-run", unit=100)) as job:
         job.expect_failure()
@@ -226,7 +226,7 @@ def kill_and_resume(place, *flags):
         time.sleep(random.uniform(0, 0.5))
         job.rank(random.randrange(4)).send(signal.SIGKILL)
         job.expect_failure()
-    newest = generations(job.folder)[-1]
+    newest = checkpoints(job.folder)[-1]
     with job_of(place.mpirun(train_mnist(job.folder, "--resume", "auto", *work(), *flags)),
                 120) as job_again:
         job_again.expect_code(0)

@@ -4,7 +4,7 @@ import time
 from jobs import wait_for
 from places import cut, mend, node2
 from registry import case
-from training import (expect_equal, expect_loadable, generations, job_of, new_folder, train_mnist,
+from training import (checkpoints, expect_equal, expect_loadable, job_of, new_folder, train_mnist,
                       undisturbed, within)
 
 WORK = ("--epoch", "60")
@@ -23,16 +23,16 @@ def cut_host(place, run):
         if moment == "start":
             time.sleep(0.3)
         elif moment == "training":
-            wait_for(lambda: generations(out), 40, "the first checkpoint")
+            wait_for(lambda: checkpoints(out), 40, "the first checkpoint")
         else:
-            wait_for(lambda: generations(out), 40, "the first checkpoint")
+            wait_for(lambda: checkpoints(out), 40, "the first checkpoint")
             wait_for(lambda: list(out.glob("checkpoints/*.tmp")), 40, "a checkpoint being written")
         since = time.monotonic()
         sign.touch()
         time.sleep(0.1)
         figure = within(job.gone(since, 90), 30)
         job.expect_failure()
-    if moment != "start" or generations(out):
+    if moment != "start" or checkpoints(out):
         expect_loadable(out)
     return figure
 

@@ -5,7 +5,7 @@ import time
 
 from jobs import check
 from registry import case
-from training import (expect_equal, expect_loadable, generations, job_of, resumptions,
+from training import (checkpoints, expect_equal, expect_loadable, job_of, resumptions,
                       train_mnist, training, undisturbed, within, work)
 
 @case(12, "SIGUSR1 to mpirun at a random moment",
@@ -45,7 +45,7 @@ def supervisor_interrupted(place, run):
         job.launcher("tasuki-run").send(signal.SIGINT if run % 2 == 0 else signal.SIGTERM)
         job.expect_code(79)
         figure = within(job.gone(moment, 60), 5)
-    check(generations(job.folder), "nothing was saved")
+    check(checkpoints(job.folder), "nothing was saved")
     expect_loadable(job.folder)
     return figure
 

@@ -1,0 +1,128 @@
+// A checkpoint: the whole state of a run at one iteration, in a folder to continue from.
+//
+//   result/checkpoints/iter_600/state.npz         what a snapshot has; of a model on several ranks
+//                                                 state.0.npz, state.1.npz, ... for its parts
+//                              optimizer.2.npz    rank 2's pieces of the optimizer's states, if
+//                                                 they are divided between ranks
+//                              manifest.json      sizes and hashes of files and arrays
+//
+// NPZ files with Chainer's names, each readable by itself. A folder of this name is complete: it is
+// written under another one (checkpoint_writer.hpp). Any change of a file is detected, and so are
+// files of two saves in one folder.
+//
+// Sources: manifest.cpp has the manifest, checkpoint.cpp reads checkpoints.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/range.hpp"
+#include "saving/npz.hpp"
+
+namespace tasuki {
+
+inline constexpr const char* manifest_name = "manifest.json";
+
+// Which files and arrays belong to a checkpoint, with hashes.
+//
+// A text file in JSON, one line for each array. Its last line is the XXH3 of all lines before, and
+// it is read only if it has exactly the form in which it was written, so any change is found.
+struct CheckpointManifest {
+  // Part of an array that is divided between several files.
+  struct Piece {
+    Range range;  // of the elements in the array's order
+    Shape whole;
+    friend bool operator==(const Piece&, const Piece&) = default;
+  };
+  struct Array {
+    std::string name;
+    std::uint64_t hash = 0;      // XXH3 of the entry, an array in NPY format
+    std::optional<Piece> piece;  // nothing: all of the array
+    friend bool operator==(const Array&, const Array&) = default;
+  };
+  // An NPZ file in the manifest's folder.
+  struct File {
+    std::string name;
+    std::string part;  // of the model: the suffix of a replica set; empty: all of it
+    std::uint64_t bytes = 0;
+    std::uint64_t hash = 0;  // of all of it, as in npz.hpp
+    std::vector<Array> arrays;
+    friend bool operator==(const File&, const File&) = default;
+  };
+
+  std::string id;  // of the save: 32 random hexadecimal digits, the same on all disks
+  std::int64_t iteration = 0, epoch = 0;
+  std::int64_t parts = 1;   // of the model, on all disks
+  std::vector<File> files;  // on this disk
+
+  // The contents of the file.
+  std::string text() const;
+  // The reverse. Throws an error of kind data that begins with `place` and names what is wrong.
+  static CheckpointManifest parse(std::string_view text, std::string_view place);
+  // Of the checkpoint in `folder`; an error of kind missing if there is none, of kind data if it is
+  // damaged, of kind io if it cannot be read.
+  static CheckpointManifest read(const std::filesystem::path& folder);
+
+  friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
+};
+
+// A File as one line of text, and back: for the writer of a manifest to get it from another rank.
+std::string to_line(const CheckpointManifest::File& file);
+CheckpointManifest::File file_of_line(std::string_view line);
+
+// Reads one part of the model, or all of it, with everything else of that state. Arrays that are
+// divided between files come back whole, so it does not matter how many ranks have written them.
+class CheckpointReader : public ArraySource {
+ public:
+  // Reads and checks all files of the part; of other parts, whether they are there and have the
+  // right size. Reports progress meanwhile. Errors name the file and the reason: of kind missing if
+  // `folder` is no checkpoint or does not have the part, of kind data if it is damaged, of another
+  // kind if the system does not let it be read. `part`: as in CheckpointManifest::File.
+  explicit CheckpointReader(std::filesystem::path folder, const std::string& part = "");
+
+  const CheckpointManifest& manifest() const { return manifest_; }
+
+  // The folder.
+  const std::filesystem::path& path() const override { return folder_; }
+  std::vector<std::string> names() const override { return names_; }
+  std::optional<ArrayType> find(const std::string& name) const override;
+  // The array's hash is checked once more.
+  NpzValue read(const std::string& name) const override;
+
+ private:
+  // Where an array is, or a piece of it.
+  struct Place {
+    const NpzFile* file;
+    const CheckpointManifest::Array* array;
+  };
+  void open(const CheckpointManifest::File& file);
+  void add_pieces();
+  NpzValue put_together(const std::string& name, const std::vector<Place>& places) const;
+
+  std::filesystem::path folder_;
+  CheckpointManifest manifest_;
+  std::vector<std::unique_ptr<NpzFile>> files_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::vector<Place>> places_;  // pieces in the order of their ranges
+  std::map<std::string, ArrayType> types_;            // of whole arrays
+};
+
+// The checkpoint of this id (CheckpointManifest::id) in an output folder, whose manifest is intact
+// and whose files are there with their sizes; contents are not read. Nothing if there is none; an
+// error if that cannot be found out.
+std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& out,
+                                                     const std::string& id);
+
+// Whether an error of opening says that a checkpoint or snapshot is damaged, incomplete or not
+// there. After another one (a disk that fails, no memory, no permission, too many open files) it
+// may be intact.
+bool is_damage(const Error& error);
+
+}  // namespace tasuki

@@ -1,0 +1,36 @@
+// Weights of a model in a file, as Chainer's save_npz and load_npz write them: entries
+// "predictor/l1/W" (out x in), "predictor/l1/b", and buffers by their paths.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "nn/module.hpp"
+#include "saving/npz.hpp"
+
+namespace tasuki {
+
+// To be called on one rank: all hold the same weights.
+void save_npz(const std::filesystem::path& path, const Module& model);
+
+// Loads all parameters and buffers of `model`, or changes nothing: a missing entry or one of
+// another shape is an error that names it and says how many differ. Parameters without a shape take
+// the file's, if they are in it. Entries that the model lacks are ignored. `prefix` of the entries'
+// names: "updater/model:main/" for the model in a snapshot. Each rank reads the file itself; or
+// read it on rank 0 before the multi-node optimizer's setup, which broadcasts.
+void load_npz(const std::filesystem::path& path, const Module& model,
+              const std::string& prefix = "");
+// The same from an open file or checkpoint. Only the model's entries are read.
+void load_npz(const ArraySource& source, const Module& model, const std::string& prefix = "");
+
+// Names of `source`'s entries below `prefix` that the model lacks, without the prefix.
+std::vector<std::string> entries_not_in(const Module& model, const ArraySource& source,
+                                        const std::string& prefix = "");
+
+// The differences between `source`'s entries below `prefix` and `model`, as one line; empty if the
+// source fits.
+std::string describe_difference(const ArraySource& source, const std::string& prefix,
+                                const Module& model);
+
+}  // namespace tasuki

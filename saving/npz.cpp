@@ -1,0 +1,251 @@
+#include "saving/npz.hpp"
+
+#include <zip.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <string_view>
+
+#include "core/activity.hpp"
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/hash.hpp"
+#include "core/named_file.hpp"
+#include "core/system_error.hpp"
+
+namespace tasuki {
+namespace fs = std::filesystem;
+namespace {
+
+struct Discard {
+  void operator()(zip_t* archive) const { zip_discard(archive); }
+};
+using Zip = std::unique_ptr<zip_t, Discard>;
+
+struct CloseEntry {
+  void operator()(zip_file_t* entry) const { zip_fclose(entry); }
+};
+using ZipEntry = std::unique_ptr<zip_file_t, CloseEntry>;
+
+// Damage, unless the system has failed. (Damaged zips make libzip seek to impossible places.)
+ErrorKind kind_of(zip_error_t* error) {
+  if (zip_error_code_zip(error) == ZIP_ER_MEMORY) return ErrorKind::unavailable;
+  const bool is_of_system =
+      zip_error_system_type(error) == ZIP_ET_SYS && zip_error_code_system(error) != EINVAL;
+  return is_of_system ? ErrorKind::io : ErrorKind::data;
+}
+
+Zip open_zip(const fs::path& path) {
+  int code = 0;
+  Zip archive(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
+  if (!archive) {
+    zip_error_t error;
+    zip_error_init_with_code(&error, code);
+    const ErrorKind kind = kind_of(&error);
+    const std::error_code cause(zip_error_code_system(&error), std::generic_category());
+    const std::string reason = zip_error_strerror(&error);
+    zip_error_fini(&error);
+    if (kind == ErrorKind::io)
+      fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
+    fail(kind, "cannot read {}: {}", path.string(), reason);
+  }
+  return archive;
+}
+
+std::uintmax_t size_of_file(const fs::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error) fail(ErrorKind::io, "cannot read {}: {}", path.string(), error.message());
+  return size;
+}
+
+// FileHash of all but the last `excluded` bytes.
+std::uint64_t hash_of_file(const fs::path& path, std::size_t excluded) {
+  std::ifstream in(path, std::ios::binary);
+  const std::uintmax_t size = size_of_file(path);
+  std::uintmax_t left = size > excluded ? size - excluded : 0;
+  std::vector<char> piece(std::min<std::uintmax_t>(left, std::uintmax_t{1} << 20));
+  FileHash hash;
+  while (left > 0) {
+    const std::size_t bytes = std::min<std::uintmax_t>(left, piece.size());
+    if (!in.read(piece.data(), static_cast<std::streamsize>(bytes)))
+      fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
+    hash.add(std::as_bytes(std::span(piece.data(), bytes)));
+    left -= bytes;
+    report_progress();
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+struct NpzFile::Archive {
+  struct Entry {
+    zip_uint64_t index;
+    NpyHeader header;
+  };
+  Zip zip;
+  std::vector<std::string> names;
+  std::map<std::string, Entry> entries;
+  std::optional<std::uint64_t> hash;
+
+  void add(const fs::path& path, zip_uint64_t index);
+  void check_hash(const fs::path& path, bool required);
+  const Entry& find(const fs::path& path, const std::string& name) const;
+  NpzValue read(const fs::path& path, const std::string& name,
+                std::optional<std::uint64_t> hash) const;
+};
+
+namespace {
+
+std::string place(const fs::path& path, const std::string& name) {
+  return fmt::format("{} in {}", name, path.string());
+}
+
+[[noreturn]] void refuse(zip_error_t* error, const std::string& where) {
+  const ErrorKind kind = kind_of(error);
+  if (kind == ErrorKind::data) fail(kind, "{} is damaged: {}", where, zip_error_strerror(error));
+  fail(kind, "cannot read {}: {}", where, zip_error_strerror(error));
+}
+
+// Reads up to `bytes` of an entry; fewer only at its end, where libzip checks the CRC.
+std::size_t read_some(zip_file_t* entry, std::byte* destination, std::size_t bytes,
+                      const std::string& where) {
+  std::size_t done = 0;
+  while (done < bytes) {
+    const zip_int64_t got = zip_fread(entry, destination + done, bytes - done);
+    if (got < 0) refuse(zip_file_get_error(entry), where);
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+}  // namespace
+
+// Reads the header of an entry and compares it with the zip directory.
+void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
+  zip_stat_t stat;
+  zip_stat_init(&stat);
+  constexpr zip_uint64_t needed =
+      ZIP_STAT_NAME | ZIP_STAT_SIZE | ZIP_STAT_COMP_SIZE | ZIP_STAT_COMP_METHOD;
+  if (zip_stat_index(zip.get(), index, 0, &stat) != 0 || (stat.valid & needed) != needed)
+    fail(ErrorKind::data, "{} is damaged: entry {} cannot be found", path.string(), index);
+  std::string name = stat.name;
+  constexpr std::string_view suffix = ".npy";
+  if (name.size() <= suffix.size() || !name.ends_with(suffix)) return;
+  name.resize(name.size() - suffix.size());
+  const std::string where = place(path, name);
+
+  // A stored entry is no larger than the file, a deflated one at most 1032 times (zlib's limit):
+  // checked before memory is allocated for it.
+  const std::uintmax_t file_bytes = size_of_file(path);
+  const bool is_stored = stat.comp_method == ZIP_CM_STORE;
+  if (stat.comp_size > file_bytes || stat.size / (is_stored ? 1 : 1032) > stat.comp_size)
+    fail(ErrorKind::data, "{} is damaged: it claims to have {} bytes", where, stat.size);
+
+  ZipEntry entry(zip_fopen_index(zip.get(), index, 0));
+  if (!entry) refuse(zip_get_error(zip.get()), where);
+  std::vector<std::byte> start(std::min<zip_uint64_t>(stat.size, npy_header_limit));
+  start.resize(read_some(entry.get(), start.data(), start.size(), where));
+  const NpyHeader header = parse_npy_header(start, where);
+  const bool is_readable = header.unreadable.empty();
+  if (is_readable && header.header_bytes + header.data_bytes() != stat.size)
+    fail(ErrorKind::data, "{}: expected {} bytes for its type and shape ({}), found {}", where,
+         header.header_bytes + header.data_bytes(), header.shape.text(), stat.size);
+  if (!entries.emplace(name, Entry{index, header}).second)
+    fail(ErrorKind::data, "{} is there twice", where);
+  names.push_back(name);
+}
+
+void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
+  int length = 0;
+  const char* comment = zip_get_archive_comment(zip.get(), &length, 0);
+  const std::string_view text(comment ? comment : "",
+                              comment ? static_cast<std::size_t>(length) : 0);
+  if (text.starts_with(npz_hash_label) && text.size() == npz_hash_label.size() + npz_hash_digits) {
+    hash = hash_of_file(path, npz_hash_digits);
+    if (text.substr(npz_hash_label.size()) != hash_digits(*hash))
+      fail(ErrorKind::data, "{} is damaged: its hash does not match its contents", path.string());
+    return;
+  }
+  if (required)
+    fail(ErrorKind::data, "{} is damaged or not a snapshot of Tasuki: it does not end in a hash",
+         path.string());
+}
+
+const NpzFile::Archive::Entry& NpzFile::Archive::find(const fs::path& path,
+                                                      const std::string& name) const {
+  const auto found = entries.find(name);
+  if (found == entries.end()) fail(ErrorKind::data, "{} has no entry {}", path.string(), name);
+  return found->second;
+}
+
+NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
+                                std::optional<std::uint64_t> hash) const {
+  report_progress();
+  const Entry& entry = find(path, name);
+  const std::string where = place(path, name);
+  if (!entry.header.unreadable.empty())
+    fail(ErrorKind::data, "{} {}", where, entry.header.unreadable);
+  ZipEntry file(zip_fopen_index(zip.get(), entry.index, 0));
+  if (!file) refuse(zip_get_error(zip.get()), where);
+  std::vector<std::byte> header(entry.header.header_bytes);
+  const std::size_t bytes = entry.header.data_bytes();
+  const Tensor elements = Tensor::empty(Shape{static_cast<std::int64_t>(bytes)}, DType::uint8);
+  auto* const data = static_cast<std::byte*>(elements.raw());
+  std::byte beyond{};
+  if (read_some(file.get(), header.data(), header.size(), where) != header.size() ||
+      read_some(file.get(), data, bytes, where) != bytes ||
+      read_some(file.get(), &beyond, 1, where) != 0)
+    fail(ErrorKind::data, "{} is damaged: its length is wrong", where);
+  if (hash) {
+    RunningHash found;
+    found.add(header);
+    found.add({data, bytes});
+    if (found.value() != *hash)
+      fail(ErrorKind::data, "{} is damaged: its hash is {} in place of {}", where,
+           hash_digits(found.value()), hash_digits(*hash));
+  }
+  return npy_value(entry.header, elements);
+}
+
+NpzFile::NpzFile(const fs::path& path, bool require_hash)
+    : path_(path), archive_(std::make_unique<Archive>()) {
+  const fs::file_status found = status_of(path);
+  if (!fs::exists(found)) fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
+  if (!fs::is_regular_file(found))
+    fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
+  archive_->zip = open_zip(path);
+  archive_->check_hash(path, require_hash);
+  const zip_int64_t count = zip_get_num_entries(archive_->zip.get(), 0);
+  for (zip_int64_t i = 0; i < count; ++i) archive_->add(path, static_cast<zip_uint64_t>(i));
+}
+
+NpzFile::~NpzFile() = default;
+
+std::vector<std::string> NpzFile::names() const {
+  return archive_->names;
+}
+
+std::optional<ArrayType> NpzFile::find(const std::string& name) const {
+  const auto found = archive_->entries.find(name);
+  if (found == archive_->entries.end()) return std::nullopt;
+  return ArrayType(found->second.header);
+}
+
+NpzValue NpzFile::read(const std::string& name) const {
+  return archive_->read(path_, name, std::nullopt);
+}
+
+NpzValue NpzFile::read(const std::string& name, std::uint64_t hash) const {
+  return archive_->read(path_, name, hash);
+}
+
+std::optional<std::uint64_t> NpzFile::hash() const {
+  return archive_->hash;
+}
+
+}  // namespace tasuki

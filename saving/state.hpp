@@ -1,0 +1,99 @@
+// The state of a model and of an optimizer that a resumed run needs.
+//
+// Keys are Chainer's if Chainer has the value; some of them are only for other readers (t of each
+// parameter, is_new_epoch). The iterator's order and current_position are missing, because the
+// order of examples is a function of (seed, epoch, shard). So Chainer loads the weights and the
+// optimizer's state; the rest of a trainer's state is Tasuki's own.
+//
+// Sources: position.cpp has the position of a run and whether a run can go on from there.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "dataset/iterators/iterator.hpp"
+#include "nn/module.hpp"
+#include "optimizer/optimizer.hpp"
+#include "saving/serializer.hpp"
+
+namespace tasuki {
+
+class ReplicaSet;
+struct ResumeSource;
+struct SavingRanks;
+
+// What must be the same in a continued run.
+struct RunIdentity {
+  std::uint64_t seed = 0;
+  std::int64_t ranks = 1;    // that have examples; may change where an epoch's layout has shards
+  std::int64_t batches = 1;  // of an iteration
+};
+// The position of a run.
+struct RunPosition {
+  std::int64_t iteration = 0;  // done
+  IteratorState data;
+};
+// Loading refuses another seed, and a step in the middle of an epoch that was dealt differently,
+// because examples would be repeated or left out, or whose iterations took another number of
+// batches; the number of ranks alone does not matter where examples are dealt to shards. At the end
+// of an epoch all of that may change; the difference is then returned as one line, else nothing.
+std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
+                               const EpochLayout& layout, std::int64_t steps_per_epoch,
+                               RunPosition& position);
+// The first part of that: refuses another seed.
+void serialize_position(const Serializer& serializer, const RunIdentity& run,
+                        RunPosition& position);
+// All of it for a run that has done `position.iteration` steps; loading moves the iterator to the
+// loaded position and reports differences.
+void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
+                        Iterator& iterator);
+
+// Loading: parameters without a shape take the snapshot's, before anything else is loaded into the
+// model or the optimizer. A parameter that had no shape when it was saved is not in a snapshot.
+void load_shapes(const Serializer& serializer, Optimizer& optimizer);
+
+// Parameters and buffers by path. Buffers (running statistics) may differ between ranks: those of
+// each rank are kept beside rank 0's, which a run with another number of ranks uses.
+void serialize_model(const Serializer& serializer, const Module& model);
+
+// Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses
+// the state of another kind of optimizer, and warns of other hooks, groups, ways to exchange
+// gradients and statistics of batch normalisation, which stay as they are.
+// Collective like all of Serializer.
+void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
+// The first part of that: refuses another kind of optimizer.
+void serialize_kind(const Serializer& serializer, const Optimizer& optimizer);
+// An optimizer by the name that it has in snapshots, as Chainer's: updater/optimizer:main, and
+// updater/model:main for its model.
+struct NamedOptimizer {
+  std::string name;
+  Optimizer* optimizer;
+};
+using NamedOptimizers = std::vector<NamedOptimizer>;
+
+// Shapes, model and optimizer of each: model:main, optimizer:main. `epoch`: of the run, for other
+// readers.
+void serialize_optimizers(const Serializer& serializer, const NamedOptimizers& optimizers,
+                          std::int64_t epoch);
+
+// Refuses a saved state of other models. Errors are errors on all ranks. Collective.
+void check_models(const ResumeSource& from, const NamedOptimizers& optimizers,
+                  const SavingRanks& ranks);
+
+// A run that has neither data nor a trainer yet.
+struct RunDescription {
+  RunIdentity identity;
+  // Of its iterator; nothing if they are not known yet.
+  std::optional<EpochLayout> layout;
+  std::int64_t steps_per_epoch = 0;
+};
+// Refuses what resume() (training/trainer.hpp) would: another model, optimizer or seed, and if the
+// layout is known, a position that this run cannot continue from. Returns the position. Collective;
+// the communicator may be null.
+RunPosition check_resumable(const ResumeSource& from, const RunDescription& run,
+                            const NamedOptimizers& optimizers, Communicator* communicator,
+                            const ReplicaSet* replicas = nullptr);
+
+}  // namespace tasuki
