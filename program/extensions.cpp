@@ -1,8 +1,8 @@
 #include "program/extensions.hpp"
 
 #include "program/data/initial_state.hpp"
-#include "program/start/resume.hpp"
 #include "program/start/optimizer.hpp"
+#include "program/start/resume.hpp"
 #include "training/extensions/allreduce_persistent.hpp"
 #include "training/extensions/check_replicas.hpp"
 #include "training/extensions/checkpoint.hpp"

@@ -12,17 +12,17 @@
 #include "parallel/multi_node_batch_norm.hpp"
 #include "program/batch_size.hpp"
 #include "program/data/data.hpp"
-#include "program/extensions.hpp"
 #include "program/data/initial_state.hpp"
+#include "program/extensions.hpp"
 #include "program/report/about.hpp"
 #include "program/report/banner.hpp"
 #include "program/report/plan.hpp"
 #include "program/report/result_files.hpp"
 #include "program/report/summary.hpp"
 #include "program/start/link.hpp"
-#include "program/start/resume.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/processors.hpp"
+#include "program/start/resume.hpp"
 #include "program/start/setup.hpp"
 #include "program/training_program.hpp"
 #include "saving/output_layout.hpp"
@@ -65,8 +65,8 @@ bool is_over(const TrainingSettings& settings, const RankSetup& setup,
   const std::string end = describe_end(setup.resumption, settings, *position);
   if (end.empty()) return false;
   Communicator& communicator = *setup.communicator;
-  const bool has_all = is_finished(output_folder_of(setup.resumption.from->path),
-                                   position->iteration, communicator);
+  const bool has_all =
+      is_finished(output_folder_of(setup.resumption.from->path), position->iteration, communicator);
   if (communicator.rank() == 0) {
     if (has_all)
       log_warning("nothing to do: {}", end);

@@ -10,9 +10,9 @@
 #include "program/data/data.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
-#include "program/start/resume.hpp"
 #include "program/start/device.hpp"
 #include "program/start/optimizer.hpp"
+#include "program/start/resume.hpp"
 #include "program/start/setup.hpp"
 
 namespace tasuki::program {

@@ -11,10 +11,10 @@
 #include "communicator/communicator.hpp"
 #include "program/flags/options.hpp"
 #include "program/flags/training_settings.hpp"
-#include "program/start/resume.hpp"
 #include "program/start/computing.hpp"
 #include "program/start/model_grid.hpp"
 #include "program/start/processors.hpp"
+#include "program/start/resume.hpp"
 #include "training/output_folder.hpp"
 
 namespace tasuki::program {
