@@ -153,8 +153,9 @@ class Bench {
       const std::string description = communicator->describe();
       if (std::exchange(described, description) != description)
         print(fmt::format("# {}\n", description));
-      Row row{variant.communicator, variant.algorithm ? name_of(*variant.algorithm) : "auto",
-              "allocated", variant.wire};
+      ExchangeRow row{variant.communicator,
+                      variant.algorithm ? name_of(*variant.algorithm) : "auto", "allocated",
+                      variant.wire};
       measure_all(row, exchange_of(*communicator, true));
       row.memory = "private";
       measure_all(row, exchange_of(*communicator, false));
@@ -252,7 +253,7 @@ class Bench {
     backend(values.device()).synchronize(values.device());
   }
 
-  void measure_all(Row row, const MakeCase& make) {
+  void measure_all(ExchangeRow row, const MakeCase& make) {
     for (std::int64_t bytes = settings_.min; bytes <= settings_.max; bytes *= settings_.factor) {
       const auto [values, exchange] = make(bytes / static_cast<std::int64_t>(sizeof(float)));
       row.count = values.count();
@@ -334,7 +335,7 @@ class Bench {
     print(table_heading());
   }
 
-  void add(const Row& row) {
+  void add(const ExchangeRow& row) {
     print(text_of(row, setting_));
     json_["rows"].push_back(json_of(row, setting_));
     wrong_ += row.wrong;
@@ -345,7 +346,7 @@ class Bench {
   ChosenDevice device_;
   Algorithms algorithms_;
   std::vector<DType> wires_;
-  Setting setting_;
+  ExchangeSetting setting_;
   Links links_;                    // as measured
   std::vector<Variant> variants_;  // to be measured
   nlohmann::json json_;

@@ -190,7 +190,7 @@ class Simulation {
   }
 
   void print() const {
-    const std::vector<Row> rows = rows_of(question_, ranks_);
+    const std::vector<PredictionRow> rows = rows_of(question_, ranks_);
     if (settings_.json)
       write_named_file(*settings_.json, json_text(as_json(question_, rows, hiding_), 2) + '\n');
     std::string text =

@@ -296,28 +296,14 @@ Key key_of(const CudaContext& context, const ConvolutionWork& work) {
   const Conv2dOptions& o = work.geometry.options;
   const CudaSettings& settings = cuda_settings();
   const Shape &x = work.geometry.x, &w = work.geometry.w;
-  return {context.device().index,
-          static_cast<std::int64_t>(work.pass),
-          static_cast<std::int64_t>(work.type),
-          x[0],
-          x[1],
-          x[2],
-          x[3],
-          w[0],
-          w[1],
-          w[2],
-          w[3],
-          o.stride_h,
-          o.stride_w,
-          o.pad_h,
-          o.pad_w,
-          o.dilation_h,
-          o.dilation_w,
-          o.groups,
-          settings.allow_tf32,
-          settings.autotune,
-          settings.deterministic,
-          static_cast<std::int64_t>(settings.workspace_limit)};
+  const auto pass = static_cast<std::int64_t>(work.pass),
+             type = static_cast<std::int64_t>(work.type),
+             limit = static_cast<std::int64_t>(settings.workspace_limit);
+  const std::int64_t device = context.device().index, tf32 = settings.allow_tf32,
+                     timed = settings.autotune, fixed = settings.deterministic;
+  return {device,       pass,     type, x[0],       x[1],       x[2],    x[3],    w[0],
+          w[1],         w[2],     w[3], o.stride_h, o.stride_w, o.pad_h, o.pad_w, o.dilation_h,
+          o.dilation_w, o.groups, tf32, timed,      fixed,      limit};
 }
 
 // Of a process. Never destroyed, because their descriptors must not outlive any part of cuDNN.

@@ -24,9 +24,10 @@ TEST(AllreduceTable, PercentilesAreMeasuredValues) {
 
 // 1 MB between machines with 1 MB/s in each direction.
 TEST(AllreduceTable, BoundFollowsFromTheLink) {
-  Row row{.communicator = "flat", .algorithm = "ring", .memory = "private", .count = 250'000};
+  ExchangeRow row{
+      .communicator = "flat", .algorithm = "ring", .memory = "private", .count = 250'000};
   row.seconds.median = 4;
-  const Setting two{.ranks = 4, .nodes = 2, .link_rate = 1e6};
+  const ExchangeSetting two{.ranks = 4, .nodes = 2, .link_rate = 1e6};
   EXPECT_DOUBLE_EQ(bound_of(row, two).value(), 1);
   EXPECT_NE(text_of(row, two).find("      25 "), std::string::npos) << text_of(row, two);
   EXPECT_EQ(json_of(row, two).at("bound_seconds"), 1);
@@ -40,7 +41,8 @@ TEST(AllreduceTable, BoundFollowsFromTheLink) {
 
 // nccl-tests' definition.
 TEST(AllreduceTable, BusBandwidthFollowsNcclTests) {
-  Row row{.communicator = "flat", .algorithm = "ring", .memory = "private", .count = 250'000'000};
+  ExchangeRow row{
+      .communicator = "flat", .algorithm = "ring", .memory = "private", .count = 250'000'000};
   row.seconds.median = 1;
   const auto json = json_of(row, {.ranks = 4});
   EXPECT_DOUBLE_EQ(json.at("algbw_gb_per_s"), 1);
@@ -48,10 +50,10 @@ TEST(AllreduceTable, BusBandwidthFollowsNcclTests) {
 }
 
 TEST(AllreduceTable, AlignsColumns) {
-  const Row row{.communicator = "two_dimensional",
-                .algorithm = "halving-doubling",
-                .memory = "allocated",
-                .count = 1};
+  const ExchangeRow row{.communicator = "two_dimensional",
+                        .algorithm = "halving-doubling",
+                        .memory = "allocated",
+                        .count = 1};
   EXPECT_EQ(
       text_of({row.communicator, row.algorithm, row.memory, row.wire, 1, {1e-6, 1e-6, 1e-6, 1e-6}},
               {.ranks = 2})

@@ -116,14 +116,14 @@ TEST(ExchangeSeconds, AddsTheRingInsideNodes) {
 
 TEST(Rows, CompareWeakAndStrongScalingByThroughput) {
   Question question{.one = one_range(), .several = one_range(), .cluster = slow_nodes, .batch = 10};
-  const std::vector<Row> weak = rows_of(question, {1, 2});
+  const std::vector<PredictionRow> weak = rows_of(question, {1, 2});
   EXPECT_DOUBLE_EQ(weak[0].efficiency, 1);
   EXPECT_NEAR(weak[0].examples_per_second, 10 / 3.6, 1e-12);
   EXPECT_NEAR(weak[1].efficiency, 3.6 / 4.601, 1e-12);
   EXPECT_EQ(weak[1].nodes, 2);
 
   question.global_batch = 20;  // one rank computes 6.2 s and updates 0.5, two half of the first
-  const std::vector<Row> strong = rows_of(question, {1, 2});
+  const std::vector<PredictionRow> strong = rows_of(question, {1, 2});
   EXPECT_NEAR(strong[0].prediction.step, 6.7, 1e-12);
   EXPECT_NEAR(strong[1].prediction.step, 4.601, 1e-12);
   EXPECT_NEAR(strong[1].efficiency, 6.7 / (2 * 4.601), 1e-12);

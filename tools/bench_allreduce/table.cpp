@@ -10,21 +10,21 @@
 namespace tasuki::program {
 namespace {
 
-double bytes_of(const Row& row) {
+double bytes_of(const ExchangeRow& row) {
   return static_cast<double>(row.count) * sizeof(float);
 }
 
-double algorithm_rate(const Row& row) {
+double algorithm_rate(const ExchangeRow& row) {
   return bytes_of(row) / row.seconds.median;
 }
 
 // Bus bandwidth as nccl-tests defines it: if the link is the limit, it is the same for all numbers
 // of ranks.
-double bus_rate(const Row& row, const Setting& setting) {
+double bus_rate(const ExchangeRow& row, const ExchangeSetting& setting) {
   return algorithm_rate(row) * 2 * (setting.ranks - 1) / setting.ranks;
 }
 
-std::string wire_of(const Row& row) {
+std::string wire_of(const ExchangeRow& row) {
   return name_of(wire_dtypes(), row.wire);
 }
 
@@ -39,7 +39,7 @@ Percentiles percentiles_of(std::vector<double> seconds) {
   return {seconds.front(), at(0.5), at(0.9), at(0.99), seconds.back()};
 }
 
-std::optional<double> bound_of(const Row& row, const Setting& setting) {
+std::optional<double> bound_of(const ExchangeRow& row, const ExchangeSetting& setting) {
   if (!setting.link_rate || setting.nodes < 2) return {};
   const double on_wire = static_cast<double>(row.count) * static_cast<double>(size_of(row.wire));
   return on_wire * 2 * (setting.nodes - 1) / setting.nodes / *setting.link_rate;
@@ -52,7 +52,7 @@ std::string table_heading() {
       "busbw", "%bound", "#wrong");
 }
 
-std::string text_of(const Row& row, const Setting& setting) {
+std::string text_of(const ExchangeRow& row, const ExchangeSetting& setting) {
   const auto bound = bound_of(row, setting);
   const std::string share =
       bound ? fmt::format("{:.0f}", 100 * *bound / row.seconds.median) : std::string("-");
@@ -64,7 +64,7 @@ std::string text_of(const Row& row, const Setting& setting) {
       row.seconds.p90 * 1e6, row.seconds.p99 * 1e6, bus_rate(row, setting) / 1e9, share, row.wrong);
 }
 
-nlohmann::json json_of(const Row& row, const Setting& setting) {
+nlohmann::json json_of(const ExchangeRow& row, const ExchangeSetting& setting) {
   nlohmann::json json = {{"bytes", row.count * static_cast<std::int64_t>(sizeof(float))},
                          {"communicator", row.communicator},
                          {"algorithm", row.algorithm},

@@ -19,7 +19,7 @@ struct Percentiles {
 // The value at rank ceil(share * n) of the n sorted ones (at least one).
 Percentiles percentiles_of(std::vector<double> seconds);
 
-struct Row {
+struct ExchangeRow {
   std::string communicator, algorithm, memory;
   DType wire = DType::float32;
   std::int64_t count = 0;  // floats
@@ -28,7 +28,7 @@ struct Row {
 };
 
 // Who exchanges, and over what.
-struct Setting {
+struct ExchangeSetting {
   int ranks = 1, nodes = 1;
   // In each direction between two machines, in bytes per second; empty: not known.
   std::optional<double> link_rate = {};
@@ -37,10 +37,10 @@ struct Setting {
 // The least time in which machines with such a link can sum a vector: each has to send and to
 // receive 2 (n - 1) / n of its bytes on the wire, for n machines (Patarasu and Yuan 2009). Empty:
 // the rate is not known, or there is one machine.
-std::optional<double> bound_of(const Row& row, const Setting& setting);
+std::optional<double> bound_of(const ExchangeRow& row, const ExchangeSetting& setting);
 
 std::string table_heading();
-std::string text_of(const Row& row, const Setting& setting);
-nlohmann::json json_of(const Row& row, const Setting& setting);
+std::string text_of(const ExchangeRow& row, const ExchangeSetting& setting);
+nlohmann::json json_of(const ExchangeRow& row, const ExchangeSetting& setting);
 
 }  // namespace tasuki::program

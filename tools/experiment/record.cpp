@@ -148,6 +148,13 @@ std::optional<double> upper_median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+std::string quoted_for_csv(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
 }  // namespace
 
 std::vector<RunRecord> read_records(const ExperimentPlan& plan,
@@ -182,6 +189,36 @@ void forget_record(RunRecord& record) {
   record.result.reset();
   record.origin.reset();
   record.failure.clear();
+}
+
+std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
+  std::string text;
+  for (const GridAxis& axis : plan.axes) text += axis.name + ',';
+  text +=
+      "repeat,seconds,wall_seconds,first_epoch_seconds,epoch_seconds,step_seconds,epochs,"
+      "iterations,loss,accuracy,failure,version,host,machine,gpu,data,oversubscribed\n";
+  const auto number = [](std::optional<double> value, int digits) {
+    return value ? fmt::format("{:.{}f}", *value, digits) : "";
+  };
+  for (const RunRecord& run : runs) {
+    for (const GridAxis& axis : plan.axes)
+      text += quoted_for_csv(run.settings.value(axis.name)) + ',';
+    text += fmt::format("{},", run.settings.repeat);
+    if (const auto& result = run.result)
+      text += fmt::format("{},{},{},{},{},{},{},{},{},", result->seconds, result->wall_seconds,
+                          number(result->first_epoch_seconds, 6), number(result->epoch_seconds, 6),
+                          number(result->step_seconds, 6), result->epochs, result->iterations,
+                          number(result->loss, 9), number(result->accuracy, 9));
+    else
+      text += ",,,,,,,,,";
+    text += quoted_for_csv(run.result ? "" : run.failure);
+    const RunOrigin origin = run.origin.value_or(RunOrigin{});
+    for (const std::string& each :
+         {origin.version, origin.host, origin.machine, origin.gpu, origin.data})
+      text += ',' + quoted_for_csv(each);
+    text += origin.oversubscribed ? ",1\n" : ",0\n";
+  }
+  return text;
 }
 
 RunResult read_training_log(const std::filesystem::path& file) {

@@ -52,6 +52,9 @@ void write_record(const RunRecord& record);
 // Marks the run as not done; its former record becomes run.previous.json.
 void forget_record(RunRecord& record);
 
+// CSV with a line for each run, repeats too: settings, numbers, state.
+std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs);
+
 // Reads the JSON array that training programs write. An error of kind data says what it lacks.
 RunResult read_training_log(const std::filesystem::path& log);
 

@@ -117,13 +117,6 @@ void compare(const ExperimentPlan& plan, std::vector<TableRow>& rows) {
   }
 }
 
-std::string quoted_for_csv(const std::string& text) {
-  if (text.find_first_of(",\"\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + '"';
-}
-
 std::string cell(std::optional<double> value, int digits) {
   return value ? fmt::format("{:.{}f}", *value, digits) : "";
 }
@@ -344,34 +337,6 @@ std::string warn_of_mixture(const std::vector<TableRow>& rows) {
       "warning: {} were made with different versions, machines or data (see the note below the "
       "table); --rerun ROWS measures rows again",
       fmt::join(texts, " and "));
-}
-
-std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs) {
-  std::string text;
-  for (const GridAxis& axis : plan.axes) text += axis.name + ',';
-  text +=
-      "repeat,seconds,wall_seconds,first_epoch_seconds,epoch_seconds,step_seconds,epochs,"
-      "iterations,loss,accuracy,"
-      "failure,version,host,machine,gpu,data,oversubscribed\n";
-  for (const RunRecord& run : runs) {
-    for (const GridAxis& axis : plan.axes)
-      text += quoted_for_csv(run.settings.value(axis.name)) + ',';
-    text += fmt::format("{},", run.settings.repeat);
-    if (const auto& result = run.result)
-      text += fmt::format("{},{},{},{},{},{},{},{},{},", result->seconds, result->wall_seconds,
-                          cell(result->first_epoch_seconds, 6), cell(result->epoch_seconds, 6),
-                          cell(result->step_seconds, 6), result->epochs, result->iterations,
-                          cell(result->loss, 9), cell(result->accuracy, 9));
-    else
-      text += ",,,,,,,,,";
-    text += quoted_for_csv(run.result ? "" : run.failure);
-    const RunOrigin origin = run.origin.value_or(RunOrigin{});
-    for (const std::string& each :
-         {origin.version, origin.host, origin.machine, origin.gpu, origin.data})
-      text += ',' + quoted_for_csv(each);
-    text += origin.oversubscribed ? ",1\n" : ",0\n";
-  }
-  return text;
 }
 
 std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,

@@ -31,9 +31,6 @@ struct TableRow {
 
 std::vector<TableRow> summarise(const ExperimentPlan& plan, const std::vector<RunRecord>& runs);
 
-// A line for each run, repeats too: settings, numbers, state.
-std::string csv_text(const ExperimentPlan& plan, const std::vector<RunRecord>& runs);
-
 // A line that says which rows were made with which version, machine and data, and what to do about
 // it; empty if all were made alike.
 std::string warn_of_mixture(const std::vector<TableRow>& rows);

@@ -38,10 +38,10 @@ struct Flags {
 
 // Whether test images were standardised in training, which --augment does. Runs of train_imagenet
 // do not have that flag.
-bool standardizes(const Flags& flags, const Job& job) {
+bool standardizes(const Flags& flags, const TaskContext& context) {
   if (flags.standardize != Standardize::automatic) return flags.standardize == Standardize::on;
-  if (job.network == "mlp" || job.trained.run.program == "train_imagenet") return false;
-  const auto augmented = job.trained.run.flag("augment");
+  if (context.network == "mlp" || context.trained.run.program == "train_imagenet") return false;
+  const auto augmented = context.trained.run.flag("augment");
   if (!augmented)
     fail_everywhere(ErrorKind::usage,
                     "nothing says whether the model was trained with --augment, which standardises "
@@ -50,31 +50,31 @@ bool standardizes(const Flags& flags, const Job& job) {
 }
 
 // As in the training: runs of versions that did not know the flag took images as they are stored.
-Exif exif_for(const Flags& flags, const Job& job) {
+Exif exif_for(const Flags& flags, const TaskContext& context) {
   if (flags.exif != ExifFlag::automatic)
     return flags.exif == ExifFlag::on ? Exif::apply : Exif::ignore;
-  const TrainingRun& run = job.trained.run;
+  const TrainingRun& run = context.trained.run;
   if (const auto kept = run.flag("exif")) return *kept == "off" ? Exif::ignore : Exif::apply;
   const bool is_of_images = run.dataset == "images";
   return is_of_images ? Exif::ignore : Exif::apply;
 }
 
-std::int64_t number_of_classes(const Flags& flags, const Job& job) {
+std::int64_t number_of_classes(const Flags& flags, const TaskContext& context) {
   if (flags.classes) return *flags.classes;
   // A file without them is of another network, which load_weights() reports.
-  return classes_in(job.trained, job.network).value_or(10);
+  return classes_in(context.trained, context.network).value_or(10);
 }
 
 // The names that fit the model.
-std::vector<std::string> names_of_classes(const Flags& flags, const Job& job,
+std::vector<std::string> names_of_classes(const Flags& flags, const TaskContext& context,
                                           std::int64_t classes) {
   if (flags.classes_file) {
-    const Bytes sent = run_on_root(job.communicator, 0, [&] {
+    const Bytes sent = run_on_root(context.communicator, 0, [&] {
       return object_to_bytes(read_class_names(*flags.classes_file, classes));
     });
     return bytes_to_object(sent);
   }
-  const auto& known = job.trained.run.class_names;
+  const auto& known = context.trained.run.class_names;
   return std::ssize(known) == classes ? known : std::vector<std::string>{};
 }
 
@@ -87,10 +87,10 @@ std::vector<std::int32_t> send_labels(const std::vector<std::int32_t>& labels,
 
 // This rank's share in batches, in order.
 std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Flags& flags,
-                                     const Job& job) {
+                                     const TaskContext& context) {
   const Field& field = share.dataset->header().field("x");
-  const auto crops =
-      middle_crops_of(job.trained.run, field.shape[field.shape.rank() - 1], exif_for(flags, job));
+  const auto crops = middle_crops_of(context.trained.run, field.shape[field.shape.rank() - 1],
+                                     exif_for(flags, context));
   if (crops && !field.is_image_file)
     fail_everywhere(ErrorKind::usage,
                     "the model was trained by train_imagenet; expected image files, found a data "
@@ -100,9 +100,10 @@ std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Fl
     share.dataset = transformed(share.dataset, create_view_transform(*crops));
   else if (is_standardized)
     share.dataset = transformed(share.dataset, create_transform(standardization, field));
-  auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
+  auto batches = create_serial_iterator(std::move(share), context.settings.batchsize);
   const int threads = static_cast<int>(flags.loader_threads);
-  if (!job.device.is_cpu()) return create_device_iterator(std::move(batches), job.device, threads);
+  if (!context.device.is_cpu())
+    return create_device_iterator(std::move(batches), context.device, threads);
   if (!takes_long) return batches;
   return std::make_unique<PrefetchIterator>(std::move(batches), threads, threads + 1);
 }
@@ -148,28 +149,29 @@ class Classification final : public Task {
                 "threads per rank that decode and standardise images ahead");
   }
 
-  void run(const Job& job) override {
-    Communicator& comm = job.communicator;
-    const bool is_standardized = standardizes(flags_, job);
-    const std::int64_t classes = number_of_classes(flags_, job);
+  void run(const TaskContext& context) override {
+    Communicator& comm = context.communicator;
+    const bool is_standardized = standardizes(flags_, context);
+    const std::int64_t classes = number_of_classes(flags_, context);
     Names names;
-    names.classes = names_of_classes(flags_, job, classes);
+    names.classes = names_of_classes(flags_, context, classes);
     Inputs inputs;
     Share share = scatter_dataset(
         [&] {
-          inputs = open_inputs(request_for(job, classes, names.classes));
+          inputs = open_inputs(request_for(context, classes, names.classes));
           names.examples = std::move(inputs.names);
-          say_if_not_turned(job, *inputs.source);
+          say_if_not_turned(context, *inputs.source);
           return std::move(inputs.source);
         },
         comm);
     const std::vector<std::int32_t> labels = send_labels(inputs.labels, comm);
 
-    const auto network = create_image_network(
-        job.network, job.trained, share.dataset->header().field("x").shape, classes, flags_.units);
-    load_weights(job.trained, *network, comm);
-    network->to(job.device);
-    const auto batches = batches_of(std::move(share), is_standardized, flags_, job);
+    const auto network =
+        create_image_network(context.network, context.trained,
+                             share.dataset->header().field("x").shape, classes, flags_.units);
+    load_weights(context.trained, *network, comm);
+    network->to(context.device);
+    const auto batches = batches_of(std::move(share), is_standardized, flags_, context);
     const Predictions all =
         gather(predict_batches(*network, *batches, labels, std::min(flags_.top, classes)), comm);
     run_on_root(comm, 0, [&] {
@@ -178,8 +180,8 @@ class Classification final : public Task {
              "example {}{}: the model's scores are not finite numbers; its training diverged, or "
              "the example is far from what it was trained on",
              *example, names.examples.empty() ? "" : " (" + names.example(*example) + ")");
-      const Format format = job.settings.format;
-      deliver(job.settings, rows_text(all, names, format),
+      const Format format = context.settings.format;
+      deliver(context.settings, rows_text(all, names, format),
               summary_text(all, names, inputs.unreadable, classes, format));
       return Bytes{};
     });
@@ -187,27 +189,27 @@ class Classification final : public Task {
 
  private:
   // Where an older run decides for images as they are stored.
-  void say_if_not_turned(const Job& job, const DataSource& source) const {
-    if (flags_.exif == ExifFlag::automatic && !job.trained.run.flag("exif") &&
-        !source.image_files().empty() && exif_for(flags_, job) == Exif::ignore)
+  void say_if_not_turned(const TaskContext& context, const DataSource& source) const {
+    if (flags_.exif == ExifFlag::automatic && !context.trained.run.flag("exif") &&
+        !source.image_files().empty() && exif_for(flags_, context) == Exif::ignore)
       log_warning(
           "images are not turned as their EXIF orientation says, because the run is of a version "
           "that did not; --exif on turns them");
   }
 
-  InputRequest request_for(const Job& job, std::int64_t classes,
+  InputRequest request_for(const TaskContext& context, std::int64_t classes,
                            const std::vector<std::string>& class_names) const {
-    InputRequest request{.paths = job.settings.inputs,
+    InputRequest request{.paths = context.settings.inputs,
                          .labels = flags_.labels,
                          .split = flags_.split,
-                         .examples = job.settings.examples,
-                         .example = example_shape(job.network, job.trained),
+                         .examples = context.settings.examples,
+                         .example = example_shape(context.network, context.trained),
                          .image_side = flags_.image_side,
-                         .exif = exif_for(flags_, job),
+                         .exif = exif_for(flags_, context),
                          .threads = cpu_threads(),
                          .classes = classes,
                          .class_names = class_names,
-                         .run = job.trained.run};
+                         .run = context.trained.run};
     return request;
   }
 

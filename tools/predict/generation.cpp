@@ -58,41 +58,42 @@ class Generation final : public Task {
         .common("images to generate");
   }
 
-  void run(const Job& job) override {
-    if (!job.settings.out)
+  void run(const TaskContext& context) override {
+    if (!context.settings.out)
       fail_everywhere(ErrorKind::usage,
                       "images need a place: give --out FILE.png, --out FILE-idx3-ubyte (grey "
                       "images) or --out FOLDER");
-    if (!job.settings.inputs.empty())
+    if (!context.settings.inputs.empty())
       fail_everywhere(ErrorKind::usage, "{}: a generator takes no input; leave it out",
-                      job.settings.inputs.front());
-    if (job.settings.examples)
+                      context.settings.inputs.front());
+    if (context.settings.examples)
       fail_everywhere(ErrorKind::usage, "--examples: a generator has none; give --samples");
-    const DcganSettings settings = settings_of(job.trained);
+    const DcganSettings settings = settings_of(context.trained);
     DcganGenerator generator(settings);
-    load_weights(job.trained, generator, job.communicator);
-    generator.to(job.device);
-    run_on_root(job.communicator, 0, [&] {
-      const Tensor images = dcgan::generate(generator, settings, seed_of(job), samples_);
-      dcgan::write_images(*job.settings.out, images);
-      PredictionSettings only_summary = job.settings;
+    load_weights(context.trained, generator, context.communicator);
+    generator.to(context.device);
+    run_on_root(context.communicator, 0, [&] {
+      const Tensor images = dcgan::generate(generator, settings, seed_of(context), samples_);
+      dcgan::write_images(*context.settings.out, images);
+      PredictionSettings only_summary = context.settings;
       only_summary.out.reset();
       only_summary.quiet = true;
-      const ordered_json summary = {{"images", samples_}, {"file", *job.settings.out}};
-      deliver(only_summary, Report{.table = "",
-                                   .csv = "",
-                                   .json = "",
-                                   .summary = fmt::format("{} images of {} in {}\n", samples_,
-                                                          settings.image.text(), *job.settings.out),
-                                   .json_summary = json_line({{"summary", summary}})});
+      const ordered_json summary = {{"images", samples_}, {"file", *context.settings.out}};
+      deliver(only_summary,
+              Report{.table = "",
+                     .csv = "",
+                     .json = "",
+                     .summary = fmt::format("{} images of {} in {}\n", samples_,
+                                            settings.image.text(), *context.settings.out),
+                     .json_summary = json_line({{"summary", summary}})});
       return Bytes{};
     });
   }
 
  private:
-  static std::uint64_t seed_of(const Job& job) {
+  static std::uint64_t seed_of(const TaskContext& context) {
     return static_cast<std::uint64_t>(
-        job.settings.seed.value_or(job.trained.run.number("seed", 0)));
+        context.settings.seed.value_or(context.trained.run.number("seed", 0)));
   }
 
   std::int64_t samples_ = 100;

@@ -15,8 +15,8 @@
 
 namespace tasuki::predict {
 
-// The input of a task.
-struct Job {
+// What a task works with, besides its own flags.
+struct TaskContext {
   const PredictionSettings& settings;
   const TrainedModel& trained;
   std::string network;  // one of the task's networks
@@ -34,7 +34,7 @@ class Task {
   // Adds the task's flags. They are bound to this object.
   virtual void add_flags(program::Options& options) = 0;
   // Reads the input, runs the model, and writes the result (output.hpp). Collective.
-  virtual void run(const Job& job) = 0;
+  virtual void run(const TaskContext& context) = 0;
 };
 
 // All tasks, each from its own file.

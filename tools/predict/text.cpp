@@ -31,15 +31,15 @@ struct Flags {
   std::optional<std::int64_t> heads;
 };
 
-GptSettings settings_of(const Job& job, const Flags& flags) {
-  const std::int64_t heads = flags.heads.value_or(job.trained.run.number("heads", 0));
+GptSettings settings_of(const TaskContext& context, const Flags& flags) {
+  const std::int64_t heads = flags.heads.value_or(context.trained.run.number("heads", 0));
   if (heads == 0)
     fail_everywhere(ErrorKind::usage,
                     "nothing says how many attention heads the model has; give --heads");
   try {
-    return lm::settings_of(job.trained.shapes, heads);
+    return lm::settings_of(context.trained.shapes, heads);
   } catch (const Error& error) {  // the same on all ranks
-    fail_everywhere(error.kind(), "{}: {}", job.trained.file.string(), error.what());
+    fail_everywhere(error.kind(), "{}: {}", context.trained.file.string(), error.what());
   }
 }
 
@@ -129,65 +129,65 @@ class Text final : public Task {
                 "attention heads of the model; `auto`: as in the training");
   }
 
-  void run(const Job& job) override {
-    if (flags_.prompt && !job.settings.inputs.empty())
+  void run(const TaskContext& context) override {
+    if (flags_.prompt && !context.settings.inputs.empty())
       fail_everywhere(ErrorKind::usage,
                       "--prompt and {}: a text goes on or is measured; leave one "
                       "out",
-                      job.settings.inputs[0]);
-    Gpt model(settings_of(job, flags_));
-    load_weights(job.trained, model, job.communicator);
-    model.to(job.device);
+                      context.settings.inputs[0]);
+    Gpt model(settings_of(context, flags_));
+    load_weights(context.trained, model, context.communicator);
+    model.to(context.device);
     if (flags_.prompt)
-      go_on(job, model);
+      go_on(context, model);
     else
-      measure(job, model);
+      measure(context, model);
   }
 
  private:
-  void go_on(const Job& job, Gpt& model) const {
-    run_on_root(job.communicator, 0, [&] {
+  void go_on(const TaskContext& context, Gpt& model) const {
+    run_on_root(context.communicator, 0, [&] {
       const std::string& prompt = *flags_.prompt;
-      const std::string text =
-          lm::sample_text(model, prompt, flags_.length, flags_.temperature,
-                          static_cast<std::uint64_t>(
-                              job.settings.seed.value_or(job.trained.run.number("seed", 0))));
-      deliver(job.settings, report_of(prompt, text.substr(prompt.size())));
+      const std::string text = lm::sample_text(
+          model, prompt, flags_.length, flags_.temperature,
+          static_cast<std::uint64_t>(
+              context.settings.seed.value_or(context.trained.run.number("seed", 0))));
+      deliver(context.settings, report_of(prompt, text.substr(prompt.size())));
       return Bytes{};
     });
   }
 
-  static void measure(const Job& job, Gpt& model) {
-    std::vector<std::string> files = job.settings.inputs;
+  static void measure(const TaskContext& context, Gpt& model) {
+    std::vector<std::string> files = context.settings.inputs;
     const bool is_runs = files.empty();
     if (is_runs) files.emplace_back("held-out text");
     std::vector<Measured> texts;
     texts.reserve(files.size());
     for (const std::string& file : files)
-      texts.push_back({file, length_of(job, model, [&] {
-                         const std::int64_t context = model.settings().context;
-                         return is_runs ? held_out_windows(job.trained.run, context)
-                                        : windows_of(file, context);
+      texts.push_back({file, length_of(context, model, [&] {
+                         const std::int64_t length = model.settings().context;
+                         return is_runs ? held_out_windows(context.trained.run, length)
+                                        : windows_of(file, length);
                        })});
-    run_on_root(job.communicator, 0, [&] {
-      deliver(job.settings, report_of(texts));
+    run_on_root(context.communicator, 0, [&] {
+      deliver(context.settings, report_of(texts));
       return Bytes{};
     });
   }
 
   // Each rank measures its share of the windows that `open` returns at the root. Collective.
-  static lm::CodeLength length_of(const Job& job, Gpt& model,
+  static lm::CodeLength length_of(const TaskContext& context, Gpt& model,
                                   const std::function<std::shared_ptr<const Dataset>()>& open) {
-    Communicator& comm = job.communicator;
+    Communicator& comm = context.communicator;
     std::shared_ptr<const Dataset> windows;  // at the root
     Share share = scatter_dataset(
         [&] {
           windows = open();
-          if (job.settings.examples) windows = first_of(windows, *job.settings.examples);
+          if (context.settings.examples) windows = first_of(windows, *context.settings.examples);
           return source_of(*windows);
         },
         comm);
-    const auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
+    const auto batches = create_serial_iterator(std::move(share), context.settings.batchsize);
     const lm::CodeLength own = lm::code_length(model, *batches);
     const std::array sent = {own.bits, static_cast<double>(own.bytes)};
     lm::CodeLength all;

@@ -137,37 +137,38 @@ class Translation final : public Task {
     options.add("longest", longest_, {1, 1 << 20}, "N", "words of a translation at most");
   }
 
-  void run(const Job& job) override {
-    Communicator& comm = job.communicator;
+  void run(const TaskContext& context) override {
+    Communicator& comm = context.communicator;
     std::optional<Language> language;
     Sentences sentences;
     Share share = scatter_dataset(
         [&] {
-          language = language_of(job.trained);
-          sentences = read(job, language->is_dates);
+          language = language_of(context.trained);
+          sentences = read(context, language->is_dates);
           pairs_ = dataset_of(sentences, *language);
           return source_of(*pairs_);
         },
         comm);
-    const auto network = create_network(job.trained);
-    load_weights(job.trained, *network, comm);
-    network->to(job.device);
-    const auto batches = create_serial_iterator(std::move(share), job.settings.batchsize);
+    const auto network = create_network(context.trained);
+    load_weights(context.trained, *network, comm);
+    network->to(context.device);
+    const auto batches = create_serial_iterator(std::move(share), context.settings.batchsize);
     const std::vector<Ids> all = gather_translations(translate(*network, *batches, longest_), comm);
     run_on_root(comm, 0, [&] {
-      deliver(job.settings, report_of(sentences, all, *language));
+      deliver(context.settings, report_of(sentences, all, *language));
       return Bytes{};
     });
   }
 
  private:
-  Sentences read(const Job& job, bool is_dates) const {
-    const std::vector<std::string>& files = job.settings.inputs;
+  Sentences read(const TaskContext& context, bool is_dates) const {
+    const std::vector<std::string>& files = context.settings.inputs;
     if (files.empty() && target_)
       fail(ErrorKind::usage, "--target: expected --data with it, found none");
-    Sentences sentences =
-        files.empty() ? test_sentences(job.trained.run) : read_sentences(files, target_, is_dates);
-    if (const auto first = job.settings.examples; first && *first < std::ssize(sentences.source)) {
+    Sentences sentences = files.empty() ? test_sentences(context.trained.run)
+                                        : read_sentences(files, target_, is_dates);
+    if (const auto first = context.settings.examples;
+        first && *first < std::ssize(sentences.source)) {
       sentences.source.resize(static_cast<std::size_t>(*first));
       if (!sentences.target.empty()) sentences.target.resize(static_cast<std::size_t>(*first));
     }

@@ -29,7 +29,7 @@ nlohmann::json as_json(const Link& link) {
 
 }  // namespace
 
-std::vector<Row> rows_of(const Question& question, const std::vector<int>& ranks) {
+std::vector<PredictionRow> rows_of(const Question& question, const std::vector<int>& ranks) {
   const auto examples = [&](int p) { return question.global_batch.value_or(question.batch * p); };
   const auto step = [&](int p, const Workload& of) {
     return predict(with_batch(of, examples(p) / p / question.batch), p, question.cluster,
@@ -38,9 +38,9 @@ std::vector<Row> rows_of(const Question& question, const std::vector<int>& ranks
   Workload even = question.several;
   even.jitter = 0;
   const double alone = examples(1) / step(1, question.one).step;
-  std::vector<Row> rows;
+  std::vector<PredictionRow> rows;
   for (const int p : ranks) {
-    Row row{.ranks = p};
+    PredictionRow row{.ranks = p};
     row.nodes = (p + question.cluster.ranks_per_node - 1) / question.cluster.ranks_per_node;
     row.prediction = step(p, p == 1 ? question.one : question.several);
     row.examples_per_second = examples(p) / row.prediction.step;
@@ -75,13 +75,13 @@ std::string describe(const Hiding& hiding) {
       hiding.exchange * 1e3, hiding.can_be_hidden * 1e3, hiding.hidden * 1e3, share * 100);
 }
 
-std::string table_text(const std::vector<Row>& rows) {
+std::string table_text(const std::vector<PredictionRow>& rows) {
   std::string text =
       fmt::format("{:>5} {:>5} {:>9} {:>10} {:>9} {:>8} {:>8} {:>8} {:>9}\n", "ranks", "nodes",
                   "step", "efficiency", "no jitter", "exchange", "exposed", "waiting", "examples");
   text += fmt::format("{:>21} {:>10} {:>9} {:>8} {:>8} {:>8} {:>9}\n", "[ms]", "", "", "[ms]",
                       "[ms]", "[ms]", "[1/s]");
-  for (const Row& row : rows)
+  for (const PredictionRow& row : rows)
     text += fmt::format(
         "{:>5} {:>5} {:>9.2f} {:>8.1f} % {:>7.1f} % {:>8.2f} {:>8.2f} {:>8.2f} {:>9.1f}\n",
         row.ranks, row.nodes, row.prediction.step * 1e3, row.efficiency * 100,
@@ -90,7 +90,7 @@ std::string table_text(const std::vector<Row>& rows) {
   return text;
 }
 
-nlohmann::json as_json(const Question& question, const std::vector<Row>& rows,
+nlohmann::json as_json(const Question& question, const std::vector<PredictionRow>& rows,
                        const std::optional<Hiding>& hiding) {
   nlohmann::json all = {{"one", as_json(question.one)},
                         {"several", as_json(question.several)},
@@ -105,7 +105,7 @@ nlohmann::json as_json(const Question& question, const std::vector<Row>& rows,
     all["hiding"] = {{"exchange", hiding->exchange},
                      {"can_be_hidden", hiding->can_be_hidden},
                      {"hidden", hiding->hidden}};
-  for (const Row& row : rows)
+  for (const PredictionRow& row : rows)
     all["rows"].push_back({{"ranks", row.ranks},
                            {"nodes", row.nodes},
                            {"step", row.prediction.step},

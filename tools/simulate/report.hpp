@@ -12,7 +12,7 @@
 namespace tasuki::simulate {
 
 // One line of the table.
-struct Row {
+struct PredictionRow {
   int ranks = 1, nodes = 1;
   Prediction prediction{};
   double efficiency = 1;      // examples per second and rank, compared with one rank
@@ -30,7 +30,7 @@ struct Question {
 };
 
 // For each number of ranks.
-std::vector<Row> rows_of(const Question& question, const std::vector<int>& ranks);
+std::vector<PredictionRow> rows_of(const Question& question, const std::vector<int>& ranks);
 
 // "model: ..." and "link: ..."; `source` says where the link's numbers are from.
 std::string describe(const Workload& workload);
@@ -38,10 +38,10 @@ std::string describe(const Cluster& cluster, const std::string& source);
 // "of the exchange of 61.0 ms, ...".
 std::string describe(const Hiding& hiding);
 // Columns of numbers under a line of titles.
-std::string table_text(const std::vector<Row>& rows);
+std::string table_text(const std::vector<PredictionRow>& rows);
 
 // All of it, in seconds and bytes.
-nlohmann::json as_json(const Question& question, const std::vector<Row>& rows,
+nlohmann::json as_json(const Question& question, const std::vector<PredictionRow>& rows,
                        const std::optional<Hiding>& hiding);
 
 }  // namespace tasuki::simulate
