@@ -31,7 +31,7 @@ Exchanged record_exchange(const char* name, const Communicator& communicator,
 Variable record_exchange(const char* name, const Communicator& communicator, const Tensor& result,
                          const std::vector<Variable>& inputs, ExchangeBack back);
 
-// The value to send; a usage error if it has a type without gradients.
+// The value to send; a usage error if it is undefined or of a type without gradients.
 const Tensor& checked_value(const char* function, const Variable& x);
 std::vector<Tensor> checked_values(const char* function, const std::vector<Variable>& xs);
 // Refuses to record a step on a GPU: values pass through the host here.
