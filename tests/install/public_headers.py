@@ -22,7 +22,6 @@ INTERNAL = {
     "core": ["alternate_stack", "background_thread", "build_id", "cast", "descriptor", "environment", "file_lock", "hash",
              "job_process", "json", "long_call", "named_file", "own_file", "polite_wait", "printable",
              "process_state", "stopwatch", "system_error", "temporary_name", "utf8"],
-    "dataset": ["decode"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_check", "image_formats", "image_record", "image_search",
                        "png_file", "resample"],
