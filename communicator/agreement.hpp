@@ -1,4 +1,4 @@
-// Checks that all ranks are about to do the same thing.
+// Checks that all ranks are about to do the same work.
 #pragma once
 
 #include <string>
@@ -9,9 +9,9 @@
 namespace tasuki {
 
 // Compares `lines` (one statement each, such as "parameter l1/W 1000x784") between all ranks. If
-// they differ, all ranks throw the same error of kind disagreement, which names the first rank that
-// differs from rank 0 and the first line that differs, and ends with `rule`: what must be the same.
-// Collective; sends 8 bytes per rank if all are equal.
+// they differ, all ranks throw the same error of kind disagreement. It names the first rank that
+// differs from rank 0 and the first line that differs, and ends with `rule`, which says what must
+// be the same. Collective; sends 8 bytes per rank if all lines are equal.
 void check_agreement(Communicator& communicator, const std::vector<std::string>& lines,
                      const std::string& rule);
 

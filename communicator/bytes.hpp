@@ -1,6 +1,6 @@
-// Bytes between ranks, in any number, which may differ between ranks.
+// Exchanges bytes between ranks. Their number may differ between ranks.
 //
-// What communicator.hpp says of all operations holds for these, too: all but send_bytes() and
+// The rules for all operations in communicator.hpp apply: all functions except send_bytes() and
 // recv_bytes() are collective.
 #pragma once
 
@@ -32,15 +32,15 @@ void send_bytes(Communicator& communicator, std::span<const std::byte> bytes, in
 Bytes recv_bytes(Communicator& communicator, int source, int tag = any_tag,
                  MessageInfo* info = nullptr);
 
-// Returns the root's bytes; other ranks' bytes are not read. They travel in chunks of at most
-// `chunk` bytes (1 .. INT_MAX - 1).
+// Returns the root's bytes, which travel in chunks of at most `chunk` bytes (1 .. INT_MAX - 1).
+// Other ranks' bytes are not read.
 Bytes bcast_bytes(Communicator& communicator, std::span<const std::byte> bytes, int root = 0,
                   std::int64_t chunk = std::int64_t{256} << 20);
 // Element i of the result is from rank i; empty on ranks other than the root.
 std::vector<Bytes> gather_bytes(Communicator& communicator, std::span<const std::byte> bytes,
                                 int root = 0);
 std::vector<Bytes> allgather_bytes(Communicator& communicator, std::span<const std::byte> bytes);
-// Returns parts[rank] of the root, which passes one for each rank; others may pass none.
+// Returns the root's parts[rank]. The root passes one part per rank; others may pass none.
 Bytes scatter_bytes(Communicator& communicator, std::span<const Bytes> parts, int root = 0);
 
 }  // namespace tasuki

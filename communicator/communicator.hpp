@@ -1,17 +1,16 @@
 // Communicator: exchanges values between the ranks of a job, or some of them, over MPI.
 //
-// This class has arrays and gradients; functions beside it exchange JSON values (objects.hpp) and
+// This class exchanges arrays and gradients; free functions exchange JSON values (objects.hpp) and
 // bytes (bytes.hpp). The kinds (kinds/, registered by name in registry.hpp) derive from it and
 // override protected functions, usually `combine` and `allocate_memory`. The members are defined in
 // communicator.cpp, gradients.cpp, parts.cpp, mpi/arrays.cpp and gpu/communicator_on_gpu.cpp.
 //
-// Every operation, split() and allocate() included, is collective: all ranks call it, in the same
-// order, which TASUKI_CHECK_COLLECTIVES=1 in the environment of rank 0 has each of them check
-// (mpi/collective_check.hpp). Only the send and receive functions are not. Errors are thrown as
-// tasuki::Error; they name the operation and the peer and quote MPI's own text. A rank or root
-// outside of 0 .. size() - 1 is a usage error. Tensors may be on any device: operations in place
-// leave them there, and returned tensors are on CommunicatorOptions::device. Only one thread may
-// use a communicator at a time.
+// Every operation except sending and receiving is collective, split() and allocate() included: all
+// ranks call it, in the same order. With TASUKI_CHECK_COLLECTIVES=1 in the environment of rank 0,
+// each call checks that (mpi/collective_check.hpp). Errors are thrown as tasuki::Error; they name
+// the operation and the peer and quote MPI's own text. A rank or root outside 0 .. size() - 1 is a
+// usage error. Tensors may be on any device: operations in place leave them there, and returned
+// tensors are on CommunicatorOptions::device. Only one thread at a time may use a communicator.
 #pragma once
 
 #include <atomic>
@@ -43,8 +42,8 @@ class SumSearch;
 
 class Communicator {
  public:
-  // Collective over the ranks. MPI's communicator is duplicated, so messages never mix with those
-  // of others.
+  // Collective over the ranks. MPI's communicator is duplicated, so its messages never mix with
+  // other messages.
   explicit Communicator(const CommunicatorSetup& setup);
   virtual ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -53,7 +52,7 @@ class Communicator {
   // --- who and where ---
   // The name that create_communicator() was given.
   const std::string& name() const;
-  // One line for the banner: what travels where, and why this kind was chosen.
+  // One line for the banner: which data travels how, and why this kind was chosen.
   std::string describe() const;
   const CommunicatorOptions& options() const { return setup_.options; }
   const Topology& topology() const { return topology_; }
@@ -63,7 +62,7 @@ class Communicator {
   int intra_size() const { return topology_.intra_size; }
   int inter_rank() const { return topology_.inter_rank; }
   int inter_size() const { return topology_.inter_size; }
-  // MPI's handle, for calls that this class does not have: see mpi_comm() in mpi_comm.hpp.
+  // MPI's handle, for calls that this class does not offer: see mpi_comm() in mpi_comm.hpp.
   const MpiComm& mpi() const;
 
   // A communicator of the same name and options among the ranks that give the same color (0 or
@@ -72,8 +71,8 @@ class Communicator {
   void barrier();
 
   // --- memory ---
-  // Zeroed memory from which exchanges are fastest (shared by the ranks of a node on CPUs). Ranks
-  // may ask for different sizes. Values in other memory can be exchanged, too, through copies.
+  // Zeroed memory from which exchanges are fastest (on CPUs shared by the ranks of a node). Ranks
+  // may request different sizes. Values in other memory are exchanged through copies.
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
 
   // --- gradients; for models without an optimizer see optimizer/module_exchange.hpp ---
@@ -82,26 +81,26 @@ class Communicator {
   // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
   // GradientView::wire_scale_hint changes only the rounding.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients() in the background. wait() does all the work where that is not supported,
-  // and with Background::slices also if the view is not known to be agreed. On a GPU `background`
-  // is ignored.
+  // Starts sum_gradients() in the background. If that is not supported, wait() does all the work;
+  // with Background::slices also if the view is not known to be agreed (GradientView::is_agreed).
+  // On a GPU `background` is ignored.
   //   Until wait(), the arena must not be read or written, and the only operation allowed on this
   // communicator is to start further exchanges, in the same way. All ranks start them in the same
-  // order. After one has failed, later ones fail, too, without a message to other ranks.
+  // order. After one has failed, later ones fail as well, without a message to other ranks.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
   // Copies rank 0's values to all ranks, in place.
   void bcast_data(const Tensor& values);
 
-  // --- arrays, with their types and shapes ---
-  // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape, which may differ
-  // between ranks.
+  // --- arrays, sent with their types and shapes ---
+  // float32, float64, float16, bfloat16, int32, int64 and uint8, of any shape. Types and shapes may
+  // differ between ranks.
   //
   // send() may block until the receiver has called recv(), so two ranks must not both send to each
-  // other first. A rank cannot send to itself. A message must be received by the counterpart of
-  // the function that sent it: as arrays, as an object or as bytes. recv() takes a message of one
-  // tensor, recv_many() of any number. `source` may be any_source and `tag` any_tag (bytes.hpp);
-  // note that recv_object() and recv_bytes() accept any tag by default.
+  // other first. A rank cannot send to itself. A message must be received as it was sent: as
+  // arrays, as an object or as bytes. recv() takes a message of one tensor, recv_many() of any
+  // number. `source` may be any_source and `tag` any_tag (bytes.hpp); note that recv_object() and
+  // recv_bytes() accept any tag by default.
   void send(std::span<const Tensor> tensors, int dest, int tag = 0);
   void send(const Tensor& tensor, int dest, int tag = 0) { send({&tensor, 1}, dest, tag); }
   std::vector<Tensor> recv_many(int source, int tag = 0);
@@ -113,79 +112,83 @@ class Communicator {
   std::vector<Tensor> alltoall(std::span<const Tensor> tensors);
   // Returns tensors[rank()] of the root, which passes one tensor per rank; others may pass none.
   Tensor scatter(std::span<const Tensor> tensors, int root = 0);
-  // This rank's part of the root's array: the items of axis 0 are dealt to the ranks in order, the
-  // first ranks getting one more where the division leaves a remainder.
+  // This rank's part of the root's array. Each rank gets consecutive items of axis 0, in the order
+  // of ranks; if their number is not divisible, the first ranks get one more.
   Tensor scatter(const Tensor& tensor, int root = 0);
 
   // --- arrays of one type and shape on all ranks; all types but uint8 ---
-  // In place. `is_agreed`: all ranks are known to bring the same as in an earlier call (on CPUs in
-  // the same memory, best from allocate()), so that no message compares their types and numbers.
+  // In place. `is_agreed`: all ranks are known to pass the same type and number of elements as in
+  // an earlier call (on CPUs in the same memory, best from allocate()), so no message compares
+  // these.
   void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, bool is_agreed = false);
   // In place at the root; other ranks keep their values.
   void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
-  // This rank's part of the result, dealt as by scatter(); `tensor` keeps its values.
+  // This rank's part of the result, divided as by scatter(); `tensor` keeps its values.
   Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  // Copies elements parts[r] of rank r's `values` to the same place on all other ranks. The
-  // values are plain and have one axis; the parts do not overlap and are the same on all ranks,
-  // which no message checks. `once_per_node`: `values` of the ranks of a node are the same memory;
-  // it is complete when all of them have returned.
+  // Copies elements parts[r] of rank r's `values` to the same place on all other ranks. The values
+  // are plain and have one axis; the parts do not overlap and must be the same on all ranks, which
+  // no message checks. `once_per_node`: the `values` of a node's ranks are the same memory, which
+  // is complete when all of these ranks have returned.
   void share_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node = false);
 
-  // --- what this communicator can do, and what it has done ---
-  // Whether ranks of a node can have memory in common (node/node_array.hpp).
+  // --- abilities and measurements ---
+  // Whether ranks of a node can share memory (node/node_array.hpp).
   virtual bool shares_memory() const { return false; }
   // Whether exchanges in host memory can run in the background in this way: by a thread if MPI has
   // MPI_THREAD_MULTIPLE, in slices if the kind implements that (start_sum).
   bool supports(Background background) const;
-  // The time that exchanges of gradients in host memory took until now, in seconds: from the moment
-  // in which this rank began one, other ranks' delays included, whether or not the caller waited.
+  // The total time of gradient exchanges in host memory so far, in seconds. The time of an exchange
+  // runs from when this rank begins it, includes other ranks' delays, and counts whether or not the
+  // caller waits.
   double exchange_seconds() const;
-  // False (dummy): sum_gradients() does nothing, so ranks know nothing of each other's steps.
+  // False (dummy): sum_gradients() does nothing, so ranks learn nothing about each other's steps.
   virtual bool exchanges_gradients() const { return true; }
-  // Whether a sum of float32 values that Tasuki plans or adds has the same bits on all ranks. False
-  // where that is not known, as with MPI_Allreduce, which does not promise it.
+  // Whether a sum of float32 values has the same bits on all ranks. False if that is not known, as
+  // with MPI_Allreduce, which does not promise it.
   virtual bool sums_alike() const { return false; }
-  // Looks for numbers that are not finite while sums are computed; null: this kind does not.
+  // Detects numbers that are not finite while sums are computed; null: this kind does not.
   virtual SumSearch* sum_search() { return nullptr; }
   // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
-  // it. False if ranks share a GPU: inside a recorded step they could deadlock.
+  // it. False if ranks share a GPU, because they could deadlock inside a recorded step.
   bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }
 
  protected:
-  // --- what a kind may replace ---
-  // What travels where, in a few words. Default: the name.
+  // --- what a kind may override ---
+  // Which data travels how, in a few words. Default: the name.
   virtual std::string describe_kind() const;
 
   // Combines `values` of all ranks in place. Default: MPI_Allreduce. `values` are plain, in host
-  // memory, and of the same type and number on all ranks. allreduce() and sum_gradients() call it;
-  // by default also for values on a GPU, which are copied to the host and back.
+  // memory, and of the same type and number on all ranks. Called by allreduce() and
+  // sum_gradients(); by default also for values on a GPU, which are copied to the host and back.
   virtual void combine(const Tensor& values, ReduceOp op);
-  // The same for values of which all ranks are known to bring the same as in an earlier call, in
-  // the same memory. Default: combine().
+  // The same if all ranks are known to pass the same type and number of values as in an earlier
+  // call, in the same memory. Default: combine().
   virtual void combine_agreed(const Tensor& values, ReduceOp op);
   // True: combine() itself rejects values whose type or number differs between ranks, so no extra
   // message compares them.
   virtual bool checks_agreement() const { return false; }
-  // Sums gradients in host memory: all, or a range of them; then it is called several times a step,
-  // and may run in a thread of the communicator while other gradients are computed. Default:
-  // agree_on(), then combine() of the whole arena, even if ranks need less.
+  // Sums gradients in host memory: all of them, or one range. For ranges it is called several times
+  // a step, and may run in a thread of the communicator while other gradients are computed.
+  // Default: agree_on(), then combine() of the whole arena, even if ranks need less.
   virtual void sum(const GradientView& gradients);
-  // True: start_sum() returns something for a view that is agreed, in memory from allocate().
+  // True: start_sum() supports a view that is agreed, in memory from allocate().
   virtual bool sums_in_slices() const { return false; }
-  // sum() in slices. Null, on all ranks: that is not possible for this view. It must not wait.
+  // Starts sum() in slices, without waiting for other ranks. Null, on all ranks: not possible for
+  // this view.
   virtual std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients);
   // Combines elements parts[rank()] of all ranks' `values` into `own`; `values` stay as they are.
   // Both are plain and in host memory. Default: MPI_Reduce_scatter.
   virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                             ReduceOp op);
-  // share_parts() in host memory. Default: MPI_Allgatherv. `once_per_node`: only of kinds that
-  // share memory.
+  // share_parts() in host memory. Default: MPI_Allgatherv. `once_per_node` is true only for kinds
+  // that share memory.
   virtual void give_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node);
   // Zeroed memory for allocate().
   virtual std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device);
 
-  // The same for values in the memory of this rank's GPU (CommunicatorOptions::device), inside of
-  // gpu().in_order(); all ranks have agreed on type and number. Defaults: through the host.
+  // The same for values in the memory of this rank's GPU (CommunicatorOptions::device), called
+  // inside gpu().in_order() once all ranks have agreed on type and number. Defaults: through the
+  // host.
   virtual void combine_on_gpu(const Tensor& values, ReduceOp op);
   virtual void sum_on_gpu(const GradientView& gradients);  // default: combine_on_gpu
   virtual void bcast_on_gpu(const Tensor& values);         // from rank 0
@@ -197,22 +200,22 @@ class Communicator {
   virtual bool has_gpu_groups() const { return false; }
 
   // --- what a kind may use ---
-  // Refuses gradients that differ between ranks in type or number, unless ranks are known to agree
-  // or checks_agreement().
+  // Refuses gradients that differ between ranks in type or number. Sends no message if ranks are
+  // known to agree, or if checks_agreement().
   void agree_on(const GradientView& gradients);
-  // How gradients travel, in the type of CommunicatorOptions::wire_dtype.
+  // The format in which gradients travel, in the type CommunicatorOptions::wire_dtype.
   Wire wire_of(const GradientView& gradients) const;
   // ", float16 between nodes" or nothing; for describe_kind().
   std::string text_of_wire(const char* where) const;
-  // MPI's handle for collectives. It is an error to call this while a gradient exchange runs in the
-  // background, except from that exchange itself.
+  // MPI's handle for collectives. An error while a gradient exchange runs in the background, except
+  // in that exchange itself.
   const MpiComm& comm() const;
-  // sum() of a scattered view by combine_part(), and by combine() of what is behind the parts.
+  // sum() of a scattered view: combine_part() of the parts, combine() of the elements behind them.
   void sum_scattered(const GradientView& gradients);
-  // Opened by the first call.
+  // Created by the first call.
   GpuExchange& gpu();
-  // Collective. If the texts differ, throws on all ranks (kind disagreement) and names two ranks
-  // that differ. Also replaces each of `maxima` by its maximum over all ranks.
+  // Throws on all ranks (kind disagreement) if the texts differ, and names two ranks that differ.
+  // Also replaces each of `maxima` by its maximum over all ranks. Collective.
   void require_agreement(const char* operation, const std::string& text,
                          std::span<std::int64_t> maxima = {});
 
@@ -228,11 +231,11 @@ class Communicator {
   // Refuses an operation while an exchange of gradients runs in the background.
   void check_free() const;
 
-  CommunicatorSetup setup_;  // without its ranks
+  CommunicatorSetup setup_;  // `ranks` is null here
   std::unique_ptr<Handles> handles_;
   Topology topology_;
   std::uint64_t id_;                                 // mpi/communicator_id.hpp
-  std::unique_ptr<CollectiveCheck> check_;           // null: none is wanted
+  std::unique_ptr<CollectiveCheck> check_;           // null: calls are not compared
   mutable std::atomic<std::int64_t> operations_{0};  // begun
   std::unique_ptr<GpuExchange> gpu_;
   std::set<std::string> agreed_;  // gradients on GPUs that all ranks are known to agree on

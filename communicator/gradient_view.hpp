@@ -9,10 +9,10 @@
 
 namespace tasuki {
 
-// Only `arena` must be given. The other fields say more about the values, how they may be rounded,
-// and what the ranks know or need of them.
+// Only `arena` is required. The other fields describe the values, how they may be rounded, and what
+// ranks know about them or need.
 struct GradientView {
-  // The elements of one parameter, or those of them that are in the arena.
+  // The elements of one parameter that are in the arena.
   struct Segment {
     std::int64_t offset;  // elements
     std::int64_t count;
@@ -20,37 +20,40 @@ struct GradientView {
 
   // --- the values ---
   Tensor arena;  // plain, one axis, float32
-  // In the order of the arena, without gaps but for padding.
+  // In the order of the arena, without gaps except padding.
   std::span<const Segment> segments{};
 
   // --- rounding ---
   // The number of examples that the sums are over; 0: unknown. Values that travel as float16 are
-  // scaled by about 1 / this number on their way (algorithms/wire_format.hpp); the result is the
-  // whole sum.
+  // scaled by about 1 / this number on their way (algorithms/wire_format.hpp); results are not
+  // scaled.
   double wire_scale_hint = 0;
-  // So many elements at the end are integers below 4096: flags, and the number of examples in two
-  // parts. On CPUs their sums must be exact, so they are neither rounded nor compressed.
+  // The number of elements at the end that are integers below 4096: flags, and the number of
+  // examples in two parts. On CPUs their sums must be exact, so they are neither rounded nor
+  // compressed.
   std::int64_t exact_at_end = 0;
-  // Error feedback, on CPUs: one element for each of the arena's. It is added to the values, and
-  // then takes what rounding takes from them on this rank. Undefined: that is lost.
+  // Error feedback, on CPUs: one element for each of the arena's elements. It is added to the
+  // values, and then set to this rank's rounding errors. Undefined: rounding errors are lost.
   Tensor residual{};
 
   // --- what ranks know and need ---
   // The number of gradients of the model before the arena's first element.
   std::int64_t first = 0;
-  // All ranks are known to bring the same view as in an earlier exchange, so no message compares
+  // All ranks are known to pass the same view as in an earlier exchange, so no message compares
   // their views.
   bool is_agreed = false;
-  // needed[r]: the gradients whose sums rank r needs, counted in the model as `first` is. Empty:
-  // all ranks need all sums. Otherwise a rank's other elements may have any values afterwards,
-  // except those behind the last range, which all ranks get. The array outlives the exchange.
+  // needed[r]: the gradients whose sums rank r needs, counted from the model's first gradient.
+  // Empty: all ranks need all sums. Otherwise a rank's other elements may have any values
+  // afterwards, except elements behind the last range, which all ranks get. The array outlives the
+  // exchange.
   std::span<const Range> needed{};
 
   // needed[rank], counted from the arena's first element.
   Range needed_by(int rank) const;
-  // The arena begins with so many elements that not all ranks need.
+  // The number of elements, from the arena's first, that not all ranks need.
   std::int64_t divided() const;
-  // Whether each of these is needed by one rank, in the order of ranks, as in a reduce-scatter.
+  // Whether exactly one rank needs each of these elements, in the order of ranks, as in a
+  // reduce-scatter.
   bool is_scattered() const;
 };
 

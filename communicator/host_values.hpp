@@ -1,4 +1,4 @@
-// HostValues: the values of a tensor where MPI and the CPU's reductions can work on them.
+// HostValues: the values of a tensor in plain host memory, for MPI and reductions on CPUs.
 #pragma once
 
 #include <span>
@@ -7,8 +7,8 @@
 
 namespace tasuki {
 
-// Refers to the tensor's own memory if that is plain and on the host, else to a plain copy on the
-// host, which write_back() copies to the tensor.
+// Refers to the tensor's own memory if that is plain and on the host; otherwise to a copy, which
+// write_back() copies to the tensor.
 class HostValues {
  public:
   explicit HostValues(const Tensor& origin)

@@ -1,4 +1,4 @@
-// Tasuki's communicators and MPI's own, for programs that call MPI themselves.
+// Conversions between Tasuki's and MPI's communicators, for programs that call MPI themselves.
 #pragma once
 
 #include <mpi.h>
@@ -10,8 +10,8 @@
 
 namespace tasuki {
 
-// MPI's communicator with the same ranks in the same order. Tasuki sends nothing through it. It
-// belongs to `communicator` and lives as long; its errors are returned (MPI_ERRORS_RETURN).
+// An MPI communicator with the same ranks in the same order. Tasuki sends nothing through it. It
+// belongs to `communicator`, lives as long, and returns errors (MPI_ERRORS_RETURN).
 MPI_Comm mpi_comm(const Communicator& communicator);
 
 // create_communicator() among the ranks of `comm`, which is duplicated. Collective over `comm`.

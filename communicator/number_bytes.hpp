@@ -1,4 +1,4 @@
-// Numbers as bytes to send, and back.
+// Converts numbers to bytes for sending, and back.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@ namespace tasuki {
 Bytes encode_numbers(std::span<const std::int64_t> numbers);
 std::vector<std::int64_t> decode_numbers(std::span<const std::byte> bytes);
 
-// A text among the numbers: its length and its characters.
+// Appends a text as numbers: its length and its characters.
 void append_text(std::vector<std::int64_t>& numbers, std::string_view text);
 
-// Reads the numbers one after the other. Reading beyond the end is an error of kind internal.
+// Reads numbers one after another. Reading beyond the end is an error of kind internal.
 class NumberReader {
  public:
   explicit NumberReader(std::span<const std::int64_t> numbers) : rest_(numbers) {}
   std::int64_t next() { return next(1)[0]; }
   std::span<const std::int64_t> next(std::size_t count);
-  std::string text();  // of append_text()
+  std::string text();  // appended by append_text()
   std::span<const std::int64_t> rest() const { return rest_; }
 
  private:

@@ -1,6 +1,6 @@
-// Objects between ranks: JSON values, which travel as CBOR.
+// Exchanges JSON values ("objects") between ranks; they travel as CBOR.
 //
-// What communicator.hpp says of all operations holds for these, too: all but send_object() and
+// The rules for all operations in communicator.hpp apply: all functions except send_object() and
 // recv_object() are collective.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 namespace tasuki {
 
-// An object as it travels, and back. CBOR keeps what JSON text loses: texts of any bytes, NaN,
-// infinities, all bits of numbers.
+// Converts an object to CBOR and back. CBOR keeps what JSON text loses: strings of any bytes, NaN,
+// infinities, and all bits of numbers.
 Bytes object_to_bytes(const nlohmann::json& object);
 nlohmann::json bytes_to_object(std::span<const std::byte> bytes);
 
@@ -29,7 +29,7 @@ std::vector<nlohmann::json> gather_object(Communicator& communicator, const nloh
                                           int root = 0);
 std::vector<nlohmann::json> allgather_object(Communicator& communicator,
                                              const nlohmann::json& object);
-// Returns objects[rank] of the root, which passes one for each rank; others may pass none.
+// Returns the root's objects[rank]. The root passes one object per rank; others may pass none.
 nlohmann::json scatter_object(Communicator& communicator,
                               const std::vector<nlohmann::json>& objects, int root = 0);
 

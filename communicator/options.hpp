@@ -1,4 +1,4 @@
-// What a communicator is made from.
+// The settings of a communicator.
 #pragma once
 
 #include <optional>
@@ -16,25 +16,26 @@ class MpiComm;
 
 struct CommunicatorOptions {
   Device device = Device::cpu();      // of this rank
-  DType wire_dtype = DType::float32;  // in which gradients travel; float16 and bfloat16 are rounded
+  DType wire_dtype = DType::float32;  // the type in which gradients travel
   bool gpu_is_shared = false;         // ranks may share a GPU; the same value on all ranks
   TransferSizes sizes{};
-  // For kinds that send an allreduce's messages themselves. Empty: the algorithm with the least
-  // predicted time (algorithms/cost.hpp), or MPI_Allreduce for flat.
+  // For kinds that send the messages of an allreduce themselves. Empty: the algorithm with the
+  // least predicted time (algorithms/cost.hpp); for flat, MPI_Allreduce.
   std::optional<AllreduceAlgorithm> algorithm{};
-  // Times are predicted from these links, which are the same on all ranks: between two nodes, and
-  // between two ranks of a node for kinds that exchange messages there. algorithms/link_probe.hpp
+  // The links from which times are predicted: between two nodes, and between two ranks of a node
+  // for kinds that exchange messages there. The same on all ranks; algorithms/link_probe.hpp
   // measures them.
   Link link = gigabit_ethernet, link_inside = shared_memory_messages;
 };
 
-// Kinds pass it on to Communicator as it is.
+// The argument of a kind's constructor, which passes it on to Communicator.
 struct CommunicatorSetup {
   std::string name;  // of the kind, as registered
   CommunicatorOptions options{};
-  // MPI's handle of the ranks (mpi/mpi.hpp), read by the constructor alone; null: all of the job.
+  // MPI's handle of the ranks (mpi/mpi.hpp), used only during construction; null: all ranks of the
+  // job.
   const MpiComm* ranks = nullptr;
-  // The kind that chose this one (auto), and why; empty: none did.
+  // The kind that chose this one (auto), and why; empty: the caller chose it.
   std::string chosen_by{}, reason{};
 };
 

@@ -1,4 +1,4 @@
-// Outcome: how some work ended, as a message to other ranks.
+// Outcome: the success or failure of some work, which can be sent to other ranks.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@ namespace tasuki {
 
 struct Outcome {
   int exit_code = 0;        // of the error; 0: success
-  std::string message;      // of the error; after a success anything that goes with it
+  std::string message;      // of the error; after success, any text from the work
   std::error_code cause{};  // of a SystemError
 };
 
-// Calls `work`. What it throws keeps its kind; std::bad_alloc is of kind unavailable, and other
-// exceptions that are no Error are of kind internal.
+// Calls `work` and turns an exception into an outcome. An Error keeps its kind; std::bad_alloc gets
+// kind unavailable, other exceptions kind internal.
 Outcome outcome_of(const std::function<void()>& work);
 
 std::string encode(const Outcome& outcome);
 Outcome decode(std::string_view text);
 
-// Throws the error, if it is one.
+// Throws the error if the work failed.
 void throw_if_failed(const Outcome& outcome, ErrorScope scope);
 
 }  // namespace tasuki

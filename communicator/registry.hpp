@@ -1,4 +1,4 @@
-// Communicators by name.
+// Creates communicators by name, and registers kinds.
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@ namespace tasuki {
 
 struct CommunicatorKind {
   std::string name;
-  std::string summary;  // what travels where
-  std::string needs;    // what it needs of the machine
+  std::string summary;  // which data travels how
+  std::string needs;    // requirements on the machine
   std::function<std::unique_ptr<Communicator>(const CommunicatorSetup&)> create;
   bool needs_gpu = false;         // refused on CPUs
   bool takes_wire_dtype = false;  // else any CommunicatorOptions::wire_dtype but float32 is refused
   bool takes_algorithm = false;   // else any CommunicatorOptions::algorithm is refused
 };
 
-// Adds a kind, before one is created. A name that exists is an error.
+// Adds a kind, before the first communicator is created. A name that is taken is an error.
 void register_communicator(CommunicatorKind kind);
 
-// Registers a kind when the program is loaded. For a class that is made from a CommunicatorSetup:
+// Registers a kind when the program is loaded. The class is constructed from a CommunicatorSetup:
 //   const Registration<MyCommunicator> registration{"mine", "what travels where", "any MPI"};
 template <class Kind>
 struct Registration {
@@ -44,9 +44,9 @@ const std::vector<CommunicatorKind>& communicator_kinds();
 // The table that `--communicator help` prints.
 std::string communicator_help();
 
-// Makes a communicator among all ranks of the job. Collective. An unknown name is a usage error
-// that lists the known ones; a kind that cannot run here is an error of kind config that says what
-// can. mpi_comm.hpp has an overload for programs with their own MPI_Comm.
+// Creates a communicator among all ranks of the job. An unknown name is a usage error that lists
+// the known names; a kind that cannot run here is an error of kind config that names an
+// alternative. mpi_comm.hpp has an overload for programs with their own MPI_Comm. Collective.
 std::unique_ptr<Communicator> create_communicator(std::string_view name,
                                                   const CommunicatorOptions& options = {});
 std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup);

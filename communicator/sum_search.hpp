@@ -1,6 +1,7 @@
-// SumSearch: looks for numbers that are not finite in sums of gradients while they are computed.
-// This costs neither a pass over memory nor a message: what one rank finds, all ranks know when the
-// exchange ends. A communicator whose ranks compute all sums in their own code may derive from it.
+// SumSearch: searches sums of gradients for numbers that are not finite, while they are computed.
+// This costs neither a pass over memory nor a message: when the exchange ends, all ranks know
+// whether any has found one. A communicator whose ranks compute all sums in their own code may
+// derive from it.
 #pragma once
 
 namespace tasuki {
@@ -14,11 +15,11 @@ class SumSearch {
   // Whether each sum of gradients in host memory is computed in this way, by at least one of the
   // ranks. The same on all ranks.
   virtual bool can_search_sums() const = 0;
-  // Collective, without waiting. Gradients that are summed from now on are searched. Forgets what
-  // was found before.
+  // From now on searches gradients that are summed; forgets earlier findings. All ranks call it,
+  // before the first gradient of a step is summed; it does not wait.
   virtual void begin_search() = 0;
-  // Collective, without waiting. Ends that; all exchanges must have ended. Returns, on all ranks
-  // the same, whether a sum is not finite.
+  // Ends the search, after the last exchange. Returns whether a sum is not finite, the same on all
+  // ranks. All ranks call it; it does not wait.
   virtual bool end_search() = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// Text as bytes to send, and back.
+// Converts text to bytes for sending, and back.
 #pragma once
 
 #include <span>

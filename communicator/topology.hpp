@@ -19,10 +19,10 @@ struct Topology {
   std::vector<int> node_of;          // node of every rank
   std::vector<int> intra_rank_of;    // position of every rank in its node
   std::vector<std::string> host_of;  // host name of every rank
-  // On this rank, the scope of an error that all these ranks throw (mpi/mpi.hpp).
+  // The scope, on this rank, of an error that all of these ranks throw (mpi/mpi.hpp).
   ErrorScope shared_error_scope = ErrorScope::every_rank;
   std::vector<int> ranks_of_node(int node) const;
-  // The number of ranks on every node; 0 if the nodes differ in it.
+  // The number of ranks on each node; 0 if nodes have different numbers.
   int ranks_per_node() const;
 };
 

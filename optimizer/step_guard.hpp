@@ -65,8 +65,8 @@ class StepGuard {
   // Before each backward pass. `loss` is undefined without examples. `is_further_batch`: it is
   // added to the losses of the step's earlier passes.
   void note_loss(const Tensor& loss, bool is_further_batch) const;
-  // When the exchange begins, before any gradient of the step is summed: during the last backward
-  // pass at the earliest, so seed() may come before or after it.
+  // When the exchange begins, which is before or after the last backward pass, but before any
+  // gradient of the step is summed. So the last seed() may come before or after it.
   void begin_search() const;
   // For each backward pass: the gradient of a mean loss over `examples` to start from, so that
   // gradients are sums over examples.

@@ -1,4 +1,4 @@
-// ChainPlan: which ranks the components of a model exchange values with, as numbers.
+// ChainPlan: the ranks with which the components of a model exchange values.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,9 @@
 
 namespace tasuki {
 
-// Where a component's inputs come from and where its results go, as ranks of a communicator.
-// Several ranks: the values of all of them, in this order; the results to each of them.
+// The ranks of a communicator from which a component gets its inputs, and to which its results go.
+// With several ranks, the inputs are the values of all of them, in this order, and each gets the
+// results.
 struct LinkRanks {
   std::vector<int> in{};   // empty: the model's inputs
   std::vector<int> out{};  // empty: the model's results
@@ -17,9 +18,9 @@ struct LinkRanks {
 // The components of one rank, in the order in which they run.
 using ChainPlan = std::vector<LinkRanks>;
 
-// Why models with these plans, one for each rank, would wait forever, in one line that names the
-// first ranks to change; nothing if they run to their ends. Assumes that a send waits for its
-// receiver, as long messages do. A backward pass makes the same steps from the end.
+// Why models with these plans, one for each rank, would wait forever: one line that names the ranks
+// to change first; empty if they run to the end. Assumes that a send waits for its receiver, as
+// sends of long messages do. A backward pass makes the same steps in reverse.
 std::optional<std::string> find_deadlock(const std::vector<ChainPlan>& plans);
 
 }  // namespace tasuki

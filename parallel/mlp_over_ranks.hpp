@@ -1,4 +1,5 @@
-// The perceptron of models/mlp.hpp on two ranks, as in ChainerMN's model-parallel MNIST examples.
+// The perceptron of models/mlp.hpp divided between two ranks, as in ChainerMN's model-parallel
+// MNIST examples.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 namespace tasuki {
 
 // This rank's part, of two ranks: rank 0 has layer l1, the inputs and the scores; rank 1 has l2 and
-// l3. Parameters have the paths of an MLP, so the initial weights of both parts are those of one.
+// l3. Parameters have the same paths as in an MLP, and therefore the same initial weights.
 std::unique_ptr<MultiNodeChainList> mlp_over_ranks(Communicator& communicator, std::int64_t n_in,
                                                    std::int64_t units, std::int64_t n_out);
 

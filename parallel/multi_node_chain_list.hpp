@@ -13,9 +13,9 @@
 namespace tasuki {
 
 // The components of this rank run in the order in which they were added. Each receives its inputs,
-// computes, and sends its results; gradients travel back in a backward pass, as zeros for what a
-// component ignored. Every rank of the communicator has such a list and calls it in every step, in
-// training and in evaluation alike. Components are added before the first pass.
+// computes, and sends its results; in a backward pass, gradients travel back, as zeros for values
+// that a component ignored. Every rank of the communicator has such a list and calls it in every
+// step, in training and in evaluation. Components are added before the first pass.
 //
 //   MultiNodeChainList model(comm);
 //   if (comm.rank() == 0) {
@@ -24,37 +24,37 @@ namespace tasuki {
 //   } else {
 //     model.add_link("l2", std::make_unique<Linear>(100, 100), {.in = {0}, .out = {0}});
 //   }
-// Its own rank among the ranks means a queue: a value goes to the next component that takes one.
-// At most one component has no `out`: its results are the model's. On ranks without such a
-// component the model returns a delegate variable, a scalar 0, at which their backward pass starts
+// A component that names its own rank uses a queue: a value goes to the next component that takes
+// one. At most one component has no `out`: its results are the model's. On ranks without such a
+// component, the model returns a delegate variable, a scalar 0 at which the backward pass starts
 // (functions/messages.hpp).
 //
-// The first call compares the plans of all ranks (collective): ranks that would wait for each other
-// forever are a usage error everywhere.
+// The first call compares the plans of all ranks (collective). Plans with which ranks would wait
+// for each other forever are a usage error on all ranks.
 //
-// The communicator must outlive the graph and not be the one on which an optimizer exchanges
-// gradients. Give layers their input sizes: a lazily shaped layer repeats the first forward pass,
+// The communicator must outlive the graph and must not be the one on which an optimizer exchanges
+// gradients. Give layers their input sizes: a layer without them repeats the first forward pass,
 // which the other ranks would not.
 class MultiNodeChainList : public Layer {
  public:
   explicit MultiNodeChainList(Communicator& communicator) : communicator_(communicator) {}
 
-  // What a component makes of its inputs.
+  // Computes a component's results from its inputs.
   using Values = std::vector<Variable>;
   using Component = std::function<Values(const Values& inputs)>;
 
-  // A component of one input and one result. The layer's parameters are found under `name`.
+  // Adds a component of one input and one result. The layer's parameters get paths under `name`.
   MultiNodeChainList& add_link(const std::string& name, std::unique_ptr<Layer> layer,
                                const LinkRanks& ranks = {});
-  // A component of several inputs or results, and the module that has its parameters. All values
-  // that a rank sends to another travel in one message.
+  // Adds a component of several inputs or results, and the module that has its parameters. All
+  // values from one rank to another travel in one message.
   MultiNodeChainList& add_link(const std::string& name, std::unique_ptr<Module> module,
                                Component component, const LinkRanks& ranks = {});
-  // A component without parameters.
+  // Adds a component without parameters.
   MultiNodeChainList& add_link(Component component, const LinkRanks& ranks = {});
 
-  // The results, or one delegate variable, or nothing on a rank without components. `inputs` are
-  // for the components without `in`.
+  // Returns the results, or one delegate variable, or nothing on a rank without components.
+  // `inputs` go to the components without `in`.
   Values forward(const Values& inputs);
   // The same with one input and one result. An undefined `x` stands for no input.
   Variable forward(const Variable& x) override;

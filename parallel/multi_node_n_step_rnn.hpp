@@ -1,5 +1,5 @@
-// A recurrent network whose sequences go on from rank to rank (ChainerMN's
-// create_multi_node_n_step_rnn): an encoder on one rank, and a decoder on another.
+// A recurrent network that continues on another rank (ChainerMN's create_multi_node_n_step_rnn),
+// such as an encoder on one rank and its decoder on another.
 #pragma once
 
 #include <memory>
@@ -11,23 +11,23 @@
 
 namespace tasuki {
 
-// Begins with the states that another rank's network ended with, and sends its own on. Gradients of
-// the states travel back (functions/messages.hpp). Neighbours have the same kind, number of layers,
-// hidden size and number of examples; lengths and input sizes may differ. Parameters are found
-// under "actual_rnn", as in ChainerMN.
+// Starts from the final states of another rank's network, and sends its own final states on.
+// Gradients of the states travel back (functions/messages.hpp). Neighbours must have the same kind,
+// number of layers, hidden size and number of examples; lengths and input sizes may differ.
+// Parameters have paths under "actual_rnn", as in ChainerMN.
 class MultiNodeNStepRNN : public Module {
  public:
-  // `rank_in`: whose states it begins with; none: zeros. `rank_out`: which rank gets its own;
-  // none: no rank. The communicator must outlive the graph and not be the one on which an optimizer
-  // exchanges gradients.
+  // `rank_in`: the rank that sends the initial states; none: zeros. `rank_out`: the rank that gets
+  // the final states; none: no rank. The communicator must outlive the graph and must not be the
+  // one on which an optimizer exchanges gradients.
   MultiNodeNStepRNN(std::unique_ptr<NStepRNN> rnn, Communicator& communicator,
                     std::optional<int> rank_in, std::optional<int> rank_out);
 
   struct Result {
     Variable y;                    // as NStepRNN::Result
     std::vector<Variable> states;  // as NStepRNN::Result
-    // With `rank_out`: what stands for the states that were sent. If a loss is computed from y,
-    // tie it to that: pseudo_connect(delegate, loss); else start the backward pass here.
+    // With `rank_out`: stands for the states that were sent. If a loss is computed from y, connect
+    // it: pseudo_connect(delegate, loss). Otherwise start the backward pass here.
     Variable delegate;
   };
   Result forward(const Variable& x, const Tensor& lengths);

@@ -1,13 +1,13 @@
-// Layers whose weights are divided among the ranks that hold a model together.
+// Layers whose weights are divided among the ranks that together hold a model.
 //
-// All of these ranks run the same passes on the same batch. Results of a pass that every rank has
-// are equal on all of them, and so are the gradients of what is not divided (biases and
-// normalisation behind a sum, the inputs); the loss is computed by every rank, and counts once.
-// Initial weights are a layer's of one process: each rank draws them all and keeps its part.
+// All of these ranks run the same passes on the same batch. Results that every rank has are equal
+// on all of them, and so are the gradients of everything that is not divided (biases and
+// normalisation after a sum, the inputs). Every rank computes the loss, which counts once. Initial
+// weights are the same as in one process: each rank draws all of them and keeps its part.
 //
-// Give the layers the model's communicator, which is not the one on which an optimizer exchanges
-// gradients. On GPUs, channels pass through the host, and so do sums unless the communicator queues
-// them; such steps are not recorded.
+// Give the layers the model's communicator, which must not be the one on which an optimizer
+// exchanges gradients. On GPUs, channels pass through the host, and so do sums unless the
+// communicator queues them; such steps are not recorded.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class ColumnParallelLinear : public Layer {
 
 // Linear with its inputs divided (row-parallel): each rank has W's columns of its inputs, and all
 // of b. Takes N x own inputs, as a ColumnParallelLinear returns them, and returns N x n_out on
-// every rank: the forward pass sums over the ranks, one allreduce of N x n_out. So the pair has one
-// allreduce in each pass.
+// every rank: the forward pass sums over the ranks, one allreduce of N x n_out. So a pair of both
+// layers has one allreduce in each pass.
 class RowParallelLinear : public Layer {
  public:
   RowParallelLinear(std::int64_t n_in, std::int64_t n_out,
@@ -59,7 +59,7 @@ class RowParallelLinear : public Layer {
 
 // Conv2d with its output channels divided (ChainerMN's ParallelConvolution2D): each rank computes
 // its channels of all images, and all ranks then get all channels. The backward pass takes a rank's
-// channels of the gradient, and sums that of the input over the ranks.
+// channels of the gradient, and sums the input's gradient over the ranks.
 class ParallelConv2d : public Layer {
  public:
   ParallelConv2d(std::int64_t channels_in, std::int64_t channels_out, std::int64_t kernel,

@@ -9,12 +9,12 @@
 
 namespace tasuki {
 
-// Of arrays of one kind, such as one layer's in the forward pass. Ranks compare what they bring
-// only when its shape has changed, which it does on all of them alike, so that otherwise one
-// message follows: it is waited for.
+// Each object sums arrays of one use, such as one layer's forward pass. Ranks compare types and
+// shapes only when the shape has changed, which happens on all ranks alike. Otherwise a sum is one
+// exchange, for which this rank waits.
 class SumOverRanks {
  public:
-  // `layer`: for messages, "batch normalisation".
+  // `layer`: for error messages, "batch normalisation".
   SumOverRanks(std::shared_ptr<Communicator> communicator, std::string layer)
       : communicator_(std::move(communicator)), layer_(std::move(layer)) {}
 

@@ -34,7 +34,7 @@ class RandomKeysOfBatches {
 // update.
 class AccumulatedBatches {
  public:
-  // The next `most` batches, at least 1, or those that are left in the epoch. With `most` above 1
+  // The next `most` batches, at least 1, or as many as are left in the epoch. With `most` above 1,
   // they are in one StepScope, which lives as long as this object.
   AccumulatedBatches(StepRunner& runner, Iterator& iterator, RandomKeysOfBatches& keys,
                      std::int64_t most);
@@ -45,8 +45,8 @@ class AccumulatedBatches {
   bool is_last() const { return is_last_; }
   RandomKeys& random() { return keys_.of(taken_ - 1); }
 
-  // About all batches so far. Their weight on all ranks (Batch::weight) is empty if a batch does
-  // not know its own.
+  // About all batches so far: their weight on all ranks (Batch::weight); empty if a batch does not
+  // know its weight.
   std::optional<std::int64_t> global_weight() const {
     return is_weighted_ ? std::nullopt : global_examples_;
   }
@@ -80,14 +80,14 @@ class BatchUpdater : public Updater {
     // The number of batches in an iteration, at least 1. With more than 1, steps on a GPU are not
     // recorded.
     std::int64_t accumulate = 1;
-    // For a model whose parts are on several ranks: all ranks that train together, which are more
-    // than those that exchange gradients with this one (Optimizer::communicator). Null: they are
-    // the same.
+    // For a model whose parts are on several ranks: all ranks that train together, not only the
+    // ranks that exchange gradients with this one (Optimizer::communicator). Null: these are the
+    // same.
     Communicator* all_ranks = nullptr;
-    // False: the loss function returns a delegate variable (parallel/functions/messages.hpp), as
-    // the loss is on another rank; it is not observed.
+    // False: the loss is on another rank, and the loss function returns a delegate variable
+    // (parallel/functions/messages.hpp), which is not observed.
     bool has_loss = true;
-    // The model that evaluators call, if not the first optimizer's.
+    // The model that evaluators call; null: the first optimizer's.
     const Module* evaluated_model = nullptr;
   };
 
@@ -122,13 +122,13 @@ class BatchUpdater : public Updater {
 
   // An iteration: take next_batches(), run a step on each, finish().
   AccumulatedBatches next_batches();
-  // Runs `step` with the batch on the device (StepRunner::run); `batch` is the one that
-  // batches.next() has returned.
+  // Runs `step` with the batch on the device (StepRunner::run). `batch` was returned by the last
+  // batches.next().
   void run_on_device(const Batch& batch, const AccumulatedBatches& batches,
                      Observation& observation, const StepRunner::Work& step);
   void finish(AccumulatedBatches& batches);
-  // Call it in destructors: what a loss function owns, such as a communicator, must outlive the
-  // recordings that use it.
+  // Called in destructors of updaters: objects that a loss function owns, such as a communicator,
+  // must outlive the recordings that use them.
   void drop_recordings() { runner_.forget(); }
   // Whether a loss of this batch is observed.
   bool reports_loss(const Batch& batch) const { return settings_.has_loss && batch.weight() > 0; }
@@ -143,8 +143,8 @@ class BatchUpdater : public Updater {
   NamedOptimizers optimizers_;
   Settings settings_;
   RandomKeysOfBatches random_;
-  StepRunner runner_;     // on a CPU: iterator.next(), and the step itself
-  RunPosition position_;  // after the last step that was done; the iterator's
+  StepRunner runner_;
+  RunPosition position_;  // after the last iteration; the iterator may be further
   bool has_seen_examples_ = false;
   std::vector<std::int64_t> last_examples_;
   TransferTimes transfer_before_;

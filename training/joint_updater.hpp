@@ -1,5 +1,5 @@
-// JointUpdater: one iteration of training models with an optimizer each, such as the networks of a
-// GAN (ChainerMN's DCGANUpdater).
+// JointUpdater: one iteration of training several models, each with its own optimizer, such as the
+// networks of a GAN (ChainerMN's DCGANUpdater).
 #pragma once
 
 #include <functional>
@@ -14,15 +14,15 @@ namespace tasuki {
 using LossesFunction =
     std::function<std::vector<Variable>(const Batch& batch, Observation& report)>;
 
-// The models learn from losses of one forward pass, each from its own: gradients of a loss reach
-// the parameters of its optimizer through those of others, which are constants there
+// One forward pass computes all losses, and each model learns from its own loss. A loss may depend
+// on the parameters of other optimizers, which are constants in its backward pass
 // (Optimizer::backward leaves out parameters that another optimizer updates). The losses may share
-// any part of the graph, which the last one's backward pass frees. Each optimizer exchanges its
-// gradients after its own backward pass; then all update.
+// any part of the graph, which the last backward pass frees. Each optimizer exchanges its gradients
+// during or after its own backward pass; then all update.
 class JointUpdater : public BatchUpdater {
  public:
-  // The optimizers are set up already, have the same communicator and outlive the updater. The keys
-  // of observed losses have their names ("main/gen/loss"); "main/loss" is the sum.
+  // The optimizers are set up already, have the same communicator and outlive the updater. Losses
+  // are observed under the optimizers' names ("main/gen/loss"), and their sum as "main/loss".
   JointUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers,
                LossesFunction losses, Settings settings);
   ~JointUpdater() override { drop_recordings(); }

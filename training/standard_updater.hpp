@@ -1,5 +1,5 @@
 // StandardUpdater: one iteration of training a model with one optimizer. BatchUpdater takes the
-// batches and keeps the run's position; several optimizers have a JointUpdater.
+// batches and keeps the run's position; for several optimizers there is a JointUpdater.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 namespace tasuki {
 
 // Next batch -> forward -> backward -> exchange -> update. The gradient is the mean over the global
-// batch: short or empty batches at an epoch's end are weighted by their size, or by their number of
-// targets that count (Batch::weight).
+// batch: short or empty batches at the end of an epoch are weighted by their size, or by the number
+// of their targets that count (Batch::weight).
 class StandardUpdater : public BatchUpdater {
  public:
   // `optimizer` is set up already and outlives the updater.

@@ -1,5 +1,4 @@
-// AllreduceOutcomes: how long allreduces took and how long they were predicted to take, for
-// --verbose.
+// AllreduceOutcomes: measured and predicted times of allreduces, for --verbose.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +18,8 @@ class AllreduceOutcomes {
     double bytes = 0;      // length of the vector as it travels
     double predicted = 0;  // seconds
   };
-  // Adds the time of one operation. The tenth one of a length logs algorithm, prediction and median
-  // time; only the first three lengths of at least 64 KiB are logged.
+  // Adds the time of one operation. The tenth operation of a length logs algorithm, prediction and
+  // median time, but only for the first three lengths of at least 64 KiB.
   void add(const Outcome& expected, double seconds);
 
  private:

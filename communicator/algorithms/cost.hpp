@@ -1,4 +1,4 @@
-// The cost of an allreduce: steps and bytes of each algorithm, and the time predicted from them.
+// The cost of an allreduce: steps and bytes of each algorithm, and the predicted time.
 #pragma once
 
 #include <cstdint>
@@ -10,15 +10,15 @@
 
 namespace tasuki {
 
-// For the rank that has most to do.
+// The cost on the rank with the most work.
 struct AllreduceCost {
-  double steps = 0;  // messages, each of which waits for the one before
+  double steps = 0;  // messages, each of which waits for the previous one
   double bytes = 0;  // sent or received, whichever is more
 };
 
-// `bytes` is the length of the vector as it travels. Where an algorithm cuts the vector into
+// `bytes` is the length of the vector as it travels. If an algorithm divides the vector into
 // chunks, all chunks of a step count as one message, because they follow each other without a
-// pause. For MPI_Allreduce the cost is that of halving_doubling, which most libraries use.
+// pause. MPI_Allreduce gets the cost of halving_doubling, which most libraries use.
 AllreduceCost cost_of(AllreduceAlgorithm algorithm, double bytes, int ranks);
 
 // The cost of a reduce-scatter (plan_reduce_scatter) in which rank r gets bytes[r] bytes.
@@ -34,20 +34,20 @@ inline constexpr Link shared_memory_messages{.latency = 1e-6, .bytes_per_second 
 
 // What connects the ranks of an allreduce.
 struct Network {
-  // Nodes of one rank each. Implicit, because a link is all that such a network has.
+  // Nodes of one rank each. Implicit, because such a network is nothing but a link.
   Network(const Link& link) : between(link) {}  // NOLINT(google-explicit-constructor)
 
   std::optional<Link> between;   // two nodes; empty: all ranks are on one node
   std::optional<Link> inside{};  // two ranks of a node; empty: every node has one rank
-  // How many ranks of a node send to other nodes at the same time and share its link, on the node
-  // that has most of them: with `ring`, and with all other algorithms.
+  // The number of ranks of a node that send to other nodes at the same time and share its link, on
+  // the node with most of them: with `ring`, and with all other algorithms.
   int senders_of_ring = 1, senders = 1;
 };
 // The network of all ranks of a job. A ring connects each rank to the next.
 Network network_of(const Topology& topology, const Link& between, const Link& inside);
 
 // steps * latency + bytes / rate (Hockney's model). Messages inside nodes and between nodes travel
-// at the same time, so the slower ones count. The time of additions is left out.
+// at the same time, so the slower ones count. Ignores the time of additions.
 double predicted_seconds(AllreduceAlgorithm algorithm, const AllreduceCost& cost,
                          const Network& network);
 double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks,

@@ -1,4 +1,4 @@
-// Division: which ranks get the sums of which elements of a vector.
+// Division: which rank gets the sums of which elements of a vector.
 #pragma once
 
 #include <cstdint>
@@ -11,26 +11,26 @@
 namespace tasuki {
 
 struct Division {
-  // An allreduce: all ranks get all of `count` elements. Implicit, so that functions take a count
-  // where they take a division.
+  // An allreduce: all ranks get all `count` elements. Implicit, so that a count can be passed as a
+  // division.
   Division(std::int64_t count) : common{0, count} {}  // NOLINT(google-explicit-constructor)
 
-  // parts[r]: the elements that rank r alone gets, in increasing order. Empty: an allreduce,
-  // otherwise a reduce-scatter. Elements in no part and not in `common` are not summed.
+  // parts[r]: the elements that only rank r gets, in increasing order. Empty: an allreduce,
+  // otherwise a reduce-scatter. Elements neither in a part nor in `common` are not summed.
   std::vector<std::vector<Range>> parts{};
   Range common;  // elements that all ranks get
 
   bool is_scattered() const { return !parts.empty(); }
-  // Appends elements to the part of a rank; they lie behind those that are in it.
+  // Appends elements to a rank's part; they lie behind the elements that are already in it.
   void append_to_part(int rank, Range elements);
-  // Numbers that are the same for equal divisions, and only for these.
+  // Numbers that are equal for equal divisions only.
   std::vector<std::int64_t> key() const;
 };
 
-// Divides elements [first, first + count) of `gradients`, which are counted from `first` on, among
-// groups of ranks. If the gradients are scattered, each group gets the elements that its ranks
-// need; otherwise all groups get all elements. group_of(rank): the rank's group, 0 to `groups` - 1;
-// -1: its elements are left out.
+// Divides elements [first, first + count) of `gradients` among groups of ranks; the result counts
+// from `first`. If the gradients are scattered, each group gets the elements that its ranks need;
+// otherwise all groups get all elements. group_of(rank): the rank's group, 0 to `groups` - 1; -1:
+// its elements are left out.
 Division division_of(const GradientView& gradients, std::int64_t first, std::int64_t count,
                      int groups, const std::function<int(int)>& group_of);
 

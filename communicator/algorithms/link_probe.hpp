@@ -1,5 +1,5 @@
-// Measures the links of a job, between nodes and inside them. The allreduce algorithm is chosen by
-// times that are predicted from these measurements.
+// Measures the links of a job, between and inside nodes. The allreduce algorithm is chosen by the
+// times predicted from these measurements.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,10 @@ struct Links {
 
 // The first rank of each node sends to the next node while it receives from the previous one, as in
 // a ring: first short messages, then longer and longer ones. Then the ranks of each node do the
-// same among themselves. A link's latency is the median time of a round of short messages, its rate
-// that of the fastest round of the longest messages, both on the slowest rank. No round begins that
-// is expected to end after `most_seconds`; the first one, of 64 KiB, may take longer. The result is
-// the same on all ranks. Collective.
+// same among themselves. A link's latency is the median time of a round of short messages; its rate
+// is the rate of the fastest round of the longest messages; both on the slowest rank. A round that
+// is expected to end after `most_seconds` is not begun; the first round, of 64 KiB, may take
+// longer. The result is the same on all ranks. Collective.
 Links probe_links(const Communicator& communicator, double most_seconds = 0.3);
 
 }  // namespace tasuki

@@ -1,8 +1,8 @@
 // MessagePlan: the messages that one rank sends and receives in an allreduce or a reduce-scatter.
 //
 // A plan is a pure function of the vector's length and division, the rank and the number of ranks
-// (plans.hpp). So plans are tested without MPI, and their steps and bytes are counted without
-// running them. PlanRun (plan_run.hpp) carries one out.
+// (plans.hpp). So plans can be tested without MPI, and their steps and bytes counted without
+// running them. PlanRun (plan_run.hpp) carries out a plan.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@ namespace tasuki {
 
 // What a rank does with values that it receives.
 enum class Arrival {
-  added,      // combines them with its own
-  replacing,  // puts them in the place of its own
-  held,       // keeps them until those of all ranks are there, and combines all in order of ranks
+  added,      // combines them with its own values
+  replacing,  // replaces its own values by them
+  held,  // keeps them until all ranks' values are there, and combines all in the order of ranks
 };
 
 // The messages between two ranks are in the same order in the lists of both.
 struct Message {
   int peer = 0;
   Range range;  // elements of the vector
-  // So many pieces of MessagePlan::need, from its first, must be prepared before the message reads
-  // or changes this rank's values.
+  // The number of pieces of MessagePlan::need, from the first, that must be prepared before the
+  // message reads or changes this rank's values.
   std::int64_t pieces = 0;
   // A send starts when the first `after` receives are complete, because it passes on their values.
   // A receive changes this rank's values when the first `after` sends are complete, because they
@@ -34,7 +34,7 @@ struct Message {
   // For a receive:
   Arrival arrival = Arrival::added;
   bool is_final = false;  // afterwards the range holds the result of all ranks
-  bool is_common = true;  // if it is final: other ranks get the result, too, in the same bits
+  bool is_common = true;  // if it is final: other ranks get the result with the same bits
 };
 
 struct MessagePlan {
@@ -50,8 +50,8 @@ struct MessagePlan {
   void append(const MessagePlan& next);
 };
 
-// Makes the plan of one rank. Add its messages in an order in which it could carry them out one
-// after the other. Messages of empty ranges are left out, here and at the peer.
+// Builds the plan of one rank. Add messages in an order in which the rank could carry them out one
+// after another. Messages of empty ranges are left out, here and at the peer.
 class PlanBuilder {
  public:
   void send(int peer, Range range);

@@ -1,4 +1,4 @@
-// PlanRun: carries out a MessagePlan by MPI's non-blocking messages.
+// PlanRun: carries out a MessagePlan with MPI's non-blocking messages.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@
 
 namespace tasuki {
 
-// Work inside a node that goes on while messages travel. Both functions may be empty.
+// Work inside a node while messages travel. Both functions may be empty.
 struct PieceWork {
-  // Prepares a piece of MessagePlan::need before its first use. Returns false if this rank's values
-  // are not there yet; it is then called again later. It must not wait for other ranks. Called in
-  // the order of pieces.
+  // Prepares a piece of MessagePlan::need before its first use; called in the order of pieces.
+  // Returns false if this rank's values are not there yet, and is then called again later. Must not
+  // wait for other ranks.
   std::function<bool(Range)> prepare;
-  // Called with each piece of MessagePlan::completion, in their order, when it holds the result.
+  // Called with each piece of MessagePlan::completion, in order, when the piece holds the result.
   std::function<void(Range)> finished;
 };
 
@@ -33,23 +33,23 @@ struct PieceWork {
 // so that sending, receiving, combining and the work inside the node overlap.
 class PlanRun final : public SlicedWork {
  public:
-  // `values`, `plan` and `comm` outlive the run. Sums of float32 travel as `wire` says, which has
-  // the same format on all ranks.
+  // `values`, `plan` and `comm` outlive the run. Sums of float32 travel in the format of `wire`,
+  // the same on all ranks.
   PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan, MPI_Comm comm,
           PieceWork work = {}, const Wire& wire = {});
-  // Gives up what is under way, as after an error.
+  // Abandons messages that are under way, as after an error.
   ~PlanRun() override;
   PlanRun(const PlanRun&) = delete;
   PlanRun& operator=(const PlanRun&) = delete;
 
   bool is_done() const override;
   bool advance() override;
-  // Returns when the run is done; frees the core while there is nothing to do.
+  // Returns when the run is done; yields the core while there is nothing to do.
   void finish();
 
  private:
-  // The messages of one direction: those before `completed` are complete, those before `started`
-  // under way.
+  // The messages of one direction: messages before `completed` are complete, further messages
+  // before `started` are under way.
   struct Line {
     const std::vector<Message>& messages;
     std::vector<MPI_Request> requests{};  // of message i at i % window
@@ -88,11 +88,12 @@ class PlanRun final : public SlicedWork {
   MPI_Comm comm_;
   PieceWork work_;
   int rank_ = 0;
-  std::optional<RoundedVector> rounded_;  // the values, if other values travel
+  std::optional<RoundedVector> rounded_;  // the values, if they travel rounded
   std::size_t prepared_ = 0;              // pieces
   Line sends_, receives_;
-  // Rooms, each for the longest message: for those that arrive and those that are held. If values
-  // are rounded, also for those that leave, and for this rank's own values beside the held ones.
+  // Rooms, each for the longest message: for messages that arrive and messages that are held. If
+  // values are rounded, also for messages that leave, and for this rank's own values beside the
+  // held ones.
   std::int64_t room_bytes_, arrivals_;
   std::unique_ptr<std::byte[]> rooms_;  // NOLINT(modernize-avoid-c-arrays): not initialised
   std::vector<Held> held_;

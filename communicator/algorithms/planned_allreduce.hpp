@@ -1,5 +1,5 @@
 // PlannedAllreduce: allreduces and reduce-scatters between some ranks, by a given algorithm or by
-// the one with the least predicted time for the number of bytes.
+// the algorithm with the least predicted time for the number of bytes.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,11 @@
 
 namespace tasuki {
 
-// The same on all ranks.
+// Must be the same on all ranks.
 struct AllreduceSettings {
-  std::optional<AllreduceAlgorithm> algorithm{};  // empty: the fastest as predicted
+  std::optional<AllreduceAlgorithm> algorithm{};  // empty: the fastest by prediction
   TransferSizes sizes{};
-  Network network = gigabit_ethernet;  // by which times are predicted
+  Network network = gigabit_ethernet;  // for predicted times
 };
 
 class PlannedAllreduce {
@@ -33,7 +33,7 @@ class PlannedAllreduce {
   PlannedAllreduce(int rank, int ranks, AllreduceSettings settings)
       : rank_(rank), ranks_(ranks), settings_(settings) {}
 
-  // "ring"; "the fastest algorithm as predicted" where none is wanted.
+  // "ring"; "the fastest algorithm as predicted" if the settings name none.
   std::string describe() const;
   // The algorithm for values that travel as `type`.
   AllreduceAlgorithm algorithm_for(const Division& division, DType type) const;
@@ -42,13 +42,13 @@ class PlannedAllreduce {
   const MessagePlan& plan_for(const Division& division, DType type);
   // Whether start() can be used: all algorithms but MPI's own.
   bool runs_in_slices() const { return settings_.algorithm != AllreduceAlgorithm::mpi; }
-  // run() in slices. The values, `comm` and this object outlive the result. Do not call plan_for()
-  // while the run goes on.
+  // Starts run() in slices. The values, `comm` and this object outlive the result. Do not call
+  // plan_for() during the run.
   std::unique_ptr<PlanRun> start(void* values, const Division& division, DType type, ReduceOp op,
                                  MPI_Comm comm, PieceWork work = {}, const Wire& wire = {});
   // Combines `values` of all ranks of `comm` in place, by plan_for(division, wire.type_of(type)).
-  // Sums of float32 travel as `wire` says, which MPI's own algorithm cannot do. Elements that a
-  // rank does not get may have any values afterwards.
+  // Sums of float32 travel in the format of `wire`, which MPI's own algorithm does not support.
+  // Elements that a rank does not get may have any values afterwards.
   void run(void* values, const Division& division, DType type, ReduceOp op, MPI_Comm comm,
            const PieceWork& work = {}, const Wire& wire = {});
 

@@ -10,11 +10,11 @@
 
 namespace tasuki {
 
-// Cuts are at multiples of a cache line from the vector's first element, which begins a line, so no
-// line is written for two pieces. Only the ends of the range that is divided may be elsewhere.
+// Pieces end at multiples of a cache line from the vector's first element, which begins a line, so
+// no line belongs to two pieces. Only the ends of the whole range may be elsewhere.
 class VectorPieces {
  public:
-  // `chunk_bytes`: the most that a message carries, but at least a cache line.
+  // `chunk_bytes`: the maximum for a message, at least a cache line.
   VectorPieces(std::int64_t count, std::size_t element_bytes, std::int64_t chunk_bytes)
       : VectorPieces(Range{0, count}, element_bytes, chunk_bytes) {}
   // Divides the elements `whole` of a vector.
@@ -24,13 +24,13 @@ class VectorPieces {
         chunk_lines_(std::max<std::int64_t>(1, chunk_bytes / std::int64_t{line_bytes})) {}
 
   Range whole() const { return whole_; }
-  // Part `i` of a piece in `parts` parts, whose lengths differ by at most a cache line.
+  // Part `i` of `parts` parts of a piece; their lengths differ by at most a cache line.
   Range part_of(Range piece, std::int64_t parts, std::int64_t i) const {
     const std::int64_t first = piece.begin / line_, lines = lines_to(piece.end) - first;
     return {std::clamp((first + lines * i / parts) * line_, piece.begin, piece.end),
             std::clamp((first + lines * (i + 1) / parts) * line_, piece.begin, piece.end)};
   }
-  // The fewest chunks that a piece divides into, as even as possible; none if it is empty.
+  // Divides a piece into as few chunks as possible, of almost equal length; none if it is empty.
   std::vector<Range> chunks_of(Range piece) const {
     const std::int64_t lines = lines_to(piece.end) - piece.begin / line_;
     const std::int64_t parts = (lines + chunk_lines_ - 1) / chunk_lines_;

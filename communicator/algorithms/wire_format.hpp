@@ -1,4 +1,4 @@
-// WireFormat: how float32 values travel between ranks.
+// WireFormat: the format in which float32 values travel between ranks.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ struct WireFormat {
 // of a sum on all ranks (GradientView::wire_scale_hint); 0: unknown.
 //
 // float16 overflows above 65504, which sums over many examples soon reach. Its factor is therefore
-// about 1 / terms and at most 1 / ranks, so that roughly the means travel. It is a power of two,
-// which loses no bits, and at least 2^-14, so that small integers stay exact. bfloat16 has the
-// range of float32 and needs no factor.
+// about 1 / terms and at most 1 / ranks, so that roughly means travel. It is a power of two, which
+// loses no bits, and at least 2^-14, so that small integers stay exact. bfloat16 has the range of
+// float32 and needs no factor.
 WireFormat wire_format(DType dtype, int ranks, double terms);
 
 // How a vector of float32 values travels between CPUs (rounded_vector.hpp).
@@ -28,8 +28,8 @@ struct Wire {
   WireFormat format{};
   // Elements from this one on are not rounded.
   std::int64_t exact_from = std::numeric_limits<std::int64_t>::max();
-  // For each element, what rounding has taken from this rank's values and sums. The next exchange
-  // adds it to them (error feedback). Null: it is lost.
+  // For each element, the error that rounding made in this rank's values and sums. The next
+  // exchange adds it to the values (error feedback). Null: errors are lost.
   float* residual = nullptr;
 
   bool is_rounded() const { return format.dtype != DType::float32; }

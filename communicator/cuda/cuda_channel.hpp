@@ -27,7 +27,7 @@ class CudaChannel : public GpuChannel {
 
  private:
   class Event;      // returns its CUDA event to the pool
-  class EventPool;  // making one costs a microsecond or two
+  class EventPool;  // because creating an event costs a microsecond or two
   class Group;      // removes its communicator from `comms_`
   using Comms = std::vector<NcclComm*>;
 

@@ -19,7 +19,8 @@ class NcclMemory : public std::enable_shared_from_this<NcclMemory> {
   // From ncclMemAlloc, or from the backend if that fails. Contents are undefined.
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device);
 
-  // Registers the block that holds `address`, if there is one, with `comm`, which was added before.
+  // Registers the block that contains `address`, if there is one, with `comm`, which add() has
+  // added.
   void use(NcclComm& comm, const void* address);
   void add(NcclComm& comm);
   void remove(NcclComm& comm);

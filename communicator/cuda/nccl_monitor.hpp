@@ -11,8 +11,8 @@ class NcclComm;
 
 // Asks every communicator of the process several times a second whether NCCL has found an error. If
 // so, it aborts the communicator, so that nothing on the GPU waits for it any more, and lets the
-// error leave its thread, which ends the job (run_job). Otherwise a step that waits for the GPU,
-// and not for a communicator, would wait forever.
+// error escape from its thread, which ends the job (run_job). Without it, a step that waits for the
+// GPU rather than for a communicator would wait forever.
 class NcclMonitor {
  public:
   // Lives until the process ends.

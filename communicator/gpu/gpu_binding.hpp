@@ -1,5 +1,5 @@
-// Which rank computes on which GPU: a pure function of the placement of the ranks, the GPUs that
-// they see, and the flags.
+// Decides which rank computes on which GPU, as a pure function of the placement of ranks, the GPUs
+// that they see, and the flags.
 #pragma once
 
 #include <optional>
@@ -18,8 +18,8 @@ struct GpuFlags {
 
 // The GPU of one rank.
 struct GpuChoice {
-  int index = -1;        // among the GPUs that it sees (CUDA_VISIBLE_DEVICES); -1: none
-  int wanted = -1;       // the index that it needs
+  int index = -1;        // among the GPUs that the rank sees (CUDA_VISIBLE_DEVICES); -1: none
+  int wanted = -1;       // the index that the rank needs
   int ranks_on_gpu = 1;  // ranks of the node that have this GPU
 };
 
@@ -31,10 +31,10 @@ struct GpuBinding {
 
 // `visible[r]` holds the ids of the GPUs that rank r sees, by index.
 //
-// Without a number, each rank of a node in turn takes the first GPU that it sees and that no rank
-// before it has: the GPU of its number in the node if all ranks see the same ones, its own if the
-// launcher gave each rank one. With a number, the only rank of a node takes that GPU. With
-// --share-gpu several ranks of a node may have the same GPU: GPUs are assigned round robin, or all
+// Without a number, each rank of a node in turn takes the first visible GPU that no rank before it
+// has taken: GPU i for rank i of the node if all ranks see the same GPUs, or its own GPU if the
+// launcher assigned one to each rank. With a number, the node's only rank takes that GPU. With
+// --share-gpu, several ranks of a node may have the same GPU: GPUs are assigned round robin, or all
 // ranks take the one named.
 GpuBinding bind_gpus(const Topology& topology, std::span<const std::vector<std::string>> visible,
                      const GpuFlags& flags);

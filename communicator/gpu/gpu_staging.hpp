@@ -1,4 +1,4 @@
-// GpuStaging: passes values of a GPU through pinned host memory.
+// GpuStaging: passes a GPU's values through pinned host memory.
 #pragma once
 
 #include <mpi.h>
@@ -23,7 +23,7 @@ class GpuStaging {
   void on_host(const Tensor& values, const std::function<void(const Tensor&)>& work);
 
   // Combines values in the GPU's memory over all ranks of `comm`, in place; sums of float32 travel
-  // as `wire` says. Copies from and to the GPU overlap with the network, piece by piece.
+  // in the format of `wire`. Copies from and to the GPU overlap with the network, piece by piece.
   void allreduce_between_nodes(const Tensor& values, ReduceOp op, MPI_Comm comm, const Wire& wire);
 
  private:

@@ -3,8 +3,8 @@
 // (NCCL).
 //
 // The implementation is in libtasuki_cuda.so (communicator/cuda) and registers itself when the CUDA
-// backend is loaded; nothing here knows CUDA. Work for a GPU is queued and done later. "The
-// backend" below is the queue of backend(device); a channel has another queue, and only events
+// backend is loaded; nothing here depends on CUDA. Work for a GPU is queued and done later. "The
+// backend" below is the queue of backend(device). A channel has another queue, and only events
 // order the two.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace tasuki {
 
-// A point in a queue of a GPU; it is reached when all work queued before is done.
+// A point in a GPU's queue; it is reached when all work queued before is done.
 class GpuEvent {
  public:
   virtual ~GpuEvent() = default;
@@ -33,12 +33,12 @@ using GpuEventPtr = std::shared_ptr<const GpuEvent>;
 Range gpu_part(std::int64_t count, DType type, int rank, int ranks);
 
 // GPUs of several ranks, one for each rank. Operations are collective and in place, on plain values
-// in the GPU's memory of the same type and number on all ranks. They are queued on the channel; the
-// host waits for none of them. An error that occurs later ends the job.
+// in the GPU's memory, of the same type and number on all ranks. They are queued on the channel,
+// and the host does not wait for them. An error that occurs later ends the job.
 class GpuGroup {
  public:
   virtual ~GpuGroup() = default;
-  // float32 values travel as `wire` says.
+  // float32 values travel in the format `wire`.
   virtual void allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) = 0;
   virtual void reduce(const Tensor& values, ReduceOp op, int root) = 0;
   virtual void broadcast(const Tensor& values, int root) = 0;
@@ -50,16 +50,16 @@ class GpuGroup {
   virtual void allgather(const Tensor& values) = 0;
 };
 
-// A queue of transfers of one GPU. Used by one thread at a time, except for events.
+// One GPU's queue of transfers. Used by one thread at a time, except for events.
 class GpuChannel {
  public:
   virtual ~GpuChannel() = default;
 
-  // Connects the ranks that give the same id (GpuTransport::new_id). Collective among them. The
+  // Connects the ranks that pass the same id (GpuTransport::new_id). Collective among them. The
   // channel must outlive its groups.
   virtual std::unique_ptr<GpuGroup> connect(const Bytes& id, int rank, int ranks) = 0;
 
-  // GPU memory from which groups of this channel exchange fastest.
+  // GPU memory from which this channel's groups exchange fastest.
   virtual std::shared_ptr<Storage> allocate(std::size_t bytes) = 0;
   // Page-locked host memory, which the GPU reads and writes directly.
   virtual std::shared_ptr<Storage> allocate_pinned(std::size_t bytes) = 0;
@@ -69,10 +69,10 @@ class GpuChannel {
   // The point after everything queued so far on this channel, or on the backend.
   virtual GpuEventPtr event() = 0;
   virtual GpuEventPtr backend_event() = 0;
-  // Makes everything that is queued from now on, on the channel or the backend, wait for the event.
+  // Makes everything queued from now on, on the channel or on the backend, wait for the event.
   virtual void follow(const GpuEvent& event) = 0;
   virtual void let_backend_follow(const GpuEvent& event) = 0;
-  // Makes the host wait, leaving the core to others. Throws errors of this channel's groups.
+  // Makes the host wait, without using its core. Throws errors of this channel's groups.
   virtual void wait(const GpuEvent& event) = 0;
 };
 

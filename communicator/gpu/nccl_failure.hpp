@@ -1,4 +1,4 @@
-// A failure of NCCL as one line: rank, host, operation, NCCL's own text, and what to do.
+// Describes a failure of NCCL in one line: rank, host, operation, NCCL's own text, and what to do.
 #pragma once
 
 #include <string>

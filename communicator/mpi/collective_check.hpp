@@ -1,4 +1,4 @@
-// CollectiveCheck: finds ranks that call another operation than the others.
+// CollectiveCheck: detects ranks that call a different operation than the others.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ namespace tasuki {
 // (job/watchdog.hpp), or get each other's values.
 class CollectiveCheck {
  public:
-  // For a communicator of the kind `name` among the ranks of `comm`. Null, on all of them, unless
-  // its rank 0 has TASUKI_CHECK_COLLECTIVES=1 in its environment. Collective.
+  // For a communicator of the kind `name` among the ranks of `comm`. Null on all ranks unless rank
+  // 0 has TASUKI_CHECK_COLLECTIVES=1 in its environment. Collective.
   static std::unique_ptr<CollectiveCheck> make(const std::string& name, MPI_Comm comm,
                                                const Topology& topology);
 
-  // To be called before each operation, with what this rank is about to do: "allreduce of 10
-  // float32 (sum)". Waits for all ranks. If the descriptions differ, all ranks throw the same error
-  // (ErrorKind::disagreement), which names the ranks that deviate from the majority with what they
-  // call, or what each rank calls if there is no majority. Sends one reduction of 16 bytes.
+  // Called before each operation with its description, "allreduce of 10 float32 (sum)". Waits for
+  // all ranks. If the descriptions differ, all ranks throw the same error
+  // (ErrorKind::disagreement). It names the ranks that deviate from the majority, with their calls,
+  // or all calls if there is no majority. Sends one reduction of 16 bytes.
   void compare(const std::string& operation);
 
  private:
@@ -31,9 +31,9 @@ class CollectiveCheck {
   [[noreturn]] void fail_with(const std::string& operation) const;
 
   std::string name_;
-  MpiComm comm_;  // its own, so that its messages never mix with those of operations
+  MpiComm comm_;  // a separate one, so that its messages never mix with those of operations
   const Topology& topology_;
-  std::int64_t number_ = 0;  // of operations that were compared
+  std::int64_t number_ = 0;  // of operations compared so far
 };
 
 }  // namespace tasuki

@@ -12,8 +12,8 @@ namespace tasuki {
 
 enum class MessageKind : int { bytes = 0x7A51, arrays, objects };
 
-// The kind of the message and a few bytes of contents: the headers of arrays, or the length of an
-// object.
+// The kind of the message and a few bytes of contents: the headers of arrays, or the length of the
+// bytes that follow.
 class MessageStart {
  public:
   MessageStart(MessageKind kind, std::span<const std::byte> contents);
@@ -42,8 +42,8 @@ class MessageStart {
   int source_ = 0, tag_ = 0;
 };
 
-// Bytes as a message of this kind: a start with their number, then the bytes. `operation` is for
-// the text of an error.
+// Sends or receives bytes as a message of this kind: a start with their number, then the bytes.
+// `operation` is used in error messages.
 void send_message(Communicator& communicator, const char* operation, MessageKind kind,
                   std::span<const std::byte> bytes, int dest, int tag);
 Bytes recv_message(Communicator& communicator, const char* operation, MessageKind kind, int source,

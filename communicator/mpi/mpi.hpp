@@ -18,12 +18,12 @@ namespace tasuki {
 
 void check_mpi(int code, const char* function);
 
-// The scope, on this rank, of an error that all ranks of `comm` throw. It lets one rank print the
-// error without delay: rank 0 of the job if it is one of them, else the first of them. Not
+// The scope, on this rank, of an error that all ranks of `comm` throw. By it, one rank prints the
+// error without delay: rank 0 of the job if it is in `comm`, else the first rank of `comm`. Not
 // collective.
 ErrorScope scope_of_shared_error(MPI_Comm comm);
 
-// Owns a communicator of MPI. Empty after a move, and on ranks left out of a split. Construction
+// Owns an MPI communicator. Empty after a move, and on ranks left out of a split. Construction
 // and destruction are collective; after MPI_Finalize the destructor does nothing.
 class MpiComm {
  public:
@@ -55,8 +55,8 @@ class MpiComm {
   bool is_owner_ = true;
 };
 
-// Non-blocking operations under way. The destructor cancels those that wait() has not seen
-// completed, which happens only while an exception is thrown.
+// Non-blocking operations under way. The destructor cancels operations that wait() has not
+// completed, which happens only when an exception is thrown.
 class MpiRequests {
  public:
   MpiRequests() = default;
@@ -64,7 +64,7 @@ class MpiRequests {
   MpiRequests(const MpiRequests&) = delete;
   MpiRequests& operator=(const MpiRequests&) = delete;
 
-  // The place for the request of one more operation.
+  // Where MPI is to store the request of a further operation.
   MPI_Request* add();
   // Waits for all operations and lets other ranks on the same cores run meanwhile.
   void wait();
@@ -73,8 +73,8 @@ class MpiRequests {
   std::vector<MPI_Request> requests_;
 };
 
-// MPI's types and operations. Those for float16 and bfloat16, which MPI does not have, are made on
-// first use (with reduce_arrays() of tensor/reduce.hpp) and live until MPI_Finalize.
+// MPI's types and operations. MPI has none for float16 and bfloat16: these are created on first use
+// (with reduce_arrays() of tensor/reduce.hpp) and live until MPI_Finalize.
 MPI_Datatype mpi_type(DType type);
 MPI_Op mpi_op(DType type, ReduceOp op);
 

@@ -1,5 +1,5 @@
-// CollectiveScope and MessageScope: what every operation of a communicator begins with, whether it
-// is a member of Communicator or a function beside it.
+// CollectiveScope and MessageScope: every operation of a communicator begins with one of them,
+// whether it is a member of Communicator or a free function.
 #pragma once
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@
 
 namespace tasuki {
 
-// RAII: an operation of all ranks.
+// RAII: a collective operation.
 class CollectiveScope {
  public:
   // Shows the watchdog that this rank waits in the operation, and compares the calls of all ranks.
@@ -27,15 +27,15 @@ class CollectiveScope {
                  static_cast<std::int64_t>(bytes)) {
     compare_calls(communicator, call, std::forward<Arguments>(arguments)...);
   }
-  // The same where the number of bytes is unknown at the beginning, or none travel.
+  // The same if the number of bytes is unknown at the beginning, or no bytes travel.
   template <class... Arguments>
   CollectiveScope(const Communicator& communicator, Waiting kind,
                   fmt::format_string<Arguments...> call, Arguments&&... arguments)
       : CollectiveScope(communicator, kind, std::size_t{0}, call,
                         std::forward<Arguments>(arguments)...) {}
 
-  // With CollectiveCheck: compares what the ranks are about to do together, as fmt::format(call).
-  // An exchange in the background was compared when it was started.
+  // With CollectiveCheck: compares the calls of all ranks, as fmt::format(call). An exchange in the
+  // background was compared when it was started.
   template <class... Arguments>
   static void compare_calls(const Communicator& communicator, fmt::format_string<Arguments...> call,
                             Arguments&&... arguments) {
@@ -54,14 +54,14 @@ class CollectiveScope {
   WaitScope waiting_;
 };
 
-// RAII: a message to another rank, or from it.
+// RAII: a message to or from another rank.
 class MessageScope {
  public:
-  // Refuses a peer that is not another rank (with Waiting::recv: or any_source), and shows the
-  // watchdog that this rank waits for it. `operation` is for the error's text.
+  // Refuses a peer that is not another rank (any_source is allowed with Waiting::recv), and shows
+  // the watchdog that this rank waits for the peer. `operation` is used in error messages.
   MessageScope(const Communicator& communicator, Waiting kind, const char* operation, int peer);
 
-  MPI_Comm comm() const { return comm_; }  // of messages alone
+  MPI_Comm comm() const { return comm_; }  // used for messages only
 
  private:
   MPI_Comm comm_;

@@ -1,4 +1,4 @@
-// The ranks of a communicator: which they are, where they are, and MPI's handles for them.
+// The ranks of a communicator: who they are, where they run, and MPI's handles for them.
 #pragma once
 
 #include "communicator/communicator.hpp"
@@ -7,20 +7,20 @@
 
 namespace tasuki {
 
-// The ranks that a communicator is to be made of.
+// MPI's handle of the ranks in a setup.
 MPI_Comm mpi_ranks(const CommunicatorSetup& setup);
 
-// Where they are, by asking MPI and the system. Collective over `comm`.
+// Finds out where the ranks run, by asking MPI and the system. Collective over `comm`.
 Topology discover_topology(MPI_Comm comm);
 
-// One MPI communicator per sender, so that none receives another's messages.
+// One MPI communicator per kind of use, so that messages never mix.
 struct Communicator::Handles {
   // Collective over `ranks`.
   explicit Handles(MPI_Comm ranks);
   MpiComm collectives;
-  MpiComm messages;            // of send and recv, which may take any source and any tag
+  MpiComm messages;            // for send and recv, which may take any source and any tag
   MpiComm users;               // mpi_comm()
-  std::vector<int> job_ranks;  // of each rank: its number in MPI_COMM_WORLD
+  std::vector<int> job_ranks;  // for each rank, its number in MPI_COMM_WORLD
 };
 
 }  // namespace tasuki

@@ -1,10 +1,10 @@
-// NodeArray: memory that exists once on a node and is used by all of its ranks.
+// NodeArray: memory that exists once on a node, for all of its ranks.
 //
 // Each rank has it at two addresses. All ranks see what a rank writes to shared(). Only the rank
-// itself sees what it writes to own(): the system gives it copies of these pages, until the rank
-// publishes or forgets them. All other pages of own() show what is in shared(). So code that knows
-// nothing of other ranks may read and write own(). If all ranks make the same change there, one of
-// them publishes it.
+// itself sees what it writes to own(): the system gives it copies of these pages, until it
+// publishes or forgets them. All other pages of own() show the contents of shared(). So code that
+// knows nothing of other ranks may read and write own(). If all ranks make the same change there,
+// one of them publishes it.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ class Communicator;
 
 class NodeArray {
  public:
-  // Zeroed memory, freed when no rank has storages of it. Collective over the ranks of the node;
-  // null, on all of them, where the system does not say which pages a process has written
-  // (/proc/self/pagemap). Throws if memory cannot be shared (share_memory).
+  // Zeroed memory, freed when no rank has storages of it. Null on all ranks if the system does not
+  // tell which pages a process has written (/proc/self/pagemap). Throws if memory cannot be shared
+  // (share_memory). Collective over the ranks of the node.
   static std::unique_ptr<NodeArray> make(std::size_t bytes, MPI_Comm node);
   ~NodeArray();
 
@@ -32,12 +32,12 @@ class NodeArray {
 
   // The pages of own() that this rank has written to, as ranges of bytes.
   std::vector<Range> written() const;
-  // Copies those parts of `written` that lie in `bytes` from own() to shared(). Meanwhile the other
-  // ranks must neither read nor publish these bytes.
+  // Copies the parts of `written` that lie in `bytes` from own() to shared(). Meanwhile other ranks
+  // must neither read nor publish these bytes.
   void publish(const std::vector<Range>& written, Range bytes) const;
-  // Gives the copies of these pages back to the system: own() shows shared() there again.
+  // Returns the copies of these pages to the system: own() then shows shared() there again.
   void forget(const std::vector<Range>& written) const;
-  // Waits for all ranks of the node. Afterwards all see what was written before.
+  // Waits for all ranks of the node, which then see everything written before.
   void barrier() const;
 
  private:
@@ -48,11 +48,10 @@ class NodeArray {
   std::shared_ptr<Storage> shared_, own_;
 };
 
-// A NodeArray of all ranks of a communicator, which must be on one node. Collective over them;
-// null, on all of them, where Communicator::shares_memory() is false or NodeArray::make() returns
-// null.
+// A NodeArray for all ranks of a communicator, which must be on one node. Null on all ranks if
+// Communicator::shares_memory() is false or NodeArray::make() returns null. Collective.
 std::unique_ptr<NodeArray> allocate_once(Communicator& communicator, std::size_t bytes);
-// Communicator::barrier() through the array of its ranks: about a microsecond once all have
+// Communicator::barrier() through an array of its ranks: takes about a microsecond once all have
 // arrived.
 void barrier(Communicator& communicator, const NodeArray& array);
 

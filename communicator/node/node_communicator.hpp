@@ -1,5 +1,5 @@
-// NodeCommunicator: the base of the kinds that work inside nodes first, on CPUs in node-shared
-// memory, on GPUs by a group of the node's GPUs.
+// NodeCommunicator: the base of kinds that first combine values inside nodes: on CPUs in
+// node-shared memory, on GPUs by a group of the node's GPUs.
 #pragma once
 
 #include <cstdint>
@@ -36,36 +36,37 @@ class NodeCommunicator : public Communicator, public SumSearch {
  protected:
   NodeGroup& node() { return node_; }
 
-  // Of NodeGroup::reduce_parts: values in memory that is not shared pass through the second-level
-  // cache.
+  // For NodeGroup::reduce_parts(): values in private memory pass through the second-level cache.
   static constexpr std::size_t part_piece_bytes = std::size_t{256} << 10;
 
-  // Node-shared memory where a node has several ranks.
+  // Node-shared memory if the node has several ranks.
   std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device) override;
-  // In shared memory where all ranks are on one node, else by MPI_Reduce_scatter.
+  // In shared memory if all ranks are on one node, else by MPI_Reduce_scatter.
   void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                     ReduceOp op) override;
   // Each part is sent to each other node once, and copied inside nodes.
   void give_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node) override;
   bool has_gpu_groups() const override { return true; }
 
-  // The elements of `shared`, a piece of these gradients, that a rank of this node needs. Where
-  // ranks need different parts, two ranges: what this rank needs alone, and what all ranks need.
+  // The elements of `shared`, a piece of these gradients, that a rank of this node needs. If ranks
+  // need different parts, two ranges: the part that only this rank needs, and the part that all
+  // ranks need.
   std::vector<Range> needed_of(const SharedValues& shared, const GradientView& gradients,
                                int intra_rank) const;
 
   // The GPUs of this node's ranks, connected when they are first needed.
   GpuGroup& gpu_node();
-  // Allreduce on GPUs: reduces to the node's first rank, allreduces between the first ranks of all
-  // nodes (`leaders`, empty elsewhere; GpuExchange::between_nodes), broadcasts from it.
+  // An allreduce on GPUs: reduces to the node's first rank, allreduces between the first ranks of
+  // all nodes (`leaders`, empty on other ranks; GpuExchange::between_nodes), and broadcasts in the
+  // node.
   void through_leader_on_gpu(const Tensor& values, ReduceOp op, const MpiComm& leaders,
                              const Wire& wire = {}, bool staged = false);
-  // Where gradients travel in 16 bits, if they do; for describe_kind().
+  // Says where gradients travel in 16 bits, if they do; for describe_kind().
   std::string wire_text() const;
 
-  // Whether all nodes of a job with several nodes can work on these values in place. They must
+  // Whether all nodes of a job with several nodes can work on these values in place. Nodes must
   // decide alike, because they exchange the same number of pieces. Refuses values that differ
-  // between ranks in type or number, by a message unless ranks are known to agree on them.
+  // between ranks in type or number. Sends a message unless ranks are known to agree.
   bool all_nodes_in_place(const GradientView& values, ReduceOp op = ReduceOp::sum);
 
  private:
@@ -75,7 +76,7 @@ class NodeCommunicator : public Communicator, public SumSearch {
   NodeGroup node_;
   std::vector<int> ranks_of_node_;
   std::unique_ptr<GpuGroup> gpu_node_;
-  // About arrays that were combined, by address and number of values.
+  // What is known about arrays that were combined, by address and number of values.
   struct Known {
     bool in_place = false, is_agreed = false;
   };

@@ -1,5 +1,5 @@
 // NodeGroup: the ranks of one node, which read and write each other's memory. It is the transport
-// inside a node on CPUs.
+// inside nodes on CPUs.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ struct SharedValues {
 
   // Addresses of element `begin` at every rank.
   std::vector<void*> at(std::int64_t begin) const;
-  // The part of a range of all values of the exchange that is here, counted from `first`.
+  // The part of a range that these values contain. The range counts from the first value of the
+  // exchange, the result from `first`.
   Range here(Range of_all) const;
   // Combines elements [begin, end) of all ranks, in the order of ranks, and writes the result to
   // the ranks `destinations` (empty: all).
@@ -37,15 +38,15 @@ struct SharedValues {
   // reduce() for sums of float32; returns whether one of them is not finite.
   bool sum_and_search(std::int64_t begin, std::int64_t end,
                       std::span<const int> destinations = {}) const;
-  // Combines them into memory of the caller; the values of all ranks stay as they are.
+  // Combines them into memory of the caller; all ranks' values stay as they are.
   void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
   void copy(int source, int destination, std::int64_t begin, std::int64_t end) const;
-  // The same for those elements of `piece` that lie in one of the ranges `needed`.
+  // The same for the elements of `piece` that lie in one of the ranges `needed`.
   void copy(int source, int destination, Range piece, std::span<const Range> needed) const;
 
  private:
-  // Of reduce(), for elements from `begin` on.
+  // The arguments of reduce_arrays() for elements from `begin` on.
   struct Operands {
     std::vector<const void*> sources;
     std::vector<void*> destinations;
@@ -53,8 +54,8 @@ struct SharedValues {
   Operands operands(std::int64_t begin, std::span<const int> destinations) const;
 };
 
-// The share of one of `parts` in `count` elements. Shares differ by a cache line at most and begin
-// at one, so that ranks do not write to the same line.
+// The share of part `part`, one of `parts`, in `count` elements. Shares differ by at most a cache
+// line, and each begins with one, so ranks do not write to the same line.
 Range share_of(std::int64_t count, std::size_t element_bytes, int part, int parts);
 
 class NodeGroup {
@@ -72,24 +73,24 @@ class NodeGroup {
   using Work = std::function<void(const SharedValues&)>;
   // Collective. Calls `work` on every rank with the values of all ranks, and returns when all ranks
   // have done it. If all values are in storages of one allocation and `in_place` is true, `work` is
-  // called once, on the values themselves; otherwise they pass through shared memory in pieces of
-  // at most `piece_bytes`, with one call for each. All ranks must bring the same type and number of
-  // elements and the same operation, else all throw (kind disagreement).
+  // called once, on the values themselves. Otherwise they pass through shared memory in pieces of
+  // at most `piece_bytes`, with one call for each. If type, number of elements or operation differ
+  // between ranks, all throw (kind disagreement).
   void exchange(const Tensor& values, ReduceOp op, std::size_t piece_bytes, bool in_place,
                 const Work& work);
-  // Collective. exchange() in place and in slices. `start` is called when all ranks have brought
-  // their values, and returns this rank's work. The values of all ranks are in storages of one
-  // allocation, or the rank is alone on its node. The node begins no other exchange before this one
-  // is done. The result must not outlive this object.
+  // Collective. Starts exchange() in place, in slices. `start` is called when the values of all
+  // ranks are there, and returns this rank's work. The values are in storages of one allocation, or
+  // the rank is alone on its node. The node begins no other exchange before this one is done. The
+  // result must not outlive this object.
   using StartWork = std::function<std::unique_ptr<SlicedWork>(const SharedValues&)>;
   std::unique_ptr<SlicedWork> start_exchange(const Tensor& values, ReduceOp op, StartWork start);
   // Collective. Combines elements parts[rank()] of all ranks' values into `own`, memory of this
-  // rank; the values stay as they are. One part for each rank, apart from the others. Uses shared
-  // memory, and throws, as exchange() does.
+  // rank; the values stay as they are. Each rank has one part, and parts do not overlap. Uses
+  // shared memory and throws as exchange() does.
   void reduce_parts(const Tensor& values, std::span<const Range> parts, ReduceOp op,
                     std::size_t piece_bytes, void* own);
-  // Collective, in place. Each part, elements `elements` of rank `rank`, is copied to all ranks of
-  // the node. Parts do not overlap, and all ranks pass the same ones.
+  // Collective, in place. Copies each part, elements `elements` of rank `rank`, to all ranks of the
+  // node. Parts do not overlap and are the same on all ranks.
   struct Part {
     int rank = 0;  // of this group
     Range elements;
@@ -98,8 +99,8 @@ class NodeGroup {
   // The number of the allocation that holds the values, the same on all ranks; 0: other memory.
   std::uint32_t segment_of(const Tensor& values) const;
 
-  // Collective. For a node that has all ranks of the job: combines all values of a view, or for
-  // each rank the values that it needs, by exchange().
+  // Collective, by exchange(), for a node that has all ranks of the job. Combines all values of a
+  // view, or for each rank the values that it needs (GradientView::needed).
   void combine(const GradientView& values, ReduceOp op, std::size_t piece_bytes, bool in_place);
   // Between the two calls, combine() searches sums of float32 for numbers that are not finite.
   // end_search() returns whether any rank has found one. Each is called by all ranks, without
@@ -131,7 +132,7 @@ class NodeGroup {
   std::optional<SharedValues> exchange_offers(const Tensor& values, ReduceOp op);
   void require_equal_offers() const;
   bool offers_share_a_segment() const;
-  // The staging memory of all ranks, of `bytes` at least, for values of such a type. Collective.
+  // Staging memory of all ranks, at least `bytes`, for values of this type. Collective.
   SharedValues staging(std::size_t bytes, DType dtype, ReduceOp op);
   static void work_alone(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
                          const Work& work);

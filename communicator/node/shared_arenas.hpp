@@ -1,4 +1,4 @@
-// SharedArenas: storages in node-shared memory, and where the other ranks' counterparts are mapped.
+// SharedArenas: storages in node-shared memory, and the addresses of the other ranks' counterparts.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class SharedArenas {
     std::size_t offset = 0;
   };
 
-  // Collective over the node. Storages may outlive this object, and ranks may release theirs in any
+  // Collective over the node. Storages may outlive this object, and ranks may release them in any
   // order.
   std::shared_ptr<Storage> allocate(std::size_t bytes, MPI_Comm node);
   Place find(const void* address) const;

@@ -1,9 +1,9 @@
 // Differentiable collectives (chainermn.functions; reduce_scatter and allreduce are ours): every
 // rank of the communicator calls them, in the same order, in both passes.
 //
-// What messages.hpp says of messages holds here, too. A gradient of a rank's input is the sum of
-// the gradients that all ranks computed from it: a backward pass on all ranks computes the gradient
-// of the sum of their losses. Unless stated otherwise, shapes may differ between ranks.
+// The rules in messages.hpp also apply here. The gradient of a rank's input is the sum of the
+// gradients that all ranks computed from it: a backward pass on all ranks computes the gradient of
+// the sum of their losses. Unless stated otherwise, shapes may differ between ranks.
 #pragma once
 
 #include <vector>
@@ -18,8 +18,8 @@ namespace tasuki::functions {
 Variable bcast(Communicator& communicator, const Variable& x, int root = 0);
 // At the root, the values of all ranks in their order; on other ranks one delegate variable.
 std::vector<Variable> gather(Communicator& communicator, const Variable& x, int root = 0);
-// The root's value for this rank, of one for each rank. Other ranks pass nothing, or delegate
-// variables.
+// The root's value for this rank. The root passes one value per rank; other ranks pass nothing, or
+// delegate variables.
 Variable scatter(Communicator& communicator, const std::vector<Variable>& xs, int root = 0);
 // The values of all ranks, in their order.
 std::vector<Variable> allgather(Communicator& communicator, const Variable& x);
@@ -27,8 +27,8 @@ std::vector<Variable> allgather(Communicator& communicator, const Variable& x);
 std::vector<Variable> alltoall(Communicator& communicator, const std::vector<Variable>& xs);
 // The sum of all ranks' values, of one shape and type, on every rank.
 Variable allreduce(Communicator& communicator, const Variable& x);
-// This rank's part of that sum: the items of axis 0 are dealt to the ranks in order, the first
-// ranks getting one more where the division leaves a remainder.
+// This rank's part of that sum. Each rank gets consecutive items of axis 0, in the order of ranks;
+// if their number is not divisible, the first ranks get one more.
 Variable reduce_scatter(Communicator& communicator, const Variable& x);
 
 }  // namespace tasuki::functions

@@ -1,4 +1,4 @@
-// For functions between ranks: an exchange of messages as a vertex of the graph.
+// Records an exchange of messages in the graph, for functions between ranks.
 #pragma once
 
 #include <functional>
@@ -10,28 +10,28 @@
 
 namespace tasuki::functions {
 
-// Exchanges the gradients of all results, and returns those of the inputs, in their order; inputs
-// whose element is undefined or missing get none.
+// Exchanges the gradients of all results, and returns the gradients of the inputs, in their order.
+// An input whose element is undefined or missing gets no gradient.
 using ExchangeBack = std::function<std::vector<Tensor>(std::vector<Tensor> gradients)>;
 
 // An exchange as variables.
 struct Exchanged {
   std::vector<Variable> results;
-  // A scalar 0 through which a backward pass reaches the exchange, whatever becomes of the results.
+  // A scalar 0 through which a backward pass reaches the exchange even if the results are unused.
   Variable delegate;
 };
 
-// The results of an exchange as variables, and `back` as its backward pass. It runs when the
-// gradients of all results are complete, also if no input requires a gradient, because other ranks
-// wait for it. Results that nothing was computed from have gradients of zeros.
+// The results of an exchange as variables, with `back` as its backward pass. It runs when the
+// gradients of all results are complete, even if no input requires a gradient, because other ranks
+// wait for it. Unused results have gradients of zeros.
 Exchanged record_exchange(const char* name, const Communicator& communicator,
                           std::vector<Tensor> results, const std::vector<Variable>& inputs,
                           ExchangeBack back);
-// The same for an exchange that has one result here.
+// The same for an exchange with one result on this rank.
 Variable record_exchange(const char* name, const Communicator& communicator, const Tensor& result,
                          const std::vector<Variable>& inputs, ExchangeBack back);
 
-// The value to send, of which functions compute gradients; otherwise a usage error.
+// The value to send; a usage error if it is undefined or of a type without gradients.
 const Tensor& checked_value(const char* function, const Variable& x);
 std::vector<Tensor> checked_values(const char* function, const std::vector<Variable>& xs);
 // Refuses to record a step on a GPU: values pass through the host here.

@@ -1,18 +1,18 @@
 // Differentiable messages between two ranks (chainermn.functions: send, recv, pseudo_connect).
 //
-// A backward pass sends gradients along the same way back: that of send() receives the gradient
-// that the receiver's recv() sends. Functions run in the reverse of the order in which they were
-// called, so a backward pass does not deadlock where the forward pass does not. It reaches a
-// function only from a result that was computed from what it returned. Where nothing is computed
-// from a sent value, send()'s delegate variable stands for it: start the backward pass there
-// (`send(h, comm, 1).backward()`), or tie it to what is computed later (pseudo_connect, or recv's
+// A backward pass sends gradients the same way back: the backward pass of send() receives the
+// gradient that the receiver's recv() sends. Functions run in reverse order of their calls, so a
+// backward pass does not deadlock if the forward pass does not. A backward pass reaches a function
+// only from a result computed from the function's return value. If this rank computes nothing from
+// a sent value, send()'s delegate variable stands for it: start the backward pass there (`send(h,
+// comm, 1).backward()`), or connect it to something computed later (pseudo_connect, or recv's
 // `delegate`). If one rank leaves out a pass that another one makes, the job hangs until the
 // watchdog names the rank that is behind.
 //
-// Values are of float types and any shape, which travels with them. They arrive on the device of
-// the communicator (CommunicatorOptions::device), gradients on that of the value. GPU values pass
-// through the host, so such steps are not recorded. The communicator must not be the one on which
-// an optimizer exchanges gradients, and must outlive the graph. A rank cannot send to itself.
+// Values have float types and any shape, which travels with them. They arrive on the communicator's
+// device (CommunicatorOptions::device), gradients on the value's device. GPU values pass through
+// the host, so such steps are not recorded. The communicator must not be the one on which an
+// optimizer exchanges gradients, and must outlive the graph. A rank cannot send to itself.
 #pragma once
 
 #include <vector>
@@ -24,25 +24,25 @@ namespace tasuki::functions {
 
 // Returns the delegate variable, a scalar 0. May block until `rank` has called recv().
 Variable send(const Variable& x, Communicator& communicator, int rank, int tag = 0);
-// Several values in one message, for recv_many().
+// Sends several values in one message, for recv_many().
 Variable send(const std::vector<Variable>& xs, Communicator& communicator, int rank, int tag = 0);
 
-// Receives from `rank`. A backward pass through the result goes on through `delegate`, which may be
-// undefined.
+// Receives from `rank`. A backward pass through the result continues through `delegate`, which may
+// be undefined.
 Variable recv(Communicator& communicator, int rank, const Variable& delegate = {}, int tag = 0);
 std::vector<Variable> recv_many(Communicator& communicator, int rank, const Variable& delegate = {},
                                 int tag = 0);
 
-// Several values, for callers that may compute nothing from them: a backward pass through
-// `delegate` (pseudo_connect it to a result) sends their gradients, zeros for unused values, so
-// that the sender does not wait forever.
+// Receives several values, for callers that may leave some or all of them unused. A backward pass
+// through `delegate` (pseudo_connect it to a result) sends their gradients, zeros for unused
+// values, so that the sender does not wait forever.
 struct Received {
   std::vector<Variable> values;
   Variable delegate;
 };
 Received receive(Communicator& communicator, int rank, const Variable& delegate = {}, int tag = 0);
 
-// Returns `x` unchanged; a backward pass through it goes on through `delegate`, too.
+// Returns `x` unchanged; a backward pass through it also continues through `delegate`.
 Variable pseudo_connect(const Variable& delegate, const Variable& x);
 std::vector<Variable> pseudo_connect(const Variable& delegate, const std::vector<Variable>& xs);
 

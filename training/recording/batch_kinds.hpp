@@ -1,5 +1,5 @@
-// Kinds of batches: steps with batches of one kind queue the same device work, so that one
-// recording serves them all.
+// Kinds of batches. Steps with batches of one kind queue the same device work, so one recording
+// serves all of them.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +19,8 @@
 
 namespace tasuki {
 
-// The parameters of models, and the places of their buffers (running statistics): layers may be
-// added, and may replace buffers.
+// The addresses of models' parameters and buffers (running statistics), which change when layers
+// are added or buffers replaced.
 using ModelParts = std::vector<const void*>;
 ModelParts parts_of(const std::vector<const Module*>& models);
 
@@ -33,12 +33,12 @@ struct RecordedStep {
   std::shared_ptr<NumberBlock> numbers;
   std::vector<BatchField> fields;  // sources, and where values are read
   std::vector<Dependency> dependencies;
-  detail::Requests requests;  // what follows from a step that succeeded
+  detail::Requests requests;  // what happens after each step that succeeds
   ModelParts parts;
-  std::int64_t replays = 0;         // the first one in the step that made it
-  std::unique_ptr<Recording> work;  // goes first, and waits for the device
+  std::int64_t replays = 0;         // the first in the step that made the recording
+  std::unique_ptr<Recording> work;  // destroyed first; waits for the device
 
-  // Whether all of that is still what it was.
+  // Whether everything that it depends on is unchanged.
   bool is_valid() const;
   bool is_valid(const ModelParts& now) const { return parts == now && is_valid(); }
 };
@@ -52,8 +52,8 @@ struct BatchKind {
   std::unique_ptr<RecordedStep> recording;
 };
 
-// The name of a batch's kind: names, shapes, types and sources of its fields, examples of this rank
-// and of all.
+// The name of a batch's kind: names, shapes, types and sources of its fields, and the numbers of
+// examples on this rank and on all ranks.
 std::string kind_of(const Batch& batch, std::int64_t global_examples);
 
 // The kinds that have occurred.
@@ -63,8 +63,8 @@ class BatchKinds {
 
   // Finding a kind counts as a use. Valid until make_room() or clear().
   BatchKind& find(const std::string& name);
-  // Drops recordings of models that had other parts, or that depend on something that changed; such
-  // steps run unrecorded again first.
+  // Drops recordings of models that had other parts, and recordings that depend on something that
+  // changed. Steps of these kinds run unrecorded again first.
   void drop_invalid(const ModelParts& parts);
   void drop_recordings();
   // Drops the least recently used kinds and recordings beyond the limits.

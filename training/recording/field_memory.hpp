@@ -8,13 +8,14 @@
 
 namespace tasuki {
 
-// Fields of one name use the same memory in all steps, as long as it is large enough, because the
-// device works in the order of the calls. Recordings keep the memory that they read.
+// A field uses the memory of earlier fields of the same name, as long as that is large enough. This
+// is safe because the device works in the order of the calls. Recordings keep the memory that they
+// read.
 class FieldMemory {
  public:
   explicit FieldMemory(Device device) : device_(device) {}
 
-  // The batch with its values and lengths copied into that memory. Sources stay.
+  // Returns the batch with its values and lengths copied into that memory. Sources stay.
   Batch place_all(const Batch& batch) { return place(batch, true); }
   // The same for fields that are not on the device.
   Batch place_those_of_host(const Batch& batch) { return place(batch, false); }
@@ -27,7 +28,7 @@ class FieldMemory {
   std::map<std::string, Tensor> memory_;
 };
 
-// Copies values and lengths that are not there already. Sources have none.
+// Copies values and lengths, unless they are there already. Sources have none.
 void copy_field(const BatchField& from, const BatchField& to);
 
 }  // namespace tasuki

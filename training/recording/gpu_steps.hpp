@@ -1,5 +1,5 @@
-// GpuSteps: the steps that a StepRunner runs on a GPU. It decides which are done, recorded or
-// replayed, together with the other ranks.
+// GpuSteps: runs the steps of a StepRunner on a GPU. Together with the other ranks, it decides
+// which steps are run, recorded or replayed.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ class GpuSteps {
  public:
   using Settings = StepRunner::Settings;
   using Work = StepRunner::Work;
-  // `clock`: of trainings, else undefined.
+  // `clock`: for training; undefined for evaluation.
   GpuSteps(Device device, std::vector<Optimizer*> optimizers, std::vector<const Module*> models,
            const Settings& settings, Tensor clock);
 
-  // Which of the batches of a step.
+  // The position of a batch among the batches of its step.
   struct Place {
     int number = 0;  // from 0
     bool is_last = true;
     bool is_only() const { return number == 0 && is_last; }
   };
-  // As StepRunner::run, inside a StepScope.
+  // As StepRunner::run(), inside a StepScope.
   void run(const Batch& batch, Observation& observation, const Work& work,
            const std::string& prefix, Place place);
 
@@ -37,7 +37,7 @@ class GpuSteps {
 
  private:
   struct Step {
-    Batch batch;  // with the number of examples of all ranks
+    Batch batch;  // with the number of examples on all ranks
     BatchKind& kind;
     const Work& work;
   };
@@ -48,8 +48,8 @@ class GpuSteps {
   void refuse(const std::string& reason);
   void make_room();
 
-  // Only device work, the same in all steps of a kind. `batch`: its fields are on the device, or
-  // have sources there.
+  // Queues the device work of a step, which is the same in all steps of a kind. The fields of
+  // `batch` are on the device, or have sources there.
   void ask_for_step(const Step& step, const Batch& batch);
   void widen_journal(std::int64_t columns);
   void do_once(const Step& step);

@@ -1,5 +1,5 @@
 // Journal: scalar results of each step, in memory that the device writes and the host reads without
-// making it wait.
+// making the device wait.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace detail {
 class JournalPage {
  public:
   JournalPage(Device device, Tensor table, std::int64_t first_row, std::int64_t rows);
-  // Waits for the device if it has not got that far.
+  // Waits for the device if it has not written the row yet.
   double at(std::int64_t row, std::int64_t column);
 
  private:
@@ -39,9 +39,9 @@ class JournalSum {
              double factor)
       : page_(std::move(page)), begin_(row), end_(row + 1), column_(column), factor_(factor) {}
 
-  // Adds the values to `sum` one after the other, waiting for those that have not arrived.
+  // Adds the values to `sum` one after another, and waits for values that have not arrived.
   void add_to(double& sum) const;
-  // Appends `next` if its steps follow directly; whether they did.
+  // Appends `next` if its steps follow directly; returns whether they did.
   bool append(const JournalSum& next);
 
  private:
@@ -54,16 +54,16 @@ class Journal {
  public:
   Journal(Device device, std::int64_t columns);
 
-  // One for the steps that follow, with more columns. What this one will hold can still be read.
+  // A journal with more columns for later steps. The results of earlier steps can still be read.
   Journal widened(std::int64_t columns) const;
 
   std::int64_t columns() const { return columns_; }
   // The number of the next step, to be passed to the device as the `row` of post().
   std::int64_t next_row() const { return next_row_; }
-  // Called when all work of that step was queued: its row is expected from now on. Returns its
+  // Called when all work of that step is queued: its row is expected from now on. Returns the row's
   // number.
   std::int64_t open_row();
-  // Device work: the scalars (of any type) are written into the first columns of a row.
+  // Device work: writes the scalars (of any type) into the first columns of a row.
   void post(const Tensor& row, std::span<const Tensor> scalars) const;
   // The present or future value of a column of the row that was opened last.
   JournalSum cell(std::int64_t column, double factor) const {

@@ -1,4 +1,4 @@
-// KindRecorder: late values and revisions of one step, while its work is queued.
+// KindRecorder: collects late values and revisions of a step while its work is queued.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ namespace tasuki {
 
 class KindRecorder final : public Recorder {
  public:
-  // The kind has its numbers, filled for this step.
+  // The kind's numbers must exist and be filled for this step.
   KindRecorder(Device device, BatchKind& kind, bool is_recording)
       : device_(device), kind_(kind), is_recording_(is_recording) {}
 

@@ -1,4 +1,4 @@
-// KindReport: what steps with batches of one kind return to the host.
+// KindReport: the results that steps with batches of one kind return to the host.
 #pragma once
 
 #include <string>
@@ -10,25 +10,25 @@
 
 namespace tasuki {
 
-// What the recording of steps needs to know of an Observation.
+// The parts of an Observation that recordings need.
 class ObservationParts {
  public:
   using Part = Observation::Part;
   using Terms = Observation::Terms;
 
-  // Keys with the part of their sums and counts that the host knows, and the part that is still on
+  // For each key, the part of its sum and count that the host knows, and the part that is still on
   // devices.
   static const auto& known(const Observation& seen) { return seen.values_; }
   static const Terms& terms(const Observation& seen, std::string_view key, Part part) {
     return seen.terms(key, part);
   }
-  // Whether the host computed some of that: other than counts that were given beside tensors on
-  // devices, which are the same in all steps of a kind.
+  // Whether the host computed some of the numbers. Counts given together with tensors on devices do
+  // not count, because they are the same in all steps of a kind.
   static bool has_numbers_of_host(const Observation& seen) { return seen.has_numbers_of_host_; }
   static void add_known(Observation& seen, std::string_view key, const Observation::Value& value) {
     seen.add_known(key, value);
   }
-  // What a journal will hold for a known key.
+  // Adds the values that a journal will hold for a known key.
   static void add_journal(Observation& seen, std::string_view key, Part part,
                           const JournalSum& sum) {
     seen.add_journal(key, part, sum);
@@ -36,10 +36,10 @@ class ObservationParts {
 };
 
 // Scalars on the device travel through the journal, in columns that are the same in all steps of a
-// kind. Numbers that the host knew when it queued the work are kept beside them.
+// kind. Numbers that the host knew when it queued the work are kept separately.
 class KindReport {
  public:
-  // Takes over what the step found. Returns the scalars that it has to post to the journal.
+  // Takes over a step's results. Returns the scalars to post to the journal.
   std::vector<Tensor> take(const Observation& found);
   // Opens the journal's next row, which the step writes, and adds the results to `observation`,
   // with `prefix`.

@@ -1,5 +1,5 @@
-// NumberBlock: the numbers that the device work of a step reads and that differ from step to step,
-// in one piece of device memory, sent with one asynchronous copy.
+// NumberBlock: the numbers that a step's device work reads and that differ from step to step. They
+// are in one piece of device memory and are sent with one asynchronous copy.
 #pragma once
 
 #include <cstddef>
@@ -12,22 +12,24 @@
 
 namespace tasuki {
 
-// Holds the number of the step's journal row, what sources make a batch from (Batch::rows), and the
-// late values that the step was found to use. Recorded work keeps reading them at their places.
+// Holds the number of the step's journal row, the rows from which sources make a batch
+// (Batch::rows), and the late values that the step was found to use. Recorded work reads them at
+// fixed places.
 class NumberBlock {
  public:
   // `rows`: number of rows of the batch; 0 if no field has a source.
   NumberBlock(Device device, std::int64_t rows);
 
-  // Before a step: writes what is known about it, and draws all late values that have a place.
+  // Before a step: writes the numbers that are known, and computes all late values that have a
+  // place.
   void fill(std::int64_t journal_row, std::span<const std::int64_t> batch_rows);
   void send() const;
 
   Tensor journal_row() const { return view(row_); }
   // Undefined if there are none.
   Tensor batch_rows() const { return rows_.count > 0 ? view(rows_) : Tensor(); }
-  // The place of late values on the device. `is_new`: the last send() was before they were drawn,
-  // so they are not there yet.
+  // The place of late values on the device. `is_new`: they were computed after the last send(), so
+  // they are not there yet.
   struct Found {
     Tensor values;
     bool is_new = false;
@@ -37,7 +39,7 @@ class NumberBlock {
   // Sends the values that were placed last.
   void send_newest() const;
 
-  // A larger one with the same numbers.
+  // A larger block with the same numbers.
   std::shared_ptr<NumberBlock> grown(std::int64_t bytes) const;
   // Whether all owners of late values still exist.
   bool is_valid() const;

@@ -1,6 +1,5 @@
-// StepRunner: runs the steps of training or evaluation on the device of a model. On a GPU the
-// host does not wait for them, and a step is recorded once and replayed if possible
-// (gpu_steps.hpp).
+// StepRunner: runs steps of training or evaluation on a model's device. On a GPU the host does not
+// wait for them, and a step is recorded once and then replayed, if possible (gpu_steps.hpp).
 #pragma once
 
 #include <cstdint>
@@ -30,14 +29,15 @@ class StepRunner {
     // Type of floating-point fields on a GPU in evaluations; trainings use
     // Optimizer::compute_type().
     DType activations = DType::float32;
-    // Limit of recordings; the least recently used one is dropped first. With GraphMode::automatic,
-    // no kinds are added when as many in a row have gone without a replay.
+    // The limit for recordings; the least recently used one is dropped first. With
+    // GraphMode::automatic, no kind is recorded any more once that many recordings in a row were
+    // dropped without a replay.
     std::size_t most_recordings = 16;
   };
-  // Training. The optimizers update in each step and must outlive this object; those with a
-  // communicator have the same one.
+  // For training. All optimizers update in each step and must outlive this object; if they have
+  // communicators, it is the same one.
   StepRunner(const std::vector<Optimizer*>& optimizers, const Settings& settings);
-  // Evaluation, without communication. The model must outlive this object.
+  // For evaluation, without communication. The model must outlive this object.
   StepRunner(const Module& model, const Settings& settings);
   ~StepRunner();
   StepRunner(const StepRunner&) = delete;
@@ -47,16 +47,17 @@ class StepRunner {
   // iterator.next(), timed as input and shown to the watchdog as loading.
   Batch read(Iterator& iterator);
 
-  // The work of a step: queues all device work, using the given batch, and adds scalars to `seen`.
+  // The work of a step: queues all work on the device, using this batch, and adds scalars to
+  // `seen`.
   using Work = std::function<void(const Batch& batch, Observation& seen)>;
-  // Does `work` with the fields of `batch` on the device, and adds what it saw, with `prefix`, to
-  // `observation`; values on a GPU arrive there when they are computed. Opens a StepScope
+  // Does `work` with the fields of `batch` on the device, and adds what it observed, with `prefix`,
+  // to `observation`; values on a GPU arrive there once they are computed. Opens a StepScope
   // (tensor/late.hpp) and ends it with success.
   //
   // `work` is called once; not at all if the step is replayed or no rank has an example; twice if
-  // recording it failed. Its other effects on the host must not matter, or be a LateValues or an
-  // AfterStep. A recording belongs to the names, shapes, types and sources of the batch's fields;
-  // of the examples of all ranks it knows the power of two, and updates know the number. `work`
+  // recording it failed. It must have no other effects on the host, except through LateValues or
+  // AfterStep. A recording is for batches with the same names, shapes, types and sources of fields,
+  // and with the same power of two of examples on all ranks; updates get the exact number. `work`
   // that reads the ids, epoch or global size of its batch is not recorded.
   //
   // On a GPU, ranks first exchange one message (Optimizer::agree_on_step): whether their model
@@ -66,17 +67,17 @@ class StepRunner {
   // recording) or replay (3). After recording, another message confirms that all ranks succeeded.
   // If the batch does not know its global size, a message before these sums the examples.
   //
-  // A step may have several batches, one call each, in a StepScope of the caller's; `ends_step` is
-  // true of the last one. Such steps are not recorded.
+  // A step may have several batches, one call each, inside a StepScope of the caller; `ends_step`
+  // is true for the last one. Such steps are not recorded.
   void run(const Batch& batch, Observation& observation, const Work& work,
            const std::string& prefix, bool ends_step = true);
 
-  // Drops all recordings: for programs that replaced memory that Tasuki does not know about.
+  // Drops all recordings, for programs that replaced memory without Tasuki's knowledge.
   void forget();
-  // Why no steps are recorded any more; empty while they may be.
+  // Why steps are no longer recorded; empty while they may be.
   const std::string& why_not_recorded() const;
   std::int64_t recordings() const;  // made so far
-  // For trainings: times by the device's clock; waits for the device.
+  // For training: times by the device's clock; waits for the device.
   StepTimes times() const;
 
  private:
@@ -86,7 +87,7 @@ class StepRunner {
   Device device_;
   std::unique_ptr<DeviceClock> clock_;  // null: an evaluation
   std::unique_ptr<GpuSteps> on_gpu_;    // null: the device is a CPU
-  // Of a step that has had a batch and goes on: its StepScope, and the number of batches.
+  // A step that has further batches: its StepScope, and the number of batches so far.
   std::uint64_t step_ = 0;
   int batches_ = 0;
 };
