@@ -27,9 +27,9 @@ struct CheckpointArrays {
   std::vector<NpzPiece> pieces;  // optimizer.<writer>.npz; only where all writers see one folder
 };
 
-// Gives the arrays memory of their own on the host, so that training may change its own, except
-// those that nothing else refers to because they were gathered from other ranks or packed. Host
-// memory is pooled, so each save takes the blocks of the one before.
+// Copies the arrays to host memory of their own, so that training may change its arrays. What
+// nothing else refers to, because it was gathered from other ranks or packed, is not copied. Host
+// memory is pooled, so each checkpoint reuses the blocks of the one before.
 void detach(CheckpointArrays& arrays);
 
 // What all writers know of a checkpoint.
@@ -51,10 +51,11 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  // All of it, on all writers. Returns the checkpoint's folder. If the disk fails (it is full, the
-  // folder is gone) for one of them, all throw an error of kind cannot_write; other errors of one
-  // writer, such as too little memory, keep their kind on all. The unfinished folder is then
-  // removed, and nothing else has changed. If name_latest() fails, the checkpoint is complete.
+  // Writes the checkpoint, together with all writers, and returns its folder. If the disk fails for
+  // one of them (it is full, the folder is gone), all throw an error of kind cannot_write; other
+  // errors of one writer, such as too little memory, keep their kind on all. The unfinished folder
+  // is then removed, and nothing else has changed. If name_latest() fails, the checkpoint is
+  // complete.
   std::filesystem::path write(const CheckpointArrays& arrays);
 
   // The steps of write(), in their order.
@@ -64,8 +65,8 @@ class CheckpointWriter {
   void publish();
   void name_latest();
 
-  // Known after make_folder(): whether this writer is the first of those that see its disk, which
-  // works for all of them.
+  // Known after make_folder(): whether this writer is the first that sees its disk, and so makes
+  // the folder and the manifest for the others that do.
   bool is_first_on_disk() const { return works_for_disk_; }
   const std::vector<int>& first_on_disk() const { return first_on_disk_; }  // of all writers
   // Whether it has its name, on all disks.

@@ -14,9 +14,9 @@
 // Folders of these names that somebody else has made are never removed: a run's have a manifest,
 // or while they are written a marker, and no files but those of a checkpoint.
 //
-// Errors of kind io, or missing because it may not be read: what is there cannot be read. Nothing
-// is taken for missing then. Of kind data: `latest` or `best` (retention.hpp) names what is not in
-// its folder.
+// Errors are of kind io, or missing without permission, if what is there cannot be read (it is
+// never taken for absent), and of kind data if `latest` or `best` (retention.hpp) names something
+// outside its folder.
 #pragma once
 
 #include <compare>
@@ -90,9 +90,9 @@ void record_start(const std::filesystem::path& out, const std::filesystem::path&
 // process that trains may save; those that finish late do not replace a name of a higher iteration.
 // The first call of a run abandons what is there of higher iterations.
 void write_latest(const std::filesystem::path& out, const std::filesystem::path& saved);
-// Before the checkpoint `saved` gets its name: abandons what the first write_latest() of a run
-// would, and no longer an earlier checkpoint of this name. So it counts from the moment on in which
-// it has its name, also if the process is killed before write_latest().
+// To be called before the checkpoint `saved` gets its name: abandons what the first write_latest()
+// of a run would, and revokes the abandonment of an earlier checkpoint of this name. So `saved`
+// counts as soon as it has its name, even if the process is killed before write_latest().
 void announce_checkpoint(const std::filesystem::path& out, const std::filesystem::path& saved);
 // What `latest` names (in older folders: last_snapshot), relative to `out`; nothing if there is
 // none.
@@ -102,7 +102,7 @@ std::optional<std::filesystem::path> read_latest(const std::filesystem::path& ou
 std::optional<std::filesystem::path> saved_state_in(const std::filesystem::path& file);
 // What is abandoned: names like those in `latest`.
 std::set<std::string> abandoned_in(const std::filesystem::path& out);
-// Abandons those of `names` that are there, too: on another disk than the one where the run
+// Also abandons those of `names` that are there, on another disk than the one where the run
 // started.
 void abandon(const std::filesystem::path& out, const std::set<std::string>& names);
 

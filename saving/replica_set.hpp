@@ -50,7 +50,7 @@ struct SavingRanks {
 
   // Whether this rank writes and reads the file.
   bool is_first() const { return members == nullptr || members->rank() == 0; }
-  // Work of the first rank of each file, which all ranks wait for and whose error they share.
+  // Calls `work` on the first rank of each file. All ranks wait for it and share its error.
   void on_first(const std::function<void()>& work) const;
 };
 

@@ -28,8 +28,8 @@ struct NpzPiece {
 class Serializer {
  public:
   // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied). With `pieces`,
-  // which all ranks give or none, arrays that ranks hold in parts stay in parts: each rank gets its
-  // own ones there, and `entries` lacks these arrays.
+  // which all ranks give or none, arrays that are divided between ranks stay divided: `pieces` gets
+  // this rank's, and `entries` lacks these arrays.
   static Serializer saver(std::vector<NpzEntry>& entries, Communicator* communicator,
                           std::vector<NpzPiece>* pieces = nullptr);
   // Loads from `source`, which is null on all ranks but 0.
@@ -50,16 +50,16 @@ class Serializer {
   // Elements of a tensor, loaded in place.
   void operator()(const std::string& name, const Tensor& value) const;
 
-  // Saving: whether arrays that ranks hold in parts are saved by save_piece(), else rank 0 has to
-  // gather them.
+  // Saving: whether arrays that are divided between ranks are saved by save_piece(); if not, rank 0
+  // has to gather them.
   bool takes_pieces() const { return pieces_ != nullptr; }
-  // A piece of the array `name`, which is this rank's. Not collective; each element of the array
-  // must be in the piece of one rank.
+  // Saves this rank's piece of the array `name`. Not collective; each element of the array must be
+  // in one rank's piece.
   void save_piece(const std::string& name, const Shape& whole, std::int64_t begin,
                   const Tensor& values) const;
 
-  // A value that differs between ranks: saving stores those of all ranks, loading returns them all
-  // (as many as there were ranks), on every rank.
+  // A value that differs between ranks: saving stores one for each rank, loading returns all of
+  // them (as many as there were ranks) on every rank.
   std::vector<Bytes> of_every_rank(const std::string& name, std::span<const std::byte> own) const;
   // Loading: the value of this rank alone; empty if there were more or fewer ranks.
   Bytes of_own_rank(const std::string& name) const;
@@ -80,9 +80,9 @@ class Serializer {
   std::vector<NpzPiece>* pieces_ = nullptr;
 };
 
-// Numbers that a run computes with; a file from elsewhere may have any. As Serializer's operator();
-// a loaded number that is not from 0 to `most`, or not finite, is an error of kind data on all
-// ranks that says what was found.
+// Serializer's operator() for numbers that a run computes with, since a file from elsewhere may
+// have any: a loaded number that is not from 0 to `most`, or not finite, is an error of kind data
+// on all ranks that says what was found.
 void serialize_count(const Serializer& serializer, const std::string& name, std::int64_t& value,
                      std::int64_t most = std::int64_t{1} << 62);
 void serialize_finite(const Serializer& serializer, const std::string& name, double& value);

@@ -35,10 +35,10 @@ struct RunPosition {
   std::int64_t iteration = 0;  // done
   IteratorState data;
 };
-// Loading refuses another seed, and a step in the middle of an epoch that was dealt differently,
-// because examples would be repeated or left out, or whose iterations took another number of
-// batches; the number of ranks alone does not matter where examples are dealt to shards. At the end
-// of an epoch all of that may change; the difference is then returned as one line, else nothing.
+// Loading refuses another seed. In the middle of an epoch it also refuses another way of dealing
+// examples, which would repeat or leave out some, and another number of batches in an iteration;
+// the number of ranks alone does not matter where examples are dealt to shards. At the end of an
+// epoch all of these may change; the difference is then returned as one line, else nothing.
 std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
                                const EpochLayout& layout, std::int64_t steps_per_epoch,
                                RunPosition& position);
@@ -50,12 +50,12 @@ void serialize_position(const Serializer& serializer, const RunIdentity& run,
 void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
                         Iterator& iterator);
 
-// Loading: parameters without a shape take the snapshot's, before anything else is loaded into the
-// model or the optimizer. A parameter that had no shape when it was saved is not in a snapshot.
+// Loading: parameters without a shape take the saved one, before anything else is loaded into the
+// model or the optimizer. A parameter that had no shape is not saved.
 void load_shapes(const Serializer& serializer, Optimizer& optimizer);
 
-// Parameters and buffers by path. Buffers (running statistics) may differ between ranks: those of
-// each rank are kept beside rank 0's, which a run with another number of ranks uses.
+// Parameters and buffers by path. Buffers (running statistics) may differ between ranks: each
+// rank's are kept beside rank 0's, which a run with another number of ranks uses.
 void serialize_model(const Serializer& serializer, const Module& model);
 
 // Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses
@@ -65,7 +65,7 @@ void serialize_model(const Serializer& serializer, const Module& model);
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
 // The first part of that: refuses another kind of optimizer.
 void serialize_kind(const Serializer& serializer, const Optimizer& optimizer);
-// An optimizer by the name that it has in snapshots, as Chainer's: updater/optimizer:main, and
+// An optimizer by its name in saved states, as in Chainer's: updater/optimizer:main, and
 // updater/model:main for its model.
 struct NamedOptimizer {
   std::string name;
@@ -78,7 +78,7 @@ using NamedOptimizers = std::vector<NamedOptimizer>;
 void serialize_optimizers(const Serializer& serializer, const NamedOptimizers& optimizers,
                           std::int64_t epoch);
 
-// Refuses a saved state of other models. Errors are errors on all ranks. Collective.
+// Refuses a saved state of other models, on all ranks. Collective.
 void check_models(const ResumeSource& from, const NamedOptimizers& optimizers,
                   const SavingRanks& ranks);
 

@@ -26,15 +26,14 @@ class Writers {
   int index() const { return index_; }
   int count() const { return count_; }
 
-  // Calls `work` on every writer, and returns the results of all. If it throws on some of them, the
-  // exception of the first, with the name of its host, is thrown on all as an error of the same
-  // kind; what std::filesystem throws, and an error that the system caused, is of kind
-  // cannot_write.
+  // Calls `work` on every writer, and returns all results. If some throw, all throw the error of
+  // the first one, with the name of its host and of the same kind; exceptions of std::filesystem
+  // and errors that the system caused become errors of kind cannot_write.
   std::vector<std::string> on_all(const std::function<std::string()>& work) const;
 
-  // For each writer the first one that sees the same folder: {0, 0, 2, 2} for two disks. Each looks
-  // for files that the others have just made there and that are removed afterwards. The folder
-  // exists, on each disk.
+  // For each writer the first one that sees the same folder: {0, 0, 2, 2} for two disks. Each makes
+  // a file there, looks for the files of the others, and removes its own. The folder must exist on
+  // each disk.
   std::vector<int> first_on_disk(const std::filesystem::path& folder) const;
 
  private:

@@ -16,8 +16,8 @@ class BestCheckpoint {
  public:
   struct Record {
     WatchedValue::Best value{};
-    std::string
-        id{};  // CheckpointManifest::id; empty: none, or written by a version that did not keep it
+    // CheckpointManifest::id; empty: none, or saved by a version that did not keep it.
+    std::string id{};
   };
 
   // Of this key, looked at every epoch. Larger is better if "accuracy" is in it.
