@@ -1,4 +1,4 @@
-// What all kinds of communicators share: ranks, memory, reductions and checks. Gradients are in
+// Ranks, memory, reductions and checks of all kinds of communicators. Gradients are in
 // gradients.cpp, arrays in mpi/arrays.cpp, values on GPUs in gpu/communicator_on_gpu.cpp.
 #include "communicator/communicator.hpp"
 

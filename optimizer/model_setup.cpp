@@ -1,4 +1,4 @@
-// The model of an Optimizer: the arrays that hold it, and what ranks compare and share of it, in
+// Makes the arrays of an Optimizer's model, and compares and shares the model between ranks, in
 // setup() and again when the model changes.
 #include <algorithm>
 #include <utility>
@@ -73,8 +73,8 @@ void Optimizer::build_arena() {
   // Each sharer has written its values for itself alone; this publishes them.
   trained_.arena->begin_update();
   trained_.arena->end_update();
-  // The parameters' former memory would lie idle, as batches ask for other sizes. What batches have
-  // left goes, too, and is taken anew in the next step.
+  // The parameters' former memory would stay unused, because batches need other sizes. Memory
+  // cached from earlier batches is freed with it, and allocated again in the next step.
   give_back_cached_host_memory();
 }
 
@@ -85,7 +85,7 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
   try {
     exchange_.follow_settings();
   } catch (...) {
-    // All ranks refuse them alike, and go on as before.
+    // All ranks refuse the settings alike, and continue with the former ones.
     exchange_settings_ = before;
     exchange_.follow_settings();
     throw;

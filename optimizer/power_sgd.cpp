@@ -26,8 +26,8 @@ void copy(float* to, const float* from, std::int64_t count) {
 }
 
 // Whether the bits of sums may differ between ranks. They may with MPI_Allreduce, which does not
-// promise equal ones, and with a program's own kinds, of which we know nothing. They are equal
-// where Tasuki rounds values, plans messages or adds in shared memory.
+// promise equal bits, and with a program's own kinds, which are unknown here. They are equal if
+// Tasuki rounds values, plans messages or adds in shared memory.
 bool sums_may_differ(const Communicator& communicator) {
   const CommunicatorOptions& options = communicator.options();
   if (!communicator.exchanges_gradients() || options.wire_dtype != DType::float32) return false;

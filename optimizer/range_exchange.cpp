@@ -142,7 +142,7 @@ void RangeExchange::set_examples(std::int64_t examples) {
 
 // Errors are sums over the examples of the step that left them, as gradients are. This step's
 // update divides by its own number of examples. So errors are multiplied by the ratio of the two
-// numbers: then this mean gets back what the last mean lacked.
+// numbers, which adds to this mean exactly what the last mean lacked.
 void RangeExchange::adapt_errors() {
   double& before = *examples_of_errors_.data<double>();
   takes_errors_ = true;
@@ -192,7 +192,7 @@ void RangeExchange::ready(Parameter& parameter) {
   const auto found = ranges_of_.find(&parameter);
   if (found == ranges_of_.end()) return;
   if (!std::exchange(has_gradient_, true)) since_first_gradient_.lap();
-  // It has no gradient if no gradient reached the functions that use it.
+  // The parameter has no gradient if none reached the functions that use it.
   parameter.fill_missing_grad();
   for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
     if (--incomplete_[static_cast<std::size_t>(i)] == 0) complete(static_cast<std::size_t>(i));
@@ -250,7 +250,7 @@ std::optional<GradientExchange::Sums> RangeExchange::finish() {
   return Sums{examples_.global};
 }
 
-// All ranks come here in the same steps, as they all take part in each exchange.
+// All ranks call this in the same steps, because they all take part in each exchange.
 void RangeExchange::measure_step() {
   trials_.add(since_first_gradient_.lap());
   if (!trials_.is_over()) return;

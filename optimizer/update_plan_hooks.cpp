@@ -1,5 +1,4 @@
-// What an UpdatePlan does with hooks. What factors of hooks leave to be done is the scale that
-// these functions return.
+// How an UpdatePlan applies hooks. Functions return the scale that remains to be applied.
 #include <algorithm>
 #include <cmath>
 

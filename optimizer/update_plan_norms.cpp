@@ -1,4 +1,4 @@
-// Norms that an UpdatePlan needs: of parameters and gradients, and LAMB's trust ratios. On a CPU
+// How an UpdatePlan computes norms of parameters and gradients, and LAMB's trust ratios. On a CPU,
 // each owner of a slice adds up its pieces of parameters (norm_pieces_).
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-// What an UpdatePlan arranges before a step: stages of hooks, and the rows of its tables of
+// What an UpdatePlan prepares before a step: stages of hooks, and the rows of its tables of
 // factors.
 #include <algorithm>
 #include <cmath>
