@@ -11,7 +11,7 @@ ArrayOperations& arrays_of(const Tensor& x) {
   return backend(x.device()).arrays();
 }
 
-// Writes `part` to the place that it has in an array of `value` elsewhere.
+// Writes `part` to its place in an array that is `value` elsewhere.
 Tensor surrounded(const Tensor& part, const Shape& whole, const View& place, float value) {
   Tensor result = Tensor::full(whole, static_cast<double>(value), part.dtype(), part.device());
   arrays_of(part).put_view(result, place, part);
@@ -68,7 +68,7 @@ class Pad final : public Function {
 };
 
 // A split array in the graph. Its parts write their gradients into one array; this function runs
-// after all of them and passes it on. A later pass through the same graph begins with none.
+// after all of them and passes it on. A later pass through the same graph begins without an array.
 class SplitArray final : public Function {
  public:
   explicit SplitArray(std::shared_ptr<Tensor> whole) : whole_(std::move(whole)) {}
@@ -99,7 +99,7 @@ class SplitPart final : public Function {
   }
 
  private:
-  std::shared_ptr<Tensor> whole_;  // a pass's gradient, from the first part on that has one
+  std::shared_ptr<Tensor> whole_;  // a pass's gradient, once a part has one
   Shape from_;
   View place_;
 };
@@ -126,7 +126,7 @@ Variable sliced(const Variable& x, const View& view) {
                           [&] { return std::make_unique<Slice>(x.shape(), view); });
 }
 
-// Sizes with one more, or one less.
+// A shape with one axis more, or one axis less.
 Shape with_axis(const Shape& shape, int axis) {
   std::vector<std::int64_t> sizes(shape.begin(), shape.end());
   sizes.insert(sizes.begin() + axis, 1);
