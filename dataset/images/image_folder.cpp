@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The folders of a split may be those of the classes, or some of them.
+// The test split may lack some classes' folders, but has no others.
 void check_classes(const fs::path& folder, DataSplit split,
                    const std::vector<std::string>& classes) {
   for (const std::string& found : image_classes(folder))
