@@ -1,4 +1,5 @@
-// Trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, data-parallel over MPI.
+// Trains a convolutional network on CIFAR-10, CIFAR-100 or a folder of images, data-parallel over
+// MPI.
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_cifar --arch cnn10
 
@@ -11,7 +12,7 @@ namespace {
 
 using tasuki::program::Recipe;
 
-// Small convnets with batch normalisation, as in the papers on residual networks.
+// Small networks with batch normalisation, trained as in the papers on residual networks.
 const Recipe of_small_convnets = {{"batchsize", "128"},          {"epoch", "100"},
                                   {"optimizer", "momentum_sgd"}, {"lr", "0.1"},
                                   {"lr-scaling", "linear"},      {"lr-schedule", "steps"}};

@@ -15,7 +15,7 @@ namespace {
 
 using namespace tasuki;
 
-// Each batch of an evaluation gets other random numbers, the same ones in every evaluation.
+// Batches of an evaluation get different random numbers, the same in every evaluation.
 LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed) {
   const auto keys = std::make_shared<RandomKeys>(seed);
   return [&gan, settings, keys](const Batch& batch, Observation& report) {
@@ -31,7 +31,7 @@ LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t se
   };
 }
 
-// ChainerMN's DCGANUpdater: an optimizer for each network.
+// ChainerMN's DCGANUpdater: one optimizer for each network.
 std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
                                         const DcganSettings& settings) {
   const auto losses = [&gan, settings](const Batch& batch, Observation&) {

@@ -1,5 +1,5 @@
-// Trains a large convnet on folders or lists of images that each rank reads from disk,
-// data-parallel over MPI: ChainerMN's ImageNet example.
+// Trains a large convolutional network on folders or lists of images that each rank reads from
+// disk, data-parallel over MPI: ChainerMN's ImageNet example.
 //
 //   build/apps/tasuki-run -np 4 build/apps/train_imagenet train.txt val.txt --root images
 
@@ -107,7 +107,7 @@ StreamedImages open_images(const Flags& flags, const program::TrainingSettings& 
   return streams;
 }
 
-// The losses of all three classifiers, as in Chainer also in evaluations.
+// The losses of all three classifiers, in evaluations, too, as in Chainer.
 LossFunction googlenet_loss(Classifier& model) {
   return [&model](const Batch& batch, Observation& report) {
     const Device device = model.device();
@@ -169,7 +169,7 @@ void add_flags(TrainingProgram& program, Flags& flags) {
               "examples per rank in evaluations; auto: as in training");
   options.add("test", flags.is_short, "a trial: reports every 10 iterations, and ends after 20")
       .in_short("a trial of 20 iterations");
-  // ChainerMN's names of flags that all programs have.
+  // ChainerMN's names for flags that all programs have.
   options.alias("batchsize", {"B"});
   options.alias("epoch", {"E"});
   options.alias("init", {"initmodel"});

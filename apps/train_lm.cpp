@@ -40,13 +40,13 @@ LossFunction loss_of(Gpt& model) {
   };
 }
 
-// Prints a sample on rank 0 when the training has ended, unless it was stopped.
+// Prints a sample on rank 0 at the end of training, unless training was stopped.
 class Sampler final : public Extension {
  public:
   Sampler(Gpt& model, const Flags& flags, std::uint64_t seed)
       : model_(model), flags_(flags), seed_(seed) {}
   std::string default_name() const override { return "sampler"; }
-  // Samples may take long, so the last snapshot comes first.
+  // Samples may take long, so the last snapshot is saved first.
   int priority() const override { return priority_snapshot - 1; }
   bool may_observe(const std::string&, const std::string&, bool) const override { return false; }
   bool reads_model() const override { return true; }
@@ -61,7 +61,7 @@ class Sampler final : public Extension {
       std::fflush(stdout);
       return Bytes();
     };
-    // The others wait for it here, as long as it takes.
+    // The other ranks wait here, as long as it takes.
     if (trainer.communicator() != nullptr)
       run_on_root(*trainer.communicator(), 0, print);
     else
@@ -85,7 +85,8 @@ int main(int argc, char** argv) {
   program.settings.epoch = 1;
   program.settings.optimizer = "adamw";
   program.settings.lr = 1e-3;
-  program.settings.weight_decay = 1e-4;  // of each step, whatever the rate: 0.1 of the rate above
+  program.settings.weight_decay = 1e-4;  // per step, independent of the rate: 0.1 times the rate
+                                         // above
   program.settings.no_decay_1d = true;
   program.settings.lr_schedule = program::LrSchedule::cosine;
   program.settings.warmup = 0.05;

@@ -1,5 +1,5 @@
-// Trains a multi-layer perceptron on MNIST, with several models that have two ranks each:
-// ChainerMN's train_mnist_dual_parallel.
+// Trains a multi-layer perceptron on MNIST, with several models of two ranks each: ChainerMN's
+// train_mnist_dual_parallel.
 //
 //   build/apps/tasuki-run -np 4 build/apps/train_mnist_dual_parallel
 

@@ -1,5 +1,5 @@
 // Trains an encoder and a decoder on pairs of sentences, data-parallel over MPI: ChainerMN's
-// seq2seq. Without files, on dates written in many ways.
+// seq2seq. Without files it learns dates written in many ways.
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_seq2seq
 //   build/apps/tasuki-run -np 4 build/apps/train_seq2seq --source train.en --target train.fr --bleu
@@ -30,7 +30,7 @@ struct Flags {
   std::int64_t words = 40000, longest = 49, buckets = 50;
 };
 
-// A training run's end as ChainerMN's example writes it: "15e" or "500i".
+// The end of a run in the form of ChainerMN's example: "15e" or "500i".
 program::Recipe end_of(const std::string& stop) {
   if (stop.empty()) return {};
   const std::string number = stop.substr(0, stop.size() - 1);
@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
     if (flags.source) return recipe;
     recipe.insert(recipe.begin(),
                   {{"unit", "256"}, {"layer", "1"}, {"epoch", "6"}, {"lr", "0.002"}});
-    // The schedule follows the number of epochs, which iterations do not tell.
+    // The schedule follows the number of epochs, which iterations do not give.
     if (!flags.stop.ends_with('i')) recipe.emplace_back("lr-schedule", "cosine");
     return recipe;
   };

@@ -1,4 +1,4 @@
-// Which builds of programs and libraries this process runs.
+// The builds of the program and libraries that this process runs.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 namespace tasuki {
 
 // "train_mnist, build ccf91f9669ff7140" for the program, and the same for each of Tasuki's
-// libraries that is loaded, in alphabetical order. The number is the first 8 bytes of the identity
-// that the linker has written into the file (a GNU build id), which changes with any change of the
-// code, or "without a build id" if it has written none.
+// libraries that is loaded, in alphabetical order. The number is the first 8 bytes of the GNU build
+// id, which the linker writes into the file and which changes with any change of the code; "without
+// a build id" if there is none.
 std::vector<std::string> loaded_builds();
 
 }  // namespace tasuki

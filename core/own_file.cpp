@@ -25,7 +25,7 @@ int flags_of(OwnFile how) {
       return always | O_WRONLY | O_CREAT | O_APPEND;
     case OwnFile::update:
       return always | O_RDWR | O_CREAT;
-    case OwnFile::renew:  // emptied only when it is known to be a regular file
+    case OwnFile::renew:  // emptied only once it is known to be a regular file
       return always | O_WRONLY | O_CREAT;
     case OwnFile::make:
       return always | O_WRONLY | O_CREAT | O_EXCL;

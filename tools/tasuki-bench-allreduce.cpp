@@ -1,11 +1,10 @@
-// Times the exchange of gradients for vectors of several sizes, as nccl-tests does: communicators
-// by name, from memory of the communicator and from private memory, and plain MPI_Allreduce; with
-// --gpu from the GPUs' memory, until they are done.
+// Times the exchange of gradients for vectors of several sizes, like nccl-tests: communicators by
+// name, from the communicator's memory and from private memory, and plain MPI_Allreduce; with --gpu
+// from the GPUs' memory, until they have finished.
 //
-//   mpirun -np 2 build/apps/tasuki-bench-allreduce --communicator single_node --min 7200000 --max
-//   7200000 mpirun -np 4 build/apps/tasuki-bench-allreduce --gpu --communicator all --wire-dtype
-//   bf16 mpirun -np 4 build/apps/tasuki-bench-allreduce --allreduce all --wire-dtype all
-//   --link-rate 1000
+//   mpirun -np 2 tasuki-bench-allreduce --communicator single_node --min 7200000 --max 7200000
+//   mpirun -np 4 tasuki-bench-allreduce --gpu --communicator all --wire-dtype bf16
+//   mpirun -np 4 tasuki-bench-allreduce --allreduce all --wire-dtype all --link-rate 1000
 
 #include <mpi.h>
 
@@ -102,7 +101,7 @@ float sum_of(std::int64_t element, int ranks) {
   return static_cast<float>(sum);
 }
 
-// Largest relative error of a sum over this many ranks if values travel in `dtype`: the sum is
+// The largest relative error of a sum over this many ranks if values travel in `dtype`: the sum is
 // rounded each time it is sent, at most twice per rank.
 double tolerance(DType wire, int ranks) {
   if (wire == DType::float16) return 2 * ranks * std::ldexp(1, -11);
@@ -112,7 +111,7 @@ double tolerance(DType wire, int ranks) {
 
 class Bench {
  public:
-  // Finds what cannot run here before any time is spent.
+  // Finds early what cannot run here.
   Bench(const Settings& settings, std::unique_ptr<Communicator> everyone)
       : settings_(settings),
         everyone_(std::move(everyone)),
@@ -163,7 +162,7 @@ class Bench {
   }
 
  private:
-  // Makes a vector, and the operation that exchanges it.
+  // Makes a vector and the operation that exchanges it.
   using Case = std::pair<Tensor, std::function<void()>>;
   using MakeCase = std::function<Case(std::int64_t count)>;
 
@@ -245,7 +244,7 @@ class Bench {
     };
   }
 
-  // Exchanges, and waits for the end also on GPUs, which work asynchronously.
+  // Exchanges, and waits for the end, on asynchronous GPUs, too.
   static void finish(const Tensor& values, const std::function<void()>& exchange) {
     exchange();
     backend(values.device()).synchronize(values.device());

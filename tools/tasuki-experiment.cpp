@@ -1,4 +1,4 @@
-// Runs a grid of training programs and makes tables and a plot of it.
+// Runs a grid of training programs, and makes tables and a plot of the results.
 //
 //   tasuki-experiment experiments/mnist_scaling.ini
 
@@ -67,14 +67,14 @@ void lock(const fs::path& folder) {
          folder.string(), holder_of_lock(folder / "lock"));
 }
 
-// With all that it says in this file.
+// Runs a command whose output goes to `log`.
 EndedProcess run_with_log(const std::vector<std::string>& command, const fs::path& log,
                           double timeout) {
   const Descriptor file = open_own_file(log, OwnFile::renew);
   return run_to_end(command, {file.get(), file.get()}, timeout);
 }
 
-// Also what a training program would take over from it, or what this program would read as the new
+// Also removes what a training program would take over, or what this program would read as the new
 // run's. Other files stay.
 void remove_former_run(const fs::path& result) {
   remove_results(result);
@@ -140,7 +140,7 @@ void run_what_is_missing(const ExperimentPlan& plan, std::vector<RunRecord>& run
   }
 }
 
-// Marks the runs of these rows of the table ("1,3" or "all") as to be done; with `on_disk`, also in
+// Marks the runs of these rows of the table ("1,3" or "all") as not done; with `on_disk`, also in
 // their records.
 void forget_rows(const std::string& rows, std::vector<RunRecord>& runs, bool on_disk) {
   const auto count =

@@ -1,5 +1,5 @@
-// Says what trained models say: classes of images, with probabilities and accuracy;
-// translations; how a text goes on.
+// Applies trained models: classes of images, with probabilities and accuracy; translations;
+// continuations of a text.
 //
 //   build/apps/tasuki-predict result                      # the run in result, on its own test data
 //   build/apps/tasuki-predict result cat.jpg dog.png
@@ -115,7 +115,7 @@ void use_words(const std::vector<std::string>& words, const std::optional<std::s
   settings.inputs.assign(words.begin() + 1, words.end());
 }
 
-// The task that --arch or the run asks for, and the network.
+// The task chosen by --arch or the run, and its network.
 std::pair<Task*, std::string> choose_task(const Tasks& tasks, const PredictionSettings& settings,
                                           const TrainedModel& trained) {
   for (const auto& task : tasks) {

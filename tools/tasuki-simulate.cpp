@@ -1,4 +1,4 @@
-// Predicts step time and efficiency on up to 16,384 ranks from traces of one and two.
+// Predicts step time and efficiency on up to 16,384 ranks from traces with one and two ranks.
 //
 //   mpirun -np 1 build/apps/train_mnist --exchange overlapped --trace one.json ...
 //   mpirun -np 2 -H node1,node2 build/apps/train_mnist --exchange overlapped --trace two.json ...
@@ -150,7 +150,7 @@ std::optional<TracedRun> read_trace(const std::optional<std::string>& file) {
   return parse_trace(read_file(*file), *file);
 }
 
-// The flags' values in place of the traced ones.
+// The flags' values replace the traced ones.
 void overwrite(Workload& workload, const Settings& settings) {
   const auto set = [](double& seconds, const std::optional<double>& ms) {
     if (ms) seconds = *ms * 1e-3;
@@ -200,7 +200,7 @@ class Simulation {
   }
 
  private:
-  // The traced run's own link, and the one to predict for.
+  // The traced run's own link, and the link to predict for.
   void set_link() {
     std::optional<Link> found;
     if (settings_.link) found = read_link(*settings_.link);

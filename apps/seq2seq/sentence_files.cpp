@@ -17,7 +17,7 @@ struct TextPair {
   Sentence source, target;
 };
 
-// What the training pairs have.
+// Counts of the training pairs.
 struct Counts {
   WordCounts source, target;
   std::int64_t pairs = 0, used = 0, used_words = 0;
@@ -31,8 +31,8 @@ struct Counts {
   }
 };
 
-// Counts all pairs but the last twentieth, which it returns. Pairs wait until as many have followed
-// as may be held out.
+// Counts all pairs except the last twentieth, which it returns. A pair waits until as many pairs
+// have followed as may be held out.
 TextPairs hold_out_last(PairReader& reader, Counts& counts, std::int64_t limit) {
   std::deque<TextPair> last;
   std::int64_t all = 0;

@@ -18,8 +18,8 @@ double algorithm_rate(const Row& row) {
   return bytes_of(row) / row.seconds.median;
 }
 
-// Bus bandwidth as nccl-tests defines it: if the link is the limit, it is the same for all numbers
-// of ranks.
+// Bus bandwidth as defined by nccl-tests: where the link is the limit, it is the same for any
+// number of ranks.
 double bus_rate(const Row& row, const Setting& setting) {
   return algorithm_rate(row) * 2 * (setting.ranks - 1) / setting.ranks;
 }

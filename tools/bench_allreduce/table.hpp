@@ -1,4 +1,4 @@
-// The table of bench_allreduce: a row for each vector that was exchanged.
+// The table of bench_allreduce: a row for each exchanged vector.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace tasuki::program {
 
-// Times of exchanges; each is the time on the slowest rank.
+// Times of exchanges, each on its slowest rank.
 struct Percentiles {
   double least = 0, median = 0, p90 = 0, p99 = 0, most = 0;  // seconds
 };
@@ -27,16 +27,16 @@ struct Row {
   std::int64_t wrong = 0;  // elements, over all ranks
 };
 
-// Who exchanges, and over what.
+// The ranks that exchange, and their link.
 struct Setting {
   int ranks = 1, nodes = 1;
   // In each direction between two machines, in bytes per second; empty: not known.
   std::optional<double> link_rate = {};
 };
 
-// The least time in which machines with such a link can sum a vector: each has to send and to
-// receive 2 (n - 1) / n of its bytes on the wire, for n machines (Patarasu and Yuan 2009). Empty:
-// the rate is not known, or there is one machine.
+// The shortest time in which n machines with such a link can sum a vector: each must send and
+// receive 2 (n - 1) / n of its bytes (Patarasu and Yuan 2009). Empty if the rate is unknown, or for
+// one machine.
 std::optional<double> bound_of(const Row& row, const Setting& setting);
 
 std::string table_heading();

@@ -15,8 +15,8 @@ using processes::EndedProcess;
 // is short), begins with that. `timeout`: the limit of the run in seconds.
 std::string describe_failure(const EndedProcess& ended, double timeout, std::string_view output);
 
-// What a table shows in place of numbers: such a beginning, with the largest batch of a rank that
-// fits if the program said it; or "failed".
+// What a table shows in place of numbers: such a beginning, with the largest batch per rank that
+// fits if the program reported it; or "failed".
 std::string failure_mark(std::string_view failure);
 
 }  // namespace tasuki::experiment

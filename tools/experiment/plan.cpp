@@ -52,7 +52,7 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
-// Replaces each {name} by what `value` makes of the name.
+// Replaces each {name} by value(name).
 std::string fill_in(const std::string& word,
                     const std::function<std::string(const std::string&)>& value) {
   std::string filled;
@@ -71,8 +71,8 @@ struct Key {
   const char* name;
   const char* value;
   const char* help;
-  // Parses one setting; throws std::invalid_argument with what was expected. Axes of the grid have
-  // none.
+  // Parses one setting; throws std::invalid_argument with what was expected. Null for axes of the
+  // grid.
   void (*take)(ExperimentPlan& plan, const std::string& value);
 };
 
@@ -187,7 +187,7 @@ class Reader {
     plan_.axes.push_back(std::move(axis));
   }
 
-  // Unknown {names} are found before anything has run.
+  // Finds unknown {names} before anything has run.
   void check_launchers() {
     for (const RunSettings& run : plan_.runs()) {
       try {
@@ -208,7 +208,7 @@ struct Section {
   std::string text;
 };
 
-// "[name]" as "name"; nothing if the line begins no section.
+// "[name]" as "name"; nothing if the line does not begin a section.
 std::optional<std::string> section_name(std::string_view line, const std::string& place) {
   const auto begin = line.find_first_not_of(" \t");
   if (begin == std::string_view::npos || line[begin] != '[') return std::nullopt;

@@ -1,4 +1,4 @@
-// What a run leaves behind: its folder, the program's log, and a record that marks it as done.
+// The results of a run: its folder, the program's log, and a record that marks it as done.
 #pragma once
 
 #include <filesystem>
@@ -11,11 +11,11 @@
 
 namespace tasuki::experiment {
 
-// Steps at the start of a run that do not count if single steps are timed: they make primitives and
-// time convolutions.
+// Steps at the start of a run that do not count when single steps are timed: they create primitives
+// and time convolutions.
 inline constexpr std::int64_t warm_up_steps = 3;
 
-// What the program's log says, and how long the command took.
+// Results from the program's log, and the time that the command took.
 struct RunResult {
   double seconds = 0;       // of training, evaluation included: the log's elapsed_time
   double wall_seconds = 0;  // from start to end of the command
@@ -28,7 +28,7 @@ struct RunResult {
   std::optional<double> step_seconds;
 };
 
-// A run of the plan and its state. A run without result was not done or failed; `failure` is the
+// A run of the plan and its state. A run without a result was not done or failed; `failure` is the
 // cause.
 struct RunRecord {
   RunSettings settings;
@@ -39,7 +39,7 @@ struct RunRecord {
   std::string failure;
 };
 
-// The runs of a plan, with what earlier starts have left in `folder`. A run is identified by the
+// The runs of a plan, with the results of earlier starts in `folder`. A run is identified by the
 // program's name, its flags and its launcher; if one of these changes, it is a new run.
 std::vector<RunRecord> read_records(const ExperimentPlan& plan,
                                     const std::filesystem::path& folder);
@@ -47,11 +47,10 @@ std::vector<RunRecord> read_records(const ExperimentPlan& plan,
 // Writes run.json atomically.
 void write_record(const RunRecord& record);
 
-// Marks the run as still to do; its former record becomes run.previous.json.
+// Marks the run as not done; its former record becomes run.previous.json.
 void forget_record(RunRecord& record);
 
-// Reads the JSON array that training programs write. An error of kind data says what is missing in
-// it.
+// Reads the JSON array that training programs write. An error of kind data says what it lacks.
 RunResult read_training_log(const std::filesystem::path& log);
 
 }  // namespace tasuki::experiment

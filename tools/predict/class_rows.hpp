@@ -10,10 +10,10 @@
 
 namespace tasuki::predict {
 
-// How examples and classes are called.
+// The names of examples and classes.
 struct Names {
-  std::vector<std::string> examples;  // empty: by their numbers, from 0
-  std::vector<std::string> classes;   // empty: by their numbers
+  std::vector<std::string> examples;  // empty: numbers, from 0
+  std::vector<std::string> classes;   // empty: numbers
 
   std::string example(std::int64_t i) const;
   std::string of_class(std::int32_t i) const;

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// A matrix of more classes is no longer readable.
+// A matrix of more classes would be unreadable.
 constexpr std::int64_t most_classes_of_matrix = 20;
 
 double mean(const std::vector<double>& values) {
@@ -49,7 +49,7 @@ std::string percent(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? "-" : fmt::format("{:.1f} %", 100 * ratio(part, whole));
 }
 
-// The class for which examples of `label` are taken wrongly most often.
+// The wrong class most often predicted for examples of `label`.
 std::string worst_confusion(const Confusion& confusion, std::int64_t label, const Names& names) {
   std::int64_t worst = -1, most = 0;
   for (std::int64_t other = 0; other < confusion.classes(); ++other)
@@ -73,8 +73,8 @@ std::string class_table(const Confusion& confusion, const Names& names) {
   return table.text();
 }
 
-// With names above the columns, or, as these are short, with the numbers that stand before the
-// names in the rows.
+// With class names above the columns or, where these are too long, with the numbers that precede
+// the names in the rows.
 std::string matrix(const Confusion& confusion, const Names& names, bool has_numbers) {
   const auto name = [&](std::int64_t i) { return names.of_class(static_cast<int>(i)); };
   std::vector<std::string> header = {"label"};

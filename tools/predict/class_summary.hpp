@@ -13,7 +13,7 @@
 
 namespace tasuki::predict {
 
-// The confusion of classes: how often examples of one are taken for another.
+// The confusion matrix: how often examples of one class are taken for another.
 class Confusion {
  public:
   Confusion(const Predictions& predictions, std::int64_t classes);
@@ -32,10 +32,10 @@ class Confusion {
   std::vector<std::int64_t> counts_;
 };
 
-// Number of examples; if they have labels, accuracy and mean loss (as the training programs count
-// them: of GoogLeNetBn with the auxiliary classifiers' losses, which also stand beside it) and the
-// confusion of classes, else how often each class was predicted; and which image files could not be
-// read. JSON: one object "summary".
+// The number of examples; with labels, accuracy, mean loss and the confusion of classes, else how
+// often each class was predicted; and the image files that could not be read. The loss is computed
+// as in training: GoogLeNetBn's includes the auxiliary classifiers' losses, which are also shown
+// separately. JSON: one object "summary".
 std::string summary_text(const Predictions& predictions, const Names& names,
                          std::span<const ImageProblem> unreadable, std::int64_t classes,
                          Format format);

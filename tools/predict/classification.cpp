@@ -37,8 +37,8 @@ struct Flags {
   std::int64_t loader_threads = 1;
 };
 
-// Whether test images were standardised in training, which --augment does. Runs of train_imagenet
-// do not have that flag.
+// Whether test images were standardised in training, as --augment does. train_imagenet does not
+// have that flag.
 bool standardizes(const Flags& flags, const Job& job) {
   if (flags.standardize != Standardize::automatic) return flags.standardize == Standardize::on;
   if (job.network == "mlp" || job.trained.run.program == "train_imagenet") return false;
@@ -50,7 +50,7 @@ bool standardizes(const Flags& flags, const Job& job) {
   return *augmented == "true";
 }
 
-// As in the training: runs of versions that did not know the flag took images as they are stored.
+// As in training: runs of versions without the flag took images as stored.
 Exif exif_for(const Flags& flags, const Job& job) {
   if (flags.exif != ExifFlag::automatic)
     return flags.exif == ExifFlag::on ? Exif::apply : Exif::ignore;
@@ -62,7 +62,7 @@ Exif exif_for(const Flags& flags, const Job& job) {
 
 std::int64_t number_of_classes(const Flags& flags, const Job& job) {
   if (flags.classes) return *flags.classes;
-  // A file without them is of another network, which load_weights() reports.
+  // A file without them belongs to another network; load_weights() reports that.
   return classes_in(job.trained, job.network).value_or(10);
 }
 
@@ -187,7 +187,7 @@ class Classification final : public Task {
   }
 
  private:
-  // Where an older run decides for images as they are stored.
+  // If an older run requires images as stored.
   void say_if_not_turned(const Job& job, const DataSource& source) const {
     if (flags_.exif == ExifFlag::automatic && !job.trained.run.flag("exif") &&
         !source.image_files().empty() && exif_for(flags_, job) == Exif::ignore)

@@ -1,4 +1,4 @@
-// Images as train_imagenet evaluates on them.
+// Images in the form in which train_imagenet evaluates.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace tasuki::predict {
 std::optional<ImageStreamSettings> middle_crops_of(const TrainingRun& run, std::int64_t side,
                                                    Exif exif);
 
-// The images that it evaluated on, from --val or --data.
+// The images on which the run evaluated, from --val or --data.
 std::vector<ImageFile> evaluated_images(const TrainingRun& run);
 
 }  // namespace tasuki::predict

@@ -1,4 +1,4 @@
-// Images that the generators of train_dcgan make.
+// Images from the generators of train_dcgan.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 const char* const network_name = "dcgan";
 
-// What the shapes of its weights say about a generator.
+// A generator's settings, from the shapes of its weights.
 DcganSettings settings_of(const TrainedModel& trained) {
   const auto shape = [&](const std::string& name, int axes) {
     const auto found = trained.shapes.find(name);

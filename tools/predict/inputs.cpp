@@ -71,7 +71,7 @@ void warn_of_left_out(const ImageSearch& search) {
   if (const std::string text = search.text_of_left_out(); !text.empty()) log_warning("{}", text);
 }
 
-// How the network takes images.
+// The form of the network's images.
 struct Picture {
   std::int64_t side = 0;
   bool is_grey = false;
@@ -137,7 +137,7 @@ Inputs open_class_folders(const fs::path& folder, const InputRequest& request) {
       of_class[i].push_back({std::move(path), label});
   }
   warn_of_left_out(search);
-  // In the order of training programs.
+  // In the order that training programs use.
   std::vector<ImageFile> files = take_in_turn(std::move(of_class));
   if (files.empty())
     fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files in its subfolders, found none",
@@ -225,13 +225,13 @@ Inputs open_several(const InputRequest& request) {
   return open_files(std::move(files), 0, request);
 }
 
-// What a run of train_imagenet evaluated with.
+// The evaluation data of a run of train_imagenet.
 Inputs open_streamed(const InputRequest& request) {
   return open_files(read_as_told([&] { return evaluated_images(request.run); }), request.classes,
                     request);
 }
 
-// What the run evaluated with.
+// The run's evaluation data.
 Inputs open_test_data(const InputRequest& request) {
   const TrainingRun& run = request.run;
   if (run.dataset.empty())
@@ -253,7 +253,7 @@ Inputs open_test_data(const InputRequest& request) {
   try {
     if (const auto first = run.flag("test-examples"); first && *first != "all")
       inputs.source->keep_first(program::parse_integer(*first, {1, INT64_MAX}));
-  } catch (const std::invalid_argument&) {  // of another version; all examples are as good
+  } catch (const std::invalid_argument&) {  // of another version; takes all examples instead
   }
   return inputs;
 }

@@ -1,4 +1,4 @@
-// The images to classify: found by their paths, in whichever form they are.
+// The images to classify, in any of several formats.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace tasuki::predict {
 
-// What is known before files are opened.
+// Settings known before files are opened.
 struct InputRequest {
   std::vector<std::string> paths;  // empty: the test data of the run
   std::optional<std::string> labels;
   DataSplit split = DataSplit::test;            // of a folder that has both
   std::optional<std::int64_t> examples;         // only the first ones
   std::optional<Shape> example;                 // the shape that the network takes
-  std::optional<std::int64_t> image_side;       // of image files, instead of that shape's
+  std::optional<std::int64_t> image_side;       // of image files, replaces that shape's sides
   Exif exif = Exif::apply;                      // of image files
-  int threads = 1;                              // that look for damaged image files
+  int threads = 1;                              // to look for damaged image files
   std::int64_t classes = 0;                     // labels: 0 .. classes - 1
   const std::vector<std::string>& class_names;  // their names; empty: not known
   const TrainingRun& run;
@@ -38,13 +38,13 @@ struct Inputs {
 
 // Opens them:
 // - a JPEG or PNG file, or several, or a folder of them, without labels;
-// - a folder with a subfolder for each class, whose name is that of the class, or a folder with
-//   such folders for its splits (image_folder.hpp), from all classes in turn;
+// - a folder with a subfolder named after each class, or a folder with such folders for its splits
+//   (image_folder.hpp), from all classes in turn;
 // - an IDX file of images, or a folder with MNIST's four files;
 // - a binary file of CIFAR, or a folder with them.
-// Paths that are missing, files that are something else, and labels that do not fit the classes
-// are errors that name the path. Image files are decoded once; those that cannot be read are left
-// out, and an error if no other is left.
+// Missing paths, other kinds of files, and labels that do not fit the classes are errors that name
+// the path. Image files are decoded once; unreadable ones are left out, which is an error if none
+// remain.
 Inputs open_inputs(const InputRequest& request);
 
 }  // namespace tasuki::predict

@@ -11,7 +11,7 @@
 namespace tasuki::predict {
 namespace {
 
-// Names come first, because they may be numbers.
+// Names take precedence, because they may be numbers.
 std::int32_t label_of(std::string_view text, std::int64_t classes,
                       const std::vector<std::string>& class_names, const TextFile& file) {
   const auto named = std::ranges::find(class_names, text);

@@ -1,4 +1,4 @@
-// Task: what models of one kind do with their input. Each is a file with a line in tasks.cpp.
+// Task: what models of one kind do with their input. Each task has a file and a line in tasks.cpp.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace tasuki::predict {
 
-// What a task works with.
+// The input of a task.
 struct Job {
   const PredictionSettings& settings;
   const TrainedModel& trained;
-  std::string network;  // one of the task's
+  std::string network;  // one of the task's networks
   Communicator& communicator;
   Device device;  // of this rank
 };
@@ -28,17 +28,17 @@ class Task {
   virtual ~Task() = default;
   // Names of the networks, the values of --arch.
   virtual std::vector<std::string> networks() const = 0;
-  // The network of a run of a training program; nothing if it is not one of this task's.
+  // The network of a training program's run; nothing if this task does not have it.
   virtual std::optional<std::string> network_of(const TrainingRun& run) const = 0;
   // Adds the task's flags. They are bound to this object.
   virtual void add_flags(program::Options& options) = 0;
-  // Reads the input, runs the model, and delivers what it says (output.hpp). Collective.
+  // Reads the input, runs the model, and writes the result (output.hpp). Collective.
   virtual void run(const Job& job) = 0;
 };
 
 std::vector<std::unique_ptr<Task>> create_tasks();
 
-// The kinds of tasks, each from its own file.
+// All tasks, each from its own file.
 std::unique_ptr<Task> create_classification();
 std::unique_ptr<Task> create_generation();
 std::unique_ptr<Task> create_translation();

@@ -1,4 +1,4 @@
-// Text, by the models of train_lm: how many bits each of its bytes takes, or how it goes on.
+// Text, with the models of train_lm: bits per byte, or a continuation.
 
 #include <algorithm>
 #include <array>
@@ -51,7 +51,7 @@ std::shared_ptr<const Dataset> first_of(std::shared_ptr<const Dataset> windows,
   return subset_of(std::move(windows), std::move(indices));
 }
 
-// What the run was tested on.
+// The run's test data.
 std::shared_ptr<const Dataset> held_out_windows(const TrainingRun& run, std::int64_t context) {
   auto place = run.flag("data");
   if (place == lm::default_text_name) place.reset();
@@ -62,7 +62,7 @@ std::shared_ptr<const Dataset> held_out_windows(const TrainingRun& run, std::int
   return first_of(held_out, run.number("test-examples", held_out->size()));
 }
 
-// A file's, which may be shorter than the model's context.
+// A file's windows; the file may be shorter than the model's context.
 std::shared_ptr<const Dataset> windows_of(const std::string& file, std::int64_t context) {
   std::string text = read_text(file, lm::most_text_bytes + 1);
   if (std::ssize(text) > lm::most_text_bytes)
@@ -175,7 +175,7 @@ class Text final : public Task {
     });
   }
 
-  // Each rank measures its share of the windows that `open` returns at the root. Collective.
+  // Each rank measures its share of the windows from the root's open(). Collective.
   static lm::CodeLength length_of(const Job& job, Gpt& model,
                                   const std::function<std::shared_ptr<const Dataset>()>& open) {
     Communicator& comm = job.communicator;

@@ -30,8 +30,8 @@ std::vector<std::string> names_in(const ModelFiles& files) {
   return names;
 }
 
-// The model's place in a snapshot (of the generator, if it has two networks), and the classifier's
-// predictor in a model.
+// The place of the model in a snapshot (of the generator, if there are two networks), and of the
+// classifier's predictor in a model.
 std::string prefix_in(const ModelFiles& files) {
   const std::vector<std::string> names = names_in(files);
   std::string prefix;

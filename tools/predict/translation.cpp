@@ -1,4 +1,4 @@
-// Translation: sentences, or dates written in many ways, by the models of train_seq2seq.
+// Translation of sentences, or of dates written in many ways, with the models of train_seq2seq.
 
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ std::unique_ptr<Seq2seq> create_network(const TrainedModel& trained) {
                                                 .units = size("embed_x/W", 1, 1)});
 }
 
-// Each translation, and before it its length.
+// Each translation, preceded by its length.
 std::vector<std::int32_t> translate(Seq2seq& model, Iterator& batches, std::int64_t longest) {
   const PhaseScope evaluating(Phase::evaluating);
   const NoGrad no_grad;
@@ -61,7 +61,7 @@ std::vector<std::int32_t> translate(Seq2seq& model, Iterator& batches, std::int6
   return found;
 }
 
-// Those of all ranks at the root, in order.
+// All ranks' translations at the root, in order.
 std::vector<Ids> gather_translations(const std::vector<std::int32_t>& own,
                                      Communicator& communicator) {
   std::vector<Ids> all;

@@ -1,4 +1,4 @@
-// Programs that run in the background, each with all the processes that it makes.
+// Runs programs to their end, each with all the processes that it starts.
 #pragma once
 
 #include <filesystem>
@@ -15,25 +15,25 @@ struct EndedProcess {
   HowEnded how = HowEnded::by_itself;
   int exit_code = 0;  // 128 + signal when a signal ended it
   double seconds = 0;
-  bool is_clean = true;  // none of its processes is left
+  bool is_clean = true;  // none of its processes remains
 };
 
-// Makes SIGINT and SIGTERM end the program that run_to_end() runs, and keep later calls from
+// From now on, SIGINT and SIGTERM end the program that run_to_end() runs, and keep later calls from
 // starting one. Also makes this process the parent of orphans (orphans.hpp), which run_to_end()
 // ends.
 void take_over_signals();
 // Whether one of these signals has come.
 bool was_interrupted();
 
-// Where a program's output goes: descriptors of two files, or twice the same one.
+// Destinations of a program's output: two descriptors, or twice the same one.
 struct OutputFiles {
   int out, err;
 };
 
 // Runs `words` (the first is looked up in PATH) in a new process group, with empty standard input.
 // After `timeout` seconds, or when this process is interrupted, the group gets SIGTERM, so that
-// mpirun ends its ranks, and 10 seconds later SIGKILL. When the call returns, none of the processes
-// that it started is left, or `is_clean` is false (end_orphans).
+// mpirun ends its ranks, and 10 seconds later SIGKILL. When the call returns, no process that it
+// started remains, or `is_clean` is false (end_orphans).
 EndedProcess run_to_end(const std::vector<std::string>& words, const OutputFiles& files,
                         double timeout,
                         const std::function<bool()>& is_interrupted = was_interrupted);

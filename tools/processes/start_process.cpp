@@ -15,7 +15,7 @@
 namespace tasuki::processes {
 namespace {
 
-// In the new process; only calls that are safe after fork.
+// Runs in the new process; makes only calls that are safe after fork.
 [[noreturn]] void become(char* const* arguments, const char* name, const Streams& streams,
                          int at_our_end, pid_t parent) {
   setpgid(0, 0);
@@ -46,7 +46,7 @@ pid_t start_process(const std::vector<std::string>& words, const Streams& stream
   const pid_t parent = getpid(), child = fork();
   if (child < 0) fail(ErrorKind::io, "fork: {}", std::strerror(errno));
   if (child == 0) become(arguments.data(), name.c_str(), streams, at_our_end, parent);
-  setpgid(child, child);  // in both, as either may come first
+  setpgid(child, child);  // in both processes, because either may come first
   return child;
 }
 

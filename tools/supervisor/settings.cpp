@@ -102,7 +102,7 @@ std::vector<std::string> split(const std::string& text) {
   return boost::program_options::split_unix(text);
 }
 
-// Flags that tasuki-run has to know of.
+// The program's flags that tasuki-run must know.
 void refuse_own_flags(const SupervisorSettings& settings) {
   const bool is_srun = settings.launcher == LauncherKind::srun;
   const std::vector<std::string> counts = {"np", "n", is_srun ? "ntasks" : "c"};
@@ -141,7 +141,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       ++word;
       break;
     }
-    own.push_back(*word == "-np" ? "--np" : *word);  // as with mpirun
+    own.push_back(*word == "-np" ? "--np" : *word);  // as mpirun accepts
     if (word + 1 != arguments.end() && takes_next_word(options, own.back(), word[1]))
       own.push_back(*++word);
   }

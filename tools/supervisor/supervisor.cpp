@@ -29,7 +29,7 @@ RunFolder folder_of(const Program& program, const std::string& mark) {
   return {program.can_resume() ? program.out() : fs::path(), program.resumed_from(), mark};
 }
 
-// What the first start continues from, which is no progress.
+// The state from which the first start resumes; it does not count as progress.
 std::optional<SavedState> saved_before(const Program& program) {
   return program.can_resume() && program.resumes_by_itself() ? last_saved(program.out())
                                                              : std::nullopt;
@@ -155,7 +155,7 @@ bool Supervisor::prepare_restart(JobEnd& end) {
     has_spoken_ = true;
     return false;
   }
-  // What was saved may not fit fewer ranks than it was saved with.
+  // A saved state may not fit fewer ranks than saved it.
   const bool needs_all =
       end.exit_code == static_cast<int>(ErrorKind::config) && hosts_.require_all();
   if (needs_all) {
@@ -187,7 +187,8 @@ bool Supervisor::wait_before_restart(const JobEnd& end, bool has_progressed) {
     }
     return false;
   }
-  // A start that did not get as far as its folder leaves what the first one was to go on from.
+  // If a start did not reach its folder, the state from which the first start resumes still
+  // applies.
   const auto saved = folder_ ? saved_ : saved_before(program_);
   const std::string from = program_.can_resume() ? ' ' + describe(saved, program_) : "";
   const std::string when = delay->count() == 0 ? "at once" : fmt::format("in {} s", delay->count());
@@ -261,7 +262,7 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
     if (starts_ > 1) say(fmt::format("finished after {} starts", starts_));
     return;
   }
-  const bool is_unread = stop_.signal() == SIGPIPE;  // which has been said
+  const bool is_unread = stop_.signal() == SIGPIPE;  // already reported
   const std::string way = way_to_go_on();
   if (stop_.is_made() && exit_code != end.exit_code && program_.can_resume()) {
     if (is_unread && way.empty()) return;
@@ -276,7 +277,7 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
     has_spoken_ = true;
   }
   if (is_unread && !end.cause) return;
-  if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has said it
+  if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has reported it
   if (end.is_cause_last && !has_spoken_) return;
   const std::string launcher = settings_.launcher == LauncherKind::srun ? "srun" : "mpirun";
   const std::string line =
