@@ -70,7 +70,8 @@ std::string describe_models() {
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
-      "train_cifar", "trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, over MPI",
+      "train_cifar", "trains a convolutional network on CIFAR-10, CIFAR-100 or a folder of "
+                     "images, over MPI",
       "tasuki-run -np 4 train_cifar --arch wrn_28_10 --warmup 5");
   program.settings.reference_batch = 128;
   program.settings.augment = true;
@@ -82,12 +83,12 @@ int main(int argc, char** argv) {
   program.flags.add("arch", arch, names, "NAME", describe_models()).in_short("the network");
   program.flags
       .add("dataset,d", program.dataset, {"cifar10", "cifar100", "images"}, "NAME",
-           "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder "
-           "--data, as train/<class>/* and test/<class>/*")
+           "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder --data, "
+           "in train/<class>/ and test/<class>/")
       .in_short("cifar10, cifar100, or images in --data");
   program.flags
       .add("image-size", program.image_side, {8, 1024}, "N",
-           "height and width in pixels that images of a folder are scaled to")
+           "height and width in pixels to which a folder's images are scaled")
       .in_short("side length of a folder's images");
   program.flags.alias("lr", {"learnrate"});  // ChainerMN's name
   program.recipe = [&] {

@@ -359,7 +359,7 @@ int bench_allreduce(int argc, char** argv) {
   options.add("min", settings.min, {4, longest}, "BYTES", "smallest vector");
   options.add("max", settings.max, {4, longest}, "BYTES", "largest vector");
   options.add("factor", settings.factor, {1, 1 << 20}, "N",
-              "from one size to the next; 1: --min only");
+              "ratio of each size to the previous one; 1: only --min");
   options
       .add("communicator", settings.communicators, "NAMES",
            "communicators, separated by commas; `all`: those that can run here")
@@ -371,15 +371,14 @@ int bench_allreduce(int argc, char** argv) {
       .in_short("algorithms, or `all`");
   options.add(
       "wire-dtype", settings.wires, "NAMES",
-      "types in which gradients travel: some of fp32, fp16 and bf16, separated by commas, or "
-      "`all`");
+      "types of gradients on the wire: some of fp32, fp16 and bf16, separated by commas, or `all`");
   add_gpu_flags(options, settings.gpu);
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before the timed ones");
   options
       .add("link-rate", settings.link_rate, "none", {0.001, 1e9}, "MBIT",
-           "Mbit/s between two machines, in each direction: the table then says which share of "
+           "Mbit/s between two machines, in each direction: the table then shows the share of it "
            "that the exchanges reach")
       .in_short("Mbit/s between two machines");
   add_stall_flags(options, settings.stalls);

@@ -97,7 +97,7 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
   const EndedProcess ended = run_with_log(run.command, log, plan.timeout);
   if (!ended.is_clean)
     say(
-        fmt::format("warning: a process of {} cannot be killed, as it waits in the kernel; it may "
+        fmt::format("warning: a process of {} waits in the kernel and cannot be killed; it may "
                     "disturb later runs",
                     run.folder.string()));
   if (ended.how == HowEnded::interrupted) return;
@@ -292,7 +292,7 @@ int run(int argc, char** argv) {
       "folder,o", settings.folder, "auto", "DIR",
       "folder for runs and tables; `auto`: results/<name of the file>, with a folder for each "
       "section");
-  options.add("section", settings.section, "all", "NAME", "do only this section of the file");
+  options.add("section", settings.section, "all", "NAME", "run only this section of the file");
   options
       .add("dry-run", settings.dry_run,
            "check all flags and print the commands without running them")
@@ -304,7 +304,7 @@ int run(int argc, char** argv) {
       .in_short("rows of the table to run again");
   options
       .add("tables-only", settings.tables_only,
-           "make the tables from the finished runs without starting any")
+           "make the tables of finished runs without starting any run")
       .in_short("make the tables without starting runs");
   options.add("plot", settings.plot, std::vector<std::string>{"svg", "png"}, "FORMAT",
               "format of the plot");
@@ -315,7 +315,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (!settings.file)
-    fail(ErrorKind::usage, "no experiment was given; expected: experiment FILE.ini (see --help)");
+    fail(ErrorKind::usage, "no experiment was given; expected: tasuki-experiment FILE.ini (see "
+                           "--help)");
   if (settings.rerun && settings.tables_only)
     fail(ErrorKind::usage, "--rerun repeats runs, --tables-only starts none; leave one out");
   const fs::path program = fs::read_symlink("/proc/self/exe");

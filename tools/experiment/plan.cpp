@@ -82,7 +82,7 @@ constexpr auto keys = std::to_array<Key>({
     {"title", "TEXT", "heading of the tables (default: the file's name)",
      [](ExperimentPlan& plan, const std::string& value) { plan.title = value; }},
     {"np", "N, ...", "processes (default: 1)", nullptr},
-    {"nodes", "N, ...", "nodes over which they are spread evenly (default: 1)", nullptr},
+    {"nodes", "N, ...", "nodes, each with the same number of processes (default: 1)", nullptr},
     {"repeat", "N", "runs of each row; tables show the median (default: 1)",
      [](ExperimentPlan& plan, const std::string& value) {
        plan.repeats = parse_integer(value, {1, 1000});
@@ -92,7 +92,7 @@ constexpr auto keys = std::to_array<Key>({
        plan.timeout = parse_number(value, {0.01, 1e9});
      }},
     {"compare", "NAME, ...",
-     "settings whose first row is the baseline of speed-ups (default: np, nodes)",
+     "settings whose first values are the baseline of speed-ups (default: np, nodes)",
      [](ExperimentPlan& plan, const std::string& value) { plan.compare = split_values(value); }},
     {"launcher", "WORDS", "words before the program, on one node (default: mpirun -np {np})",
      [](ExperimentPlan& plan, const std::string& value) { plan.launcher = value; }},
@@ -371,7 +371,7 @@ std::vector<std::string> experiment_keys() {
 }
 
 std::string experiment_help() {
-  std::string text = "Keys of FILE, one `name = value` a line; `#` begins a comment:\n";
+  std::string text = "Keys of FILE, one `name = value` per line; `#` begins a comment:\n";
   for (const Key& key : keys)
     text += fmt::format("  {:<24}{}\n", fmt::format("{} = {}", key.name, key.value), key.help);
   return wrap_lines(text, usual_width) +

@@ -53,8 +53,8 @@ class Generation final : public Task {
     options.group("Generated images (of train_dcgan)", program::OnScreen::no);
     options
         .add("samples", samples_, {1, 1 << 20}, "N",
-             "images to generate, written to --out: FILE.png is a grid of them, "
-             "FILE-idx3-ubyte has grey ones in MNIST's format, a new folder a PNG file of each")
+             "images to generate and write to --out: FILE.png (a grid), FILE-idx3-ubyte (grey "
+             "images in MNIST's format) or a new folder (one PNG file each)")
         .common("images to generate");
   }
 

@@ -119,21 +119,20 @@ class Text final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Text (of --data, in place of which --prompt may stand)", program::OnScreen::no);
-    options.add("prompt", flags_.prompt, "none", "TEXT", "print this text, and how it goes on")
+    options.group("Text (in --data, or --prompt)", program::OnScreen::no);
+    options.add("prompt", flags_.prompt, "none", "TEXT", "print this text and continue it")
         .common("text to continue");
-    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes that follow --prompt").common();
+    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes to generate after --prompt").common();
     options.add("temperature", flags_.temperature, {0.0, 100.0}, "X",
-                "of what follows: below 1 likelier bytes, 0 the likeliest ones only");
+                "randomness of the continuation: below 1 likelier bytes, 0 only the likeliest");
     options.add("heads", flags_.heads, "auto", {1, 1024}, "N",
-                "attention heads of the model; `auto`: as in the training");
+                "attention heads of the model; `auto`: as in training");
   }
 
   void run(const Job& job) override {
     if (flags_.prompt && !job.settings.inputs.empty())
       fail_everywhere(ErrorKind::usage,
-                      "--prompt and {}: a text goes on or is measured; leave one "
-                      "out",
+                      "--prompt and {}: a text is either continued or measured; leave one out",
                       job.settings.inputs[0]);
     Gpt model(settings_of(job, flags_));
     load_weights(job.trained, model, job.communicator);

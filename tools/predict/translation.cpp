@@ -129,12 +129,12 @@ class Translation final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Sentences (of --data, one a line)", program::OnScreen::no);
+    options.group("Sentences (in --data, one per line)", program::OnScreen::no);
     options
         .add("target", target_, "none", "FILE",
-             "their translations: the summary then says how many are exact, and BLEU")
-        .common("translations, to count exact ones");
-    options.add("longest", longest_, {1, 1 << 20}, "N", "words of a translation at most");
+             "reference translations: the summary then reports exact matches and BLEU")
+        .common("reference translations");
+    options.add("longest", longest_, {1, 1 << 20}, "N", "longest translation, in words");
   }
 
   void run(const Job& job) override {
