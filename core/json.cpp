@@ -126,7 +126,7 @@ Json parse(std::string_view text, std::string_view place, JsonLimits limits) {
     if (!is_plain(text) || text.find("\\u") != text.npos) convert_texts(value, from_utf8);
     return value;
   } catch (const typename Json::parse_error& error) {
-    fail(ErrorKind::data, "{} is damaged: it is no JSON at byte {}", place, error.byte);
+    fail(ErrorKind::data, "{} is damaged: it is not JSON at byte {}", place, error.byte);
   } catch (const typename Json::out_of_range&) {
     fail(ErrorKind::data, "{} is damaged: a number in it is too large", place);
   }

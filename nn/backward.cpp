@@ -192,14 +192,15 @@ void Variable::backward(const Tensor& seed, const GradientReady& ready,
 void run_backward(const Variable& result, const BackwardPass& pass) {
   const NodePointer& root = result.node();
   TASUKI_CHECK(root && !root->is_leaf(),
-               "backward() of a value that no recorded function made; are gradients switched off?");
+               "backward() was called on a value that no recorded function computed; are "
+               "gradients switched off?");
   const Tensor &value = result.value(), &seed = pass.seed;
-  TASUKI_CHECK(value.count() == 1, "backward() starts at a scalar, this is of shape {}",
+  TASUKI_CHECK(value.count() == 1, "backward() starts at a scalar, found shape {}",
                value.shape().text());
   Graph graph = collect(root);
   if (pass.leaves_out) leave_out(graph, pass.leaves_out);
   TASUKI_CHECK(seed.shape() == value.shape() && seed.dtype() == value.dtype(),
-               "backward() of a {} scalar from a seed of {} {}", name_of(value.dtype()),
+               "backward() of a {} scalar needs such a seed, found {} {}", name_of(value.dtype()),
                seed.shape().text(), name_of(seed.dtype()));
   if (graph.results.empty()) return;
   Readiness readiness(graph, pass.ready);

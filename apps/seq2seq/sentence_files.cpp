@@ -95,8 +95,8 @@ std::shared_ptr<const Dataset> SentenceFiles::train() const {
   }
   if (pairs.size() != used_ || words != used_words_)
     fail(ErrorKind::data,
-         "{} and {} are read twice, and the second time they differ: expected files that stay as "
-         "they are, and no pipes",
+         "{} and {} changed between the two times that they are read: expected files that do not "
+         "change, not pipes",
          settings_.source.string(), settings_.target.string());
   return make_pairs_dataset(std::move(pairs), from_.size(), to_.size());
 }

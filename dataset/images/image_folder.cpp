@@ -22,8 +22,8 @@ void check_classes(const fs::path& folder, DataSplit split,
   for (const std::string& found : image_classes(folder))
     if (std::ranges::find(classes, found) == classes.end())
       fail(ErrorKind::data,
-           "{}: expected subfolders for the classes of the train folder, found "
-           "'{}', which is none of them",
+           "{}: expected subfolders for the classes of the train folder, found '{}', which is "
+           "not one of them",
            folder.string(), found);
   for (const std::string& name : classes)
     if (std::error_code ignored;

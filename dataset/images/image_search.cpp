@@ -65,7 +65,7 @@ std::string_view format_of_contents(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(start.data(), start.size());
   const std::string_view text(start.data(), static_cast<std::size_t>(file.gcount()));
-  if (starts_image(std::as_bytes(std::span(text)))) return "its name ends otherwise";
+  if (starts_image(std::as_bytes(std::span(text)))) return "its name has another ending";
   if (text.starts_with("GIF8")) return "GIF";
   if (text.starts_with("RIFF") && text.ends_with("WEBP")) return "WebP";
   if (text.starts_with(std::string_view("II*\0", 4)) ||
@@ -154,7 +154,7 @@ void ImageSearch::leave_out_own() {
     std::error_code ignored;
     if (entry.is_directory(ignored)) continue;
     if (is_image_name(entry.path()))
-      leave_out(entry.path(), "in no folder of a class");
+      leave_out(entry.path(), "not in the folder of a class");
     else
       look_at(entry.path());
   }
@@ -163,8 +163,8 @@ void ImageSearch::leave_out_own() {
 std::string ImageSearch::text_of_left_out() const {
   if (left_out_.count == 0) return "";
   return fmt::format(
-      "{}: {} {} left out, for example {}; what is read are JPEG and PNG images named .jpg, .jpeg "
-      "or .png",
+      "{}: {} {} left out, for example {}; only JPEG and PNG images named .jpg, .jpeg or .png "
+      "are read",
       top_.string(), left_out_.count, left_out_.count == 1 ? "file is" : "files are",
       left_out_.example);
 }

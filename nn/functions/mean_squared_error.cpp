@@ -30,7 +30,9 @@ class MeanSquaredError final : public Function {
 }  // namespace
 
 Variable mean_squared_error(const Variable& y, const Tensor& t) {
-  TASUKI_CHECK(y.shape() == t.shape(), "mean_squared_error: values of {} and targets of {}",
+  TASUKI_CHECK(y.shape() == t.shape(),
+               "mean_squared_error: values of {} and targets of {} do "
+               "not fit",
                y.shape().text(), t.shape().text());
   Backend& device = backend(y.value().device());
   // In float32: targets may exceed the range of 16 bits.

@@ -162,8 +162,8 @@ Variable transpose(const Variable& x, const std::vector<int>& axes) {
   for (std::size_t i = 0; i < order.size() && i < inverse.size(); ++i)
     inverse[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   TASUKI_CHECK(std::ssize(order) == rank && !std::ranges::count(inverse, -1),
-               "transpose: the axes {} are no order of those of {}", fmt::join(axes, ", "),
-               x.shape().text());
+               "transpose: the axes {} are not a permutation of the axes of {}",
+               fmt::join(axes, ", "), x.shape().text());
   const View view = transposed(x.shape(), order);
   return Function::record(arrays_of(x.value()).take_view(x.value(), view), {x}, [&] {
     return std::make_unique<Transpose>(transposed(view.shape, inverse));
@@ -189,7 +189,7 @@ Variable slice(const Variable& x, const std::vector<AxisRange>& ranges) {
 Variable get_item(const Variable& x, std::int64_t index, int axis) {
   const int along = checked_axis(axis, x.shape(), "get_item");
   const std::int64_t size = x.shape()[along], at = index < 0 ? index + size : index;
-  TASUKI_CHECK(at >= 0 && at < size, "get_item: axis {} of {} has no place {}", axis,
+  TASUKI_CHECK(at >= 0 && at < size, "get_item: axis {} of {} has no index {}", axis,
                x.shape().text(), index);
   View view(x.shape());
   narrow(view, along, at, 1);
@@ -208,8 +208,8 @@ std::vector<Variable> split_at(const Variable& x, const std::vector<std::int64_t
     const std::int64_t begin = i == 0 ? 0 : places[i - 1];
     const std::int64_t end = i == places.size() ? size : places[i];
     TASUKI_CHECK(begin >= 0 && begin <= end && end <= size,
-                 "split: the places {} do not ascend within axis {} of {}", fmt::join(places, ", "),
-                 axis, x.shape().text());
+                 "split: the indices {} do not ascend within axis {} of {}",
+                 fmt::join(places, ", "), axis, x.shape().text());
     View view(x.shape());
     narrow(view, along, begin, end - begin);
     parts.push_back(
@@ -221,7 +221,9 @@ std::vector<Variable> split_at(const Variable& x, const std::vector<std::int64_t
 
 std::vector<Variable> split(const Variable& x, int parts, int axis) {
   const std::int64_t size = x.shape()[checked_axis(axis, x.shape(), "split")];
-  TASUKI_CHECK(parts >= 1 && size % parts == 0, "split: axis {} of {} does not have {} equal parts",
+  TASUKI_CHECK(parts >= 1 && size % parts == 0,
+               "split: axis {} of {} cannot be divided into {} "
+               "equal parts",
                axis, x.shape().text(), parts);
   std::vector<std::int64_t> places;
   for (int i = 1; i < parts; ++i) places.push_back(size / parts * i);
@@ -237,7 +239,7 @@ std::vector<Variable> separate(const Variable& x, int axis) {
 }
 
 Variable stack(const std::vector<Variable>& parts, int axis) {
-  TASUKI_CHECK(!parts.empty(), "stack of no values");
+  TASUKI_CHECK(!parts.empty(), "stack: expected values, found none");
   const Shape expanded = expand_dims(parts[0], axis).shape();
   const int along = axis < 0 ? axis + expanded.rank() : axis;
   std::vector<Variable> rows;

@@ -243,7 +243,7 @@ std::vector<Section> split_sections(std::string_view text, const std::string& fi
     if (auto name = section_name(line, place)) {
       const auto [first, is_new] = line_of.emplace(*name, number);
       if (!is_new)
-        fail_everywhere(ErrorKind::config, "{}: there is a section [{}] in line {} already", place,
+        fail_everywhere(ErrorKind::config, "{}: there is already a section [{}] in line {}", place,
                         *name, first->second);
       sections.push_back({std::move(*name), std::string(static_cast<std::size_t>(number), '\n')});
     } else {

@@ -81,8 +81,7 @@ Picture picture_for(const InputRequest& request) {
   if (!request.example) {
     if (request.image_side) return {*request.image_side, false};
     fail(ErrorKind::usage,
-         "nothing says to which size image files are scaled for this model; give --image-size N "
-         "as in its training");
+         "the size of this model's images is not known; give --image-size N as in training");
   }
   const Shape& shape = *request.example;
   if (shape.rank() == 1) {  // rows of a grey image
@@ -236,12 +235,12 @@ Inputs open_test_data(const InputRequest& request) {
   const TrainingRun& run = request.run;
   if (run.dataset.empty())
     fail(ErrorKind::usage,
-         "no images were given, and nothing says what the model was tested on; give --data PATH");
+         "no images were given, and the model's test data are not known; give --data PATH");
   const bool is_streamed = run.program == "train_imagenet";
   if (!is_streamed && !is_folder(run.data))
     fail(ErrorKind::missing,
-         "the data that the model was tested on are not in {}, which about.json beside the model "
-         "names; give --data PATH",
+         "the model's test data are not in {}, which about.json beside the model names; give "
+         "--data PATH",
          run.data);
   if (is_streamed && request.split != DataSplit::test)
     fail(ErrorKind::usage, "--split train: give the folder of these images with --data");

@@ -54,7 +54,7 @@ std::vector<std::string> read_class_names(const std::filesystem::path& file, std
   TextFile text(file);
   for (std::string_view line; text.next(line);) names.emplace_back(line);
   if (std::ssize(names) != classes)
-    fail(ErrorKind::data, "{}: expected the names of {} classes, one on each line, found {}",
+    fail(ErrorKind::data, "{}: expected the names of {} classes, one per line, found {}",
          file.string(), classes, names.size());
   return names;
 }

@@ -35,7 +35,7 @@ GptSettings settings_of(const Job& job, const Flags& flags) {
   const std::int64_t heads = flags.heads.value_or(job.trained.run.number("heads", 0));
   if (heads == 0)
     fail_everywhere(ErrorKind::usage,
-                    "nothing says how many attention heads the model has; give --heads");
+                    "the model's number of attention heads is not known; give --heads");
   try {
     return lm::settings_of(job.trained.shapes, heads);
   } catch (const Error& error) {  // the same on all ranks
@@ -122,7 +122,8 @@ class Text final : public Task {
     options.group("Text (in --data, or --prompt)", program::OnScreen::no);
     options.add("prompt", flags_.prompt, "none", "TEXT", "print this text and continue it")
         .common("text to continue");
-    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes to generate after --prompt").common();
+    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes to generate after --prompt")
+        .common();
     options.add("temperature", flags_.temperature, {0.0, 100.0}, "X",
                 "randomness of the continuation: below 1 likelier bytes, 0 only the likeliest");
     options.add("heads", flags_.heads, "auto", {1, 1024}, "N",

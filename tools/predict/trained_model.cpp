@@ -66,8 +66,8 @@ json read_about(const fs::path& folder) {
     if (error.kind() != ErrorKind::data) throw;  // else reported below
   }
   fail(ErrorKind::data,
-       "{}: expected what a training program wrote there, found something else; move the model "
-       "elsewhere and say with flags what is in it",
+       "{}: expected the file of a training program, found something else; move the model "
+       "elsewhere and describe it with flags",
        path.string());
 }
 

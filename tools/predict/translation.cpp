@@ -172,7 +172,7 @@ class Translation final : public Task {
       if (!sentences.target.empty()) sentences.target.resize(static_cast<std::size_t>(*first));
     }
     if (sentences.source.empty())
-      fail(ErrorKind::data, "{}: expected sentences, one a line, found none", files.at(0));
+      fail(ErrorKind::data, "{}: expected sentences, one per line, found none", files.at(0));
     return sentences;
   }
 

@@ -82,8 +82,8 @@ const std::vector<Pattern>& paragraphs() {
       {std::regex("ORTE was unable to reliably start one or more daemons|An ORTE daemon has "
                   "unexpectedly failed after launch"),
        [](const Match&) {
-         return LauncherFailure{Cause{"error: mpirun could not start its daemon on a host, or has "
-                                      "lost it; it says more above",
+         return LauncherFailure{Cause{"error: mpirun could not start its daemon on a host, or "
+                                      "has lost it; see its message above",
                                       std::nullopt, ""},
                                 StartFailure::no_daemon, true};
        }}};

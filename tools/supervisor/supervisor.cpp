@@ -21,8 +21,8 @@ constexpr const char* nobody_reads = "nobody reads the output any more";
 std::string describe(const std::optional<SavedState>& saved, const Program& program) {
   if (saved) return fmt::format("from {}, iteration {}", saved->path.string(), saved->iteration);
   if (const auto from = program.resumed_from())
-    return fmt::format("from {} again, as nothing was saved", from->string());
-  return "from the beginning, as nothing was saved";
+    return fmt::format("from {} again, because nothing was saved", from->string());
+  return "from the beginning, because nothing was saved";
 }
 
 RunFolder folder_of(const Program& program, const std::string& mark) {
@@ -63,10 +63,10 @@ std::string Supervisor::first_command() const {
 
 int Supervisor::run() {
   if (!program_.is_known())
-    say(fmt::format("{} is not a program of Tasuki: signals are passed on to it, and {}",
-                    program_.words.front(),
-                    restarts_.most() == 0 ? "it is not started again"
-                                          : "it is started again from the beginning"));
+    say(fmt::format(
+        "{} is not a program of Tasuki: signals are passed on to it, and {}",
+        program_.words.front(),
+        restarts_.most() == 0 ? "it is not restarted" : "it is restarted from the beginning"));
   for (;;) {
     JobEnd end = start_once();
     std::optional<int> exit_code;
@@ -159,7 +159,7 @@ bool Supervisor::prepare_restart(JobEnd& end) {
   const bool needs_all =
       end.exit_code == static_cast<int>(ErrorKind::config) && hosts_.require_all();
   if (needs_all) {
-    say("the job cannot go on with fewer ranks; it starts again with all");
+    say("the job cannot continue with fewer ranks; it restarts with all");
   } else if (is_final(end.exit_code) || is_refused(end) || is_unread() || !can_find_folder() ||
              !wait_before_restart(end, saved_ && saved_->iteration > before)) {
     return false;
@@ -218,7 +218,7 @@ bool Supervisor::can_find_folder() {
       program_.resumes_by_itself())
     return true;
   say(
-      fmt::format("no restart: {} cannot be seen on this machine, so nothing says what was saved; "
+      fmt::format("no restart: this machine does not see {}, so the saved state is not known; "
                   "give --resume auto, or --out on a disk that all machines share",
                   program_.out().string()));
   has_spoken_ = true;
@@ -283,10 +283,8 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
   const std::string line =
       end.cause ? end.cause->line
       : is_refused(end)
-          ? fmt::format(
-                "error: {} could not start the ranks (exit code {}); "
-                "it says why above",
-                launcher, exit_code)
+          ? fmt::format("error: {} could not start the ranks (exit code {}); see its message above",
+                        launcher, exit_code)
           : fmt::format("error: {} ended with exit code {}", program_.words.front(), exit_code);
   error_output().write(line + '\n');
 }
