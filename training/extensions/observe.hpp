@@ -9,11 +9,11 @@
 
 namespace tasuki {
 
-// "lr": the learning rate of the last update (Optimizer::learning_rate), whatever schedules have
-// set for the next one; nothing if there is none.
+// "lr": the learning rate of the last update (Optimizer::learning_rate), even if a schedule has
+// already set the next one; nothing if there is no rate.
 std::unique_ptr<Extension> observe_lr(std::string key = "lr");
 
-// Any value of the whole job, the same on every rank.
+// Any value that is the same on every rank.
 std::unique_ptr<Extension> observe_value(std::string key, std::function<double(Trainer&)> value);
 
 }  // namespace tasuki
