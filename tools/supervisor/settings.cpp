@@ -58,7 +58,7 @@ void add_flags(Options& options, SupervisorSettings& settings) {
       .add("min-np", settings.min_np, "np", {1, most_ranks}, "M",
            "if a host of --hostfile does not answer, continue with at least M ranks on the "
            "remaining hosts; `np`: wait for the host")
-      .in_short("continue with M ranks if hosts are lost");
+      .in_short("fewest ranks if hosts are lost");
   options
       .add("host-timeout", settings.host_timeout, {0, longest}, "SECONDS",
            "how long to wait for a host that does not answer, or a process of the job that still "
