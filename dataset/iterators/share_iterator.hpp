@@ -65,7 +65,7 @@ class ShareIterator final : public Iterator {
 
   const ShareIteratorOptions& options() const { return options_; }
   const Dataset& dataset() const { return *share_.dataset; }
-  // The largest number of examples in a batch of this rank.
+  // The most examples that a batch of this rank can have.
   std::int64_t largest_batch() const;
   // Restarts with another seed.
   void reseed(std::uint64_t seed);
