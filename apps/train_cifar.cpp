@@ -70,8 +70,9 @@ std::string describe_models() {
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
-      "train_cifar", "trains a convolutional network on CIFAR-10, CIFAR-100 or a folder of "
-                     "images, over MPI",
+      "train_cifar",
+      "trains a convolutional network on CIFAR-10, CIFAR-100 or a folder of "
+      "images, over MPI",
       "tasuki-run -np 4 train_cifar --arch wrn_28_10 --warmup 5");
   program.settings.reference_batch = 128;
   program.settings.augment = true;

@@ -315,8 +315,9 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (!settings.file)
-    fail(ErrorKind::usage, "no experiment was given; expected: tasuki-experiment FILE.ini (see "
-                           "--help)");
+    fail(ErrorKind::usage,
+         "no experiment was given; expected: tasuki-experiment FILE.ini (see "
+         "--help)");
   if (settings.rerun && settings.tables_only)
     fail(ErrorKind::usage, "--rerun repeats runs, --tables-only starts none; leave one out");
   const fs::path program = fs::read_symlink("/proc/self/exe");

@@ -140,11 +140,11 @@ class Classification final : public Task {
         "WHEN",
         "auto, on or off: bring each image to mean 0 and deviation 1, as training with --augment "
         "does; `auto`: as in training");
-    options.add(
-        "exif", flags_.exif,
-        {{"auto", ExifFlag::automatic}, {"on", ExifFlag::on}, {"off", ExifFlag::off}}, "WHEN",
-        "auto, on or off: rotate image files as their EXIF orientation says; `auto`: as in "
-        "training; runs of versions without this flag did not rotate images");
+    options.add("exif", flags_.exif,
+                {{"auto", ExifFlag::automatic}, {"on", ExifFlag::on}, {"off", ExifFlag::off}},
+                "WHEN",
+                "auto, on or off: rotate image files as their EXIF orientation says; `auto`: as in "
+                "training; runs of versions without this flag did not rotate images");
     options.add("loader-threads", flags_.loader_threads, {1, 256}, "N",
                 "threads per rank that decode and standardise images ahead");
   }

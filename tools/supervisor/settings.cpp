@@ -29,11 +29,10 @@ void add_flags(Options& options, SupervisorSettings& settings) {
               {{"mpirun", LauncherKind::mpirun}, {"srun", LauncherKind::srun}}, "NAME",
               "what starts the ranks: mpirun, also in a Slurm job, or Slurm's srun");
   options
-      .add(
-          "mpirun-args", settings.mpirun_args, "none", "WORDS",
-          "more flags for mpirun or srun, quoted as one word; --bind-to, --map-by, --tune, "
-          "--launch-agent, --oversubscribe and --prefix replace tasuki-run's choices, and "
-          "without -np a ppr in --map-by sets the number of ranks")
+      .add("mpirun-args", settings.mpirun_args, "none", "WORDS",
+           "more flags for mpirun or srun, quoted as one word; --bind-to, --map-by, --tune, "
+           "--launch-agent, --oversubscribe and --prefix replace tasuki-run's choices, and "
+           "without -np a ppr in --map-by sets the number of ranks")
       .in_short("more flags for mpirun or srun");
   options
       .add("stdin", settings.passes_stdin,
@@ -117,8 +116,7 @@ void refuse_own_flags(const SupervisorSettings& settings) {
     if (is_one_of(counts))
       fail(ErrorKind::usage, "--mpirun-args: {}: use tasuki-run -np N instead", word);
     if (!is_srun && is_one_of(hosts))
-      fail(ErrorKind::usage, "--mpirun-args: {}: use tasuki-run --hostfile FILE instead",
-           word);
+      fail(ErrorKind::usage, "--mpirun-args: {}: use tasuki-run --hostfile FILE instead", word);
   }
 }
 
