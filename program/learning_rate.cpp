@@ -58,11 +58,11 @@ void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
   options.add("lr-scaling", settings.lr_scaling, scalings, "NAME",
               "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
   options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",
-              "global batch that --lr is meant for; used only by --lr-scaling");
+              "the global batch for which --lr is meant; used only by --lr-scaling");
   options.add(
       "lr-schedule", settings.lr_schedule, schedules, "NAME",
-      "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine` "
-      "or `polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
+      "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine`, "
+      "`polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
       "the finished fraction and P is --lr-power");
   options.add(
       "lr-drops", settings.lr_drops, "auto", {0.0, 1e9}, "E,E,...",

@@ -155,7 +155,7 @@ bool is_over(const TrainingSettings& settings, const RankSetup& setup,
     if (has_all)
       log_warning("nothing to do: {}", end);
     else
-      log_info("making what the run has not left at its end: {}", end);
+      log_info("writing what is missing at the end of the run: {}", end);
   }
   return has_all;
 }
@@ -299,8 +299,8 @@ int TrainingProgram::run(int argc, char** argv) {
   return run_job(argc, argv, [this](int count, char** words) {
     if (std::exchange(has_run_, true))
       fail_everywhere(ErrorKind::internal,
-                      "TrainingProgram::run() was called twice; make another TrainingProgram for "
-                      "another run, whose flags and defaults are its own");
+                      "TrainingProgram::run() was called twice; create a new TrainingProgram for "
+                      "each run, with its own flags and defaults");
     program::add_training_flags(flags, settings,
                                 {.data = dataset.empty(),
                                  .optimizer = create_optimizer != nullptr,

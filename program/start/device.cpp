@@ -55,7 +55,7 @@ void add_gpu_flags(Options& options, GpuSettings& settings) {
   option.value_name = "N";
   option.help =
       "compute on GPUs. Without a value, or with `auto`, each rank uses the GPU whose number is "
-      "its rank within the node; with N, every rank uses GPU N, so there may be only one rank per "
+      "its rank within the node; with N, every rank uses GPU N, which allows only one rank per "
       "node (unless --share-gpu is given)";
   option.implicit = "auto";
   option.set = [&settings](const std::string& text) {
@@ -91,10 +91,9 @@ void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& alg
     choices.push_back({name_of(each), each});
   options.add(
       "allreduce", algorithm, "auto", choices, "NAME",
-      "auto, ring, halving-doubling, tree, direct or mpi: how hierarchical, "
-      "two_dimensional, non_cuda_aware and flat send an allreduce's messages; `auto`: the one "
-      "with the least predicted time, for flat MPI_Allreduce. Without effect where MPI itself sums "
-      "what is in the memory of GPUs");
+      "auto, ring, halving-doubling, tree, direct or mpi: algorithm of hierarchical, "
+      "two_dimensional, non_cuda_aware and flat; `auto`: the one with the lowest predicted time "
+      "(flat: MPI_Allreduce). No effect where MPI itself sums values in GPU memory");
 }
 
 ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicator) {

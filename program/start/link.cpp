@@ -51,9 +51,9 @@ void add_probe_flag(Options& options, LinkProbe& probe) {
   options.add(
       "probe", probe,
       std::vector<Choice<LinkProbe>>{{"on", LinkProbe::on}, {"off", LinkProbe::off}}, "on|off",
-      "on: at the start, measure latency and rate between machines, and of messages inside them "
-      "(at most 0.3 s). `--allreduce auto` chooses by them, and later runs find them in the output "
-      "folder as link.json; off: assume 50 us and 1 Gbit/s, inside machines 1 us and 4 GB/s");
+      "on: at the start, measure latency and rate of messages between and inside machines (at "
+      "most 0.3 s) for `--allreduce auto`; later runs read them from link.json in the output "
+      "folder; off: assume 50 us and 1 Gbit/s between machines, 1 us and 4 GB/s inside");
 }
 
 Links find_links(Communicator& communicator, const std::filesystem::path& folder) {

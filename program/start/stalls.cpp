@@ -17,8 +17,8 @@ void add_stall_flags(Options& options, StallSettings& settings) {
       .in_short("name the rank others wait for");
   options
       .add("stall-timeout", settings.timeout, seconds, "SECONDS",
-           "end the job when no rank has made progress for this long (six times as long if "
-           "ranks wait only for user code); 0: never, and --silence-timeout then has no effect")
+           "end the job when no rank has made progress for this long (six times as long if ranks "
+           "wait only for user code); 0: never, and --silence-timeout has no effect")
       .in_short("end a job without progress");
   options
       .add(
