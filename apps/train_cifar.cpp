@@ -1,4 +1,5 @@
-// Trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, data-parallel over MPI.
+// Trains a convolutional network on CIFAR-10, CIFAR-100 or a folder of images, data-parallel over
+// MPI.
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_cifar --arch cnn10
 
@@ -11,7 +12,7 @@ namespace {
 
 using tasuki::program::Recipe;
 
-// Small convnets with batch normalisation, as in the papers on residual networks.
+// Small networks with batch normalisation, trained as in the papers on residual networks.
 const Recipe of_small_convnets = {{"batchsize", "128"},          {"epoch", "100"},
                                   {"optimizer", "momentum_sgd"}, {"lr", "0.1"},
                                   {"lr-scaling", "linear"},      {"lr-schedule", "steps"}};
@@ -69,7 +70,9 @@ std::string describe_models() {
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
-      "train_cifar", "trains a convnet on CIFAR-10, CIFAR-100 or a folder of images, over MPI",
+      "train_cifar",
+      "trains a convolutional network on CIFAR-10, CIFAR-100 or a folder of "
+      "images, over MPI",
       "tasuki-run -np 4 train_cifar --arch wrn_28_10 --warmup 5");
   program.settings.reference_batch = 128;
   program.settings.augment = true;
@@ -81,12 +84,12 @@ int main(int argc, char** argv) {
   program.flags.add("arch", arch, names, "NAME", describe_models()).in_short("the network");
   program.flags
       .add("dataset,d", program.dataset, {"cifar10", "cifar100", "images"}, "NAME",
-           "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder "
-           "--data, as train/<class>/* and test/<class>/*")
+           "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder --data, "
+           "in train/<class>/ and test/<class>/")
       .in_short("cifar10, cifar100, or images in --data");
   program.flags
       .add("image-size", program.image_side, {8, 1024}, "N",
-           "height and width in pixels that images of a folder are scaled to")
+           "height and width in pixels to which a folder's images are scaled")
       .in_short("side length of a folder's images");
   program.flags.alias("lr", {"learnrate"});  // ChainerMN's name
   program.recipe = [&] {

@@ -1,5 +1,5 @@
-// Trains VGG-16 with batch normalisation on CIFAR-10 or CIFAR-100, the channels of its convolutions
-// divided among ranks: ChainerMN's parallel_convolution.
+// Trains VGG-16 with batch normalisation on CIFAR-10 or CIFAR-100, with the channels of its
+// convolutions divided among ranks: ChainerMN's parallel_convolution.
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_cifar_channel_parallel
 
@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_cifar_channel_parallel",
-      "trains VGG-16 on CIFAR-10 or CIFAR-100, its channels divided among ranks",
+      "trains VGG-16 on CIFAR-10 or CIFAR-100, with its channels divided among ranks",
       "tasuki-run -np 2 train_cifar_channel_parallel --epoch 20");
   program.settings.batchsize = 64;
   program.settings.epoch = 20;
@@ -23,13 +23,13 @@ int main(int argc, char** argv) {
                     "cifar10, or cifar100 (100 classes)");
   program.flags
       .add("model-ranks", program.settings.model_ranks, {0, 64}, "N",
-           "ranks among which the channels of one model are divided, which data and "
-           "gradients are not; 0: all. --batchsize counts the examples of one model")
+           "ranks that divide the channels of one model among them; 0: all ranks. Such ranks get "
+           "the same data; --batchsize counts the examples of one model")
       .in_short("ranks that share one model");
-  // ChainerMN's names of flags that all programs have.
+  // ChainerMN's names for flags that all programs have.
   program.flags.alias("lr", {"learnrate"});
   program.flags.alias("snapshot-every", {"frequency", "f"}, {{"-1", "end"}});
-  std::shared_ptr<tasuki::Communicator> channels;  // of the ranks of a model
+  std::shared_ptr<tasuki::Communicator> channels;  // of the ranks that hold one model
   program.create_part = [&](const tasuki::DatasetHeader& data, tasuki::Communicator& model) {
     channels = model.split(0, model.rank());
     const auto convolution = [&](std::int64_t from, std::int64_t to) {

@@ -15,7 +15,7 @@ namespace {
 
 using namespace tasuki;
 
-// Each batch of an evaluation gets other random numbers, the same ones in every evaluation.
+// Batches of an evaluation get different random numbers, the same in every evaluation.
 LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t seed) {
   const auto keys = std::make_shared<RandomKeys>(seed);
   return [&gan, settings, keys](const Batch& batch, Observation& report) {
@@ -31,7 +31,7 @@ LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t se
   };
 }
 
-// ChainerMN's DCGANUpdater: an optimizer for each network.
+// ChainerMN's DCGANUpdater: one optimizer for each network.
 std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
                                         const DcganSettings& settings) {
   const auto losses = [&gan, settings](const Batch& batch, Observation&) {
@@ -45,8 +45,8 @@ std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
 void add_network_flags(program::Options& flags, DcganSettings& settings) {
   flags
       .add("n-hidden,n", settings.hidden, {1, 1 << 16}, "N",
-           "numbers that an image is generated from")
-      .in_short("numbers an image is made from");
+           "size of the random vector from which an image is generated")
+      .in_short("size of a generator's input");
   flags
       .add("channels", settings.channels, {8, 1 << 14}, "N",
            "channels of the smallest images inside the networks")
@@ -70,11 +70,11 @@ int main(int argc, char** argv) {
   std::string generator, discriminator;
   program.dataset = "cifar10";
   program.flags.add("dataset,i", program.dataset, dataset_names(), "NAME",
-                    "the images; `images`: JPEG and PNG files in the folder --data, as "
-                    "train/<class>/* and test/<class>/*");
+                    "the images; `images`: JPEG and PNG files in the folder --data, in "
+                    "train/<class>/ and test/<class>/");
   program.flags
       .add("image-size", program.image_side, {8, 1024}, "N",
-           "height and width in pixels that images of a folder are scaled to")
+           "height and width in pixels to which a folder's images are scaled")
       .in_short("side length of a folder's images");
   add_network_flags(program.flags, model_settings);
   program.flags.add("gen-model", generator, "FILE",
@@ -89,8 +89,8 @@ int main(int argc, char** argv) {
   program.flags.add("display-interval", program.settings.log_every, "epoch", {1, 1 << 30}, "N",
                     "the same as --log-every");
   program.flags.add("samples", samples.samples, {0, 1 << 20}, "N",
-                    "generated images to write at the end: OUT/samples-idx3-ubyte, or PNG files in "
-                    "OUT/samples if they have colours");
+                    "generated images to write at the end: OUT/samples-idx3-ubyte, or, if they "
+                    "have colours, PNG files in OUT/samples");
   program.columns = {"epoch",
                      "main/dis/loss",
                      "main/gen/loss",

@@ -1,5 +1,5 @@
-// Trains a large convnet on folders or lists of images that each rank reads from disk,
-// data-parallel over MPI: ChainerMN's ImageNet example.
+// Trains a large convolutional network on folders or lists of images that each rank reads from
+// disk, data-parallel over MPI: ChainerMN's ImageNet example.
 //
 //   build/apps/tasuki-run -np 4 build/apps/train_imagenet train.txt val.txt --root images
 
@@ -107,7 +107,7 @@ StreamedImages open_images(const Flags& flags, const program::TrainingSettings& 
   return streams;
 }
 
-// The losses of all three classifiers, as in Chainer also in evaluations.
+// The losses of all three classifiers, in evaluations, too, as in Chainer.
 LossFunction googlenet_loss(Classifier& model) {
   return [&model](const Batch& batch, Observation& report) {
     const Device device = model.device();
@@ -145,31 +145,32 @@ void add_flags(TrainingProgram& program, Flags& flags) {
   options.add("arch,a", flags.arch, names, "NAME", models).in_short("the network");
   options.add(
       "train", flags.train, "PATH",
-      "images to train on, in place of --data: a folder with a subfolder for each class, or "
-      "a list of lines `name label`. Also the first word of the command line");
+      "images to train on, instead of --data: a folder with a subfolder for each class, or a "
+      "list of lines `name label`. Also the first word of the command line");
   options.add("val", flags.test, "PATH",
               "images to evaluate on, in the same form. Also the second word");
   options.add("root,R", flags.root, "DIR", "folder to which names in lists are relative")
       .in_short("folder to which names are relative");
   options
       .add("image-size", flags.side, "auto", {8, 1024}, "N",
-           "height and width in pixels of the crops; auto: what the network was designed for")
+           "height and width in pixels of the crops; auto: the size for which the network was "
+           "designed")
       .in_short("height and width of the crops");
   options
       .add("resize", flags.shorter, "auto", {8, 2048}, "N",
-           "length in pixels of the shorter side to which images are scaled for evaluation, "
-           "before the middle is cropped; auto: 256 for crops of 224 and 227")
+           "length in pixels to which the shorter side is scaled for evaluation, before the "
+           "middle is cropped; auto: 256 for crops of 224 and 227")
       .in_short("shorter side in evaluations");
   options
       .add("mean,m", flags.mean, "none", "FILE",
            "mean image (3 x H x W, .npy) of Chainer's compute_mean.py to subtract; none: "
-           "the mean colour of ImageNet is subtracted, and divided by its deviation")
+           "subtract ImageNet's mean colour and divide by its deviation")
       .in_short("mean image to subtract");
   options.add("val-batchsize", settings.test_batchsize, "auto", program::batch_sizes, "N",
               "examples per rank in evaluations; auto: as in training");
   options.add("test", flags.is_short, "a trial: reports every 10 iterations, and ends after 20")
       .in_short("a trial of 20 iterations");
-  // ChainerMN's names of flags that all programs have.
+  // ChainerMN's names for flags that all programs have.
   options.alias("batchsize", {"B"});
   options.alias("epoch", {"E"});
   options.alias("init", {"initmodel"});
@@ -181,8 +182,8 @@ void add_flags(TrainingProgram& program, Flags& flags) {
 int main(int argc, char** argv) {
   TrainingProgram program(
       "train_imagenet",
-      "trains a convnet on folders or lists of images, read from disk by each "
-      "rank",
+      "trains a convolutional network on folders or lists of images, which each rank reads from "
+      "disk",
       "tasuki-run -np 4 train_imagenet train.txt val.txt --arch resnet50 --root "
       "/data");
   program.settings.optimizer = "momentum_sgd";

@@ -1,5 +1,5 @@
-// Trains LeNet on Fashion-MNIST with plain SGD, data-parallel over MPI. The global batch stays the
-// same for any number of ranks unless -b is given, so that only the time changes.
+// Trains LeNet on Fashion-MNIST with plain SGD, data-parallel over MPI. Unless -b is given, the
+// global batch is the same for any number of ranks, so that only the time changes.
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_lenet
 

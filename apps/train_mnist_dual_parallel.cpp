@@ -1,5 +1,5 @@
-// Trains a multi-layer perceptron on MNIST, with several models that have two ranks each:
-// ChainerMN's train_mnist_dual_parallel.
+// Trains a multi-layer perceptron on MNIST, with several models of two ranks each: ChainerMN's
+// train_mnist_dual_parallel.
 //
 //   build/apps/tasuki-run -np 4 build/apps/train_mnist_dual_parallel
 
@@ -9,7 +9,7 @@
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_mnist_dual_parallel",
-      "trains a multi-layer perceptron on MNIST, its layers on two ranks, over pairs of ranks",
+      "trains a multi-layer perceptron on MNIST, each model's layers on a pair of ranks",
       "tasuki-run -np 4 train_mnist_dual_parallel --epoch 20");
   std::int64_t unit = 1000;
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers")

@@ -1,5 +1,5 @@
-// Trains a multi-layer perceptron on MNIST, its first layer on one rank and the others on a second:
-// ChainerMN's train_mnist_model_parallel.
+// Trains a multi-layer perceptron on MNIST, with its first layer on one rank and the others on a
+// second: ChainerMN's train_mnist_model_parallel.
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_mnist_model_parallel
 

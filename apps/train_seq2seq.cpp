@@ -1,5 +1,5 @@
 // Trains an encoder and a decoder on pairs of sentences, data-parallel over MPI: ChainerMN's
-// seq2seq. Without files, on dates written in many ways.
+// seq2seq. Without files it learns dates written in many ways.
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_seq2seq
 //   build/apps/tasuki-run -np 4 build/apps/train_seq2seq --source train.en --target train.fr --bleu
@@ -30,7 +30,7 @@ struct Flags {
   std::int64_t words = 40000, longest = 49, buckets = 50;
 };
 
-// A training run's end as ChainerMN's example writes it: "15e" or "500i".
+// The end of a run in the form of ChainerMN's example: "15e" or "500i".
 program::Recipe end_of(const std::string& stop) {
   if (stop.empty()) return {};
   const std::string number = stop.substr(0, stop.size() - 1);
@@ -41,7 +41,7 @@ program::Recipe end_of(const std::string& stop) {
 program::Option stop_option(std::string& stop) {
   program::Option option;
   option.value_name = "15e|500i";
-  option.help = "ChainerMN's way to write --epoch 15 or --max-iterations 500";
+  option.help = "ChainerMN's form of --epoch 15 or --max-iterations 500";
   option.set = [&stop](const std::string& text) {
     const std::size_t digits = text.find_first_not_of("0123456789");
     const bool is_end = digits != 0 && digits != std::string::npos && digits < 8 &&
@@ -59,8 +59,8 @@ program::Option stop_option(std::string& stop) {
 program::Option model_parallel_option(program::TrainingSettings& settings) {
   program::Option option;
   option.help =
-      "ChainerMN's seq2seq_mp1: the encoder on one rank and the decoder on the next, over pairs of "
-      "ranks";
+      "ChainerMN's seq2seq_mp1: in each pair of ranks, the encoder on one and the decoder on the "
+      "other";
   option.implicit = "true";
   option.set = [&settings](const std::string& text) {
     settings.model_ranks = program::parse_switch(text) ? 2 : 1;
@@ -111,24 +111,24 @@ void add_flags(TrainingProgram& program, Flags& flags) {
       .in_short("encoder and decoder on two ranks");
   program.flags
       .add("source", flags.source, "none", "FILE",
-           "sentences to translate, one a line, words by white space; without files: dates (--help "
-           "with this flag shows the defaults for files)")
-      .in_short("sentences to train on, one a line");
+           "sentences to translate, one per line, words separated by white space; without files: "
+           "dates (--help with this flag shows the defaults for files)")
+      .in_short("training sentences, one per line");
   program.flags.add("target", flags.target, "none", "FILE", "their translations");
   program.flags.add(
       "test-source", flags.test_source, "none", "FILE",
       "sentences to test with; default: the last twentieth of --source, at most 1000");
   program.flags.add("test-target", flags.test_target, "none", "FILE", "their translations");
   program.flags.add("input,i", flags.input, "none", "FOLDER",
-                    "folder with ChainerMN's files (giga-fren.release2.fixed.en, ...), in place of "
-                    "--source and the like");
+                    "folder with ChainerMN's files (giga-fren.release2.fixed.en, ...), instead "
+                    "of --source etc.");
   program.flags
       .add("words", flags.words, {3, 1 << 24}, "N",
-           "most frequent words of each side that have a number, <eos> and <unk> included")
+           "size of each vocabulary: the most frequent words, <eos> and <unk> included")
       .in_short("size of each vocabulary");
   program.flags
       .add("max-length", flags.longest, {0, 1 << 20}, "N",
-           "leave out training pairs with more words on a side; 0: none")
+           "leave out training pairs with more words in a sentence; 0: keep all")
       .in_short("longest training sentence, in words");
   program.flags
       .add("bucket-steps", flags.buckets, {0, 1 << 20}, "N",
@@ -155,7 +155,7 @@ int main(int argc, char** argv) {
     if (flags.source) return recipe;
     recipe.insert(recipe.begin(),
                   {{"unit", "256"}, {"layer", "1"}, {"epoch", "6"}, {"lr", "0.002"}});
-    // The schedule follows the number of epochs, which iterations do not tell.
+    // The schedule follows the number of epochs, which iterations do not give.
     if (!flags.stop.ends_with('i')) recipe.emplace_back("lr-schedule", "cosine");
     return recipe;
   };

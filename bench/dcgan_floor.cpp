@@ -50,7 +50,7 @@ double seconds_of(const Work& work) {
   return least;
 }
 
-// A convolution of N x in x side x side; a deconvolution is that of its result.
+// A convolution of N x in x side x side; a deconvolution is the convolution of its result.
 struct Convolution {
   memory::dims x, w, y;
   memory::dims stride, padding = {1, 1};
@@ -89,7 +89,7 @@ struct Convolution {
   }
 };
 
-// Of the algorithms that oneDNN has for it.
+// The fastest of oneDNN's algorithms.
 Work fastest(const std::function<Work(dnnl::algorithm)>& make) {
   Work best;
   double least = std::numeric_limits<double>::infinity();
@@ -119,15 +119,15 @@ Work multiply(std::int64_t m, std::int64_t n, std::int64_t k) {
 }  // namespace
 
 DcganFloor::DcganFloor(const DcganSettings& settings, std::int64_t batch) {
-  // Forward, for the input's gradient and for the weights': how often in a step.
+  // Passes per step: forward, input gradient, weight gradient.
   const auto add = [&](const Convolution& convolution, int forward, int data, int weights) {
     products_.push_back({fastest([&](auto a) { return convolution.work_forward(a); }), forward});
     products_.push_back({fastest([&](auto a) { return convolution.work_data(a); }), data});
     products_.push_back({fastest([&](auto a) { return convolution.work_weights(a); }), weights});
   };
   const std::int64_t channels = settings.channels, smallest = 16 * channels;
-  // The discriminator: forward and weights for real and generated images; the input's gradient also
-  // for the generator, of the first layer only for that.
+  // The discriminator: forward and weight gradients for real and generated images; input gradients
+  // also for the generator, and in the first layer only for the generator.
   add({batch, 3, channels >> 3, 32, false}, 2, 1, 2);
   for (int i = 3; i > 0; --i) {
     add({batch, channels >> i, channels >> (i - 1), std::int64_t{4} << i, true}, 2, 3, 2);
@@ -137,7 +137,7 @@ DcganFloor::DcganFloor(const DcganSettings& settings, std::int64_t batch) {
   products_.push_back({multiply(batch, 1, smallest), 2});
   products_.push_back({multiply(batch, smallest, 1), 3});
   products_.push_back({multiply(1, smallest, batch), 2});
-  // The generator: its deconvolutions' forward passes are the convolutions' for the gradient.
+  // The generator: a deconvolution's forward pass is a convolution's input gradient.
   for (int i = 1; i <= 3; ++i)
     add({batch, channels >> i, channels >> (i - 1), std::int64_t{4} << i, true}, 1, 1, 1);
   add({batch, 3, channels >> 3, 32, false}, 1, 1, 1);

@@ -11,8 +11,8 @@ namespace tasuki::bench {
 
 // The products of one step on `batch` real images of 3 x 32 x 32: the discriminator's passes over
 // real and generated images, the pass of the generator's gradient through it, and the generator's.
-// By oneDNN, with the algorithm that is fastest for each (tried when this is made), on arrays in
-// the order that it prefers.
+// Computed by oneDNN, with the fastest algorithm for each (tried at construction), on arrays in its
+// preferred order.
 class DcganFloor {
  public:
   DcganFloor(const DcganSettings& settings, std::int64_t batch);

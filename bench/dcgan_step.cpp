@@ -3,10 +3,10 @@
 //
 //   [mpirun -np 2] dcgan_step BATCH [STEPS = 5] [CHANNELS = 512]
 //
-// One thread per rank, BATCH images each. Rank 0 prints one line of JSON with every step's seconds,
-// after two steps that make primitives, and with those of its products alone (dcgan_floor.hpp), on
-// all ranks at once, between the steps. By the wall clock; with TASUKI_BENCH_CLOCK=processor of
-// processor time.
+// One thread per rank, BATCH images each. After two steps that create primitives, rank 0 prints one
+// line of JSON with the seconds of every step, and of its products alone (dcgan_floor.hpp), which
+// all ranks compute at once between the steps. Times are wall-clock times, or processor time with
+// TASUKI_BENCH_CLOCK=processor.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,4 +1,4 @@
-// Images a second that loader threads read, decode, crop and scale, for compare_loader.py:
+// Images per second that loader threads read, decode, crop and scale, for compare_loader.py:
 //   bench_image_stream FOLDER THREADS SECONDS
 // FOLDER has a subfolder for each class. Batches of 64 random-resized crops of 224 x 224 pixels.
 #include <fmt/format.h>

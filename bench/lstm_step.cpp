@@ -1,12 +1,12 @@
-// One training step (forward and backward) of an LSTM on padded sequences, and the floor of its
-// time: its matrix products, timed alone, as large as its algorithm allows. Both are measured in
-// turns in one run, so that a busy machine slows both alike.
+// One training step (forward and backward) of an LSTM on padded sequences, and the lower bound of
+// its time: its matrix products alone, as large as its algorithm allows. One run measures both in
+// turns, so that a busy machine slows both equally.
 //
 //   lstm_step [ROUNDS = 10] [THREADS = 1] [LAYERS = 2] [UNITS = 512] [BATCH = 64] [LENGTH = 32]
 //             [even|ragged]
 //
-// Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object: seconds of each round,
-// as processor time with one thread, else as the wall clock's.
+// Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object with the seconds of
+// each round: processor time with one thread, otherwise wall-clock time.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <oneapi/dnnl/dnnl.h>
@@ -48,8 +48,8 @@ Tensor noise(const Shape& shape) {
   return made;
 }
 
-// The products of all layers for `tokens` elements: those of inputs and of weights' gradients for
-// all steps at once, those of states step by step. Batches are even.
+// The products of all layers for `tokens` elements: for inputs and weight gradients all steps at
+// once, for states step by step. Batches are even.
 void run_products(const Sizes& s, std::int64_t tokens) {
   static const Tensor x = noise({tokens, s.units}), w = noise({4 * s.units, s.units}),
                       y = noise({tokens, 4 * s.units}), dw = noise({4 * s.units, s.units});
@@ -70,7 +70,7 @@ void run_products(const Sizes& s, std::int64_t tokens) {
   }
 }
 
-// Of the sum of y * gradient, so that every output has a gradient.
+// The gradient of the sum of y * gradient, so that every output has a gradient.
 class WeightedSum final : public Function {
  public:
   explicit WeightedSum(Tensor gradient) : gradient_(std::move(gradient)) {}
@@ -99,7 +99,7 @@ int run(int rounds, int threads, const Sizes& s, bool is_ragged) {
   const Tensor upstream = noise({s.batch, s.length, s.units});
 
   std::vector<double> steps, products;
-  for (int round = -2; round < rounds; ++round) {  // the first ones make primitives
+  for (int round = -2; round < rounds; ++round) {  // the first ones create primitives
     const double floor = measure([&] { run_products(s, tokens); });
     const double step = measure([&] {
       model.clear_grads();

@@ -1,10 +1,10 @@
-// One training step of the MLP (784-1000-1000-10, Adam), and the floor of its time: its eight
-// matrix products, timed alone, and Adam's memory traffic. All are measured in turns in one run, so
-// that a busy machine slows all of them alike.
+// One training step of the MLP (784-1000-1000-10, Adam), and the lower bound of its time: its eight
+// matrix products alone, and Adam's memory traffic. One run measures them in turns, so that a busy
+// machine slows all equally.
 //
 //   mlp_step [ROUNDS = 200] [THREADS = 1] [BATCH = 100] [float32|bfloat16]
 //
-// The type is that of the step's products; the floor's stay float32.
+// The type applies to the step's products; the lower bound uses float32.
 #include <fmt/format.h>
 #include <oneapi/dnnl/dnnl.h>
 
@@ -42,7 +42,7 @@ struct Part {
 };
 
 // Seconds of this thread's processor time, or of the wall clock with several threads: processor
-// time does not count what else the machine does.
+// time excludes other work on the machine.
 double now(int threads) {
   timespec time{};
   ::clock_gettime(threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
@@ -84,8 +84,8 @@ void add_products(std::vector<Part>& parts, const std::string& layer, std::int64
         {layer + " dx", product('N', 'N', batch, in, out, y, w, x.clone()), operations});
 }
 
-// The memory traffic that Adam cannot avoid: reads parameter, gradient and two states, writes all
-// but the gradient.
+// Adam's unavoidable memory traffic: reads parameter, gradient and two states, writes all but the
+// gradient.
 TASUKI_VECTORIZE void touch_as_adam(float* __restrict p, const float* __restrict g,
                                     float* __restrict m, float* __restrict v, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) {

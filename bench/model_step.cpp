@@ -1,9 +1,11 @@
-// One training step (forward, backward, momentum SGD) of a convnet on synthetic images.
+// One training step (forward, backward, momentum SGD) of a convolutional network on synthetic
+// images.
 //
 //   model_step MODEL BATCH [STEPS = 5] [THREADS = 1] [float32|bfloat16]
 //
-// Prints one line of JSON with every step's seconds, after two steps that make primitives: with one
-// thread processor time, which does not count what else the machine does, else wall-clock time.
+// After two steps that create primitives, prints one line of JSON with the seconds of every step:
+// with one thread processor time, which excludes other work on the machine, otherwise wall-clock
+// time.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,6 +1,6 @@
 // One process with several workers: steps of the MLP (784-1000-1000-10, batch 400) with one worker
-// and with two, and with two of which the second does all its work twice, which `--split auto` is
-// for. All configurations take turns in one run.
+// and with two, and with two where the second does all its work twice, the case for `--split auto`.
+// All configurations take turns in one run.
 //
 //   parallel_updater [TURNS = 5] [STEPS = 40 a turn] [THREADS = 1 a worker]
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::int64_t batch_size = 400;
 
-// The loss, after doing the same work once in vain.
+// The loss, after doing the same work once for nothing.
 LossFunction done_twice(Classifier& model) {
   return [&model, loss = classification_loss(model)](const Batch& batch, Observation& report) {
     Observation ignored;
@@ -71,7 +71,7 @@ struct Configuration {
   std::vector<std::unique_ptr<Classifier>> models;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<ParallelUpdater> updater;
-  std::vector<double> seconds;  // a step, of each turn
+  std::vector<double> seconds;  // per step, in each turn
 };
 
 int run(int turns, int steps, int threads) {

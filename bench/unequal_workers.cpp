@@ -1,6 +1,6 @@
 // train_mnist_data_parallel with workers of unequal speed on equal cores: the i-th worker does all
-// its work --work[i] times, and keeps the last result. With several devices of one kind, this shows
-// what two different GPUs show elsewhere (experiments/unequal_devices.ini).
+// its work --work[i] times, and keeps the last result. So devices of one kind behave like two
+// different GPUs (experiments/unequal_devices.ini).
 //
 //   bench_unequal_workers --devices cpu:2 --work 1,2 --split auto
 #include <sstream>
@@ -21,7 +21,7 @@ std::vector<std::int64_t> parse_work(const std::string& text) {
   return work;
 }
 
-// A worker's loss, after the same forward and backward pass in vain so many times less one.
+// A worker's loss, after work - 1 extra forward and backward passes.
 LossFunction repeated(Module& model, LossFunction loss, std::int64_t times) {
   return [&model, loss = std::move(loss), times](const Batch& batch, Observation& report) {
     for (std::int64_t turn = 1; turn < times; ++turn) {

@@ -1,5 +1,5 @@
-// Activity: what this process is doing, published where other processes of the machine can read it.
-// The watchdog (job/watchdog.hpp) finds stalls with it.
+// Activity: what this process is doing, published for other processes of the machine. The watchdog
+// (job/watchdog.hpp) uses it to find stalls.
 //
 // Publishing takes a few plain stores: no system call, no clock, no message.
 #pragma once
@@ -12,9 +12,9 @@
 
 namespace tasuki {
 
-// The part of a program that the main thread is in.
+// The part of the program in which the main thread is.
 enum class Phase : std::uint8_t {
-  own_work,  // the program's own code: everything that is not listed here
+  own_work,  // the program's own code: everything not listed here
   reading_data,
   loading,
   computing,
@@ -24,7 +24,7 @@ enum class Phase : std::uint8_t {
   restoring,
 };
 
-// What the main thread waits for in that part: other ranks, or its GPU.
+// What the main thread waits for in that phase: other ranks, or its GPU.
 enum class Waiting : std::uint8_t {
   nothing,
   create_communicator,
@@ -44,7 +44,7 @@ enum class Waiting : std::uint8_t {
   send,
   recv,
   gpu,
-  program_end,  // of the other ranks
+  program_end,  // for the other ranks
   mpi_finalize,
 };
 
@@ -57,18 +57,18 @@ struct Activity {
   std::int64_t epoch = -1, iteration = -1;  // current, counted from 1; -1: no training runs
   Waiting waiting = Waiting::nothing;
   std::uint64_t communicator = 0;  // the Communicator's id; 0: none
-  // The number of operations that the communicator has begun; for send and recv the other rank's
-  // number in the job instead (-1: any rank).
+  // The number of operations that the communicator has begun; for send and recv, the other rank's
+  // number in the job (-1: any rank).
   std::int64_t number = 0;
   std::int64_t bytes = 0;
-  // Changes with all progress: an operation begins or ends, a batch is read, a layer is computed.
+  // Changes with any progress: an operation begins or ends, a batch is read, a layer is computed.
   std::uint64_t moves = 0;
-  // Changes while the process runs at all; counted by its watchdog.
+  // Changes as long as the process runs; its watchdog counts.
   std::uint64_t beats = 0;
 };
 
 // An Activity that one process writes and others read at any time. A reader may see some values
-// from before a change and some from after it, but not of a process that makes no progress. Zeroed
+// from before a change and some from after it, but only while the process makes progress. Zeroed
 // memory is a valid record.
 class ActivityRecord {
  public:
@@ -95,21 +95,20 @@ class ActivityRecord {
   alignas(64) std::atomic<std::uint64_t> beats_{0};
 };
 
-// Makes this process publish in `record` from now on (nullptr: nowhere), and the calling thread the
-// one whose phases and waits count. The record must live until the next call. Returns the one
-// before.
+// Makes this process publish in `record` from now on (nullptr: nowhere); the phases and waits of
+// the calling thread count. The record must exist until the next call. Returns the previous record.
 ActivityRecord* publish_activity_in(ActivityRecord* record);
 
-// Reports progress. Work that may take minutes calls it, so that the watchdog does not take it for
-// a stall. May be called from any thread; costs a plain store.
+// Reports progress. Work that may take minutes calls it, or the watchdog would see a stall. May be
+// called from any thread; costs a plain store.
 void report_progress();
 // Reports that the process runs; called by its watchdog.
 void report_life();
 // Reports that training begins this epoch and iteration, counted from 1.
 void report_position(std::int64_t epoch, std::int64_t iteration);
 
-// RAII: the publishing thread is in this phase until the end of the scope. Other threads report
-// progress only.
+// RAII: the publishing thread is in this phase until the end of the scope. Other threads only
+// report progress.
 class PhaseScope {
  public:
   explicit PhaseScope(Phase phase);
@@ -122,8 +121,8 @@ class PhaseScope {
   std::optional<TraceScope> trace_;
 };
 
-// RAII: the publishing thread waits for this until the end of the scope. Nested scopes and those of
-// other threads report progress only, so that ranks that do the same count the same operations.
+// RAII: the publishing thread waits for this until the end of the scope. Nested scopes and other
+// threads' scopes only report progress, so that ranks that do the same count the same operations.
 class WaitScope {
  public:
   explicit WaitScope(Waiting kind, std::uint64_t communicator = 0, std::int64_t number = 0,

@@ -15,8 +15,8 @@ namespace tasuki {
 
 class BackgroundThread {
  public:
-  // Whether the watchdog takes its progress for that of the process (activity.hpp): yes, if the
-  // main thread waits for its work.
+  // Whether its progress counts as the process's progress for the watchdog (activity.hpp): yes, if
+  // the main thread waits for its work.
   enum class Progress : std::uint8_t { counts, does_not_count };
   // The destructor waits for everything that was started, but not in a forked child.
   explicit BackgroundThread(Progress progress = Progress::counts);

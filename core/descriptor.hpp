@@ -9,7 +9,7 @@ namespace tasuki {
 
 class Descriptor {
  public:
-  // Takes over what open(2) returned; negative: none.
+  // Takes ownership of what open(2) returned; negative: none.
   explicit Descriptor(int number = -1) : number_(number) {}
   Descriptor(Descriptor&& other) noexcept : number_(other.release()) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
@@ -22,7 +22,7 @@ class Descriptor {
 
   explicit operator bool() const { return number_ >= 0; }
   int get() const { return number_; }
-  // The caller closes it from now on.
+  // Releases ownership: the caller closes the file.
   int release() noexcept { return std::exchange(number_, -1); }
 
  private:

@@ -1,5 +1,5 @@
 // Errors: every failure is one line that says what was expected, what was found and what to do. The
-// top level (job/run_job.hpp) adds rank and host to it and ends the whole job with the error's exit
+// top level (job/run_job.hpp) adds rank and host, and ends the whole job with the error's exit
 // code.
 #pragma once
 
@@ -11,7 +11,8 @@
 
 namespace tasuki {
 
-// The kind of an error; the value is the job's exit code, from sysexits.h if it has a fitting one.
+// The kind of an error. Its value is the job's exit code, from sysexits.h where that has a fitting
+// one.
 enum class ErrorKind : int {
   usage = 64,         // a flag or an argument
   data = 65,          // a data file with wrong contents
@@ -23,7 +24,7 @@ enum class ErrorKind : int {
   hang = 75,          // a rank waited longer than allowed
   disagreement = 76,  // the ranks of a job differ where they must not
   config = 78,        // settings that do not fit the machine or each other
-  stopped = 79,       // no error: saved when asked to stop (core/stop_request.hpp)
+  stopped = 79,       // not an error: stopped on request, and saved (core/stop_request.hpp)
 };
 
 // Which ranks meet the error. An error that every rank meets in the same place (such as a bad flag)
@@ -44,8 +45,8 @@ class Error : public std::runtime_error {
   ErrorScope scope_;
 };
 
-// An error whose message has several lines, which stay lines when it is printed. In the messages of
-// other errors, line ends can only come from the names and values in them, and are replaced.
+// An error whose message is printed in several lines. In other errors' messages, line ends can only
+// come from names and values, and are replaced.
 class TableError : public Error {
  public:
   using Error::Error;

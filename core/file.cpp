@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Where there is no fsync of folders, the rename is as safe as it can be; folders that may be
-// written but not read cannot be opened for it.
+// Without fsync of folders the rename is as safe as it can be; folders that are writable but not
+// readable cannot be opened for fsync.
 bool is_no_failure_of_folder(const std::error_code& cause) {
   return cause == std::errc::invalid_argument || cause == std::errc::permission_denied;
 }
@@ -59,7 +59,7 @@ std::optional<std::string> read_if_there(const fs::path& path, std::size_t most)
        folder.string());
 }
 
-// Those of the path that are not there, the innermost first.
+// The missing folders of the path, innermost first.
 std::vector<fs::path> missing_folders(const fs::path& folder) {
   std::vector<fs::path> missing;
   std::error_code error;
@@ -156,7 +156,7 @@ void make_output_folder(const fs::path& folder) {
   std::error_code error;
   const std::vector<fs::path> missing = missing_folders(folder);
   for (auto each = missing.rbegin(); each != missing.rend(); ++each) {
-    // Others may make it at the same time.
+    // Another process may create it at the same time.
     if (fs::create_directory(*each, error)) sync_folder(parent_of(*each));
     if (error) refuse_output_folder(folder, error);
   }
@@ -171,7 +171,7 @@ void check_output_folder(const fs::path& folder) {
     if (!fs::is_directory(folder, error)) refuse_output_folder(folder, error);
     return check_writable(folder);
   }
-  // Makes the first missing folder and removes it again, because permissions alone do not tell
+  // Creates the first missing folder and removes it again, because permissions alone do not show
   // whether that is possible.
   if (!fs::create_directory(missing.back(), error)) refuse_output_folder(folder, error);
   check_writable(missing.back());

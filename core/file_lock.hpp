@@ -11,22 +11,23 @@
 
 namespace tasuki {
 
-// flock: advisory, works on NFS, and is released by the system when the process ends, however it
-// ends. The file stays, with the text of the last holder. Links are not followed (own_file.hpp).
+// flock: advisory, works on NFS, and released by the system however the process ends. The file
+// stays, with the text of the last holder. Links are not followed (own_file.hpp).
 class FileLock {
  public:
-  // Tries once, without waiting: nothing if another process holds the lock. Makes the file if it is
-  // missing (an error of kind cannot_write if that fails) and writes `holder` into it, a line that
-  // describes the holder and begins with "pid "; a file with another text keeps it.
+  // Tries once, without waiting: nothing if another process holds the lock. Creates the file if it
+  // is missing (an error of kind cannot_write if that fails) and writes `holder` into it, a line
+  // that describes the holder and begins with "pid ". A file that holds any other text is not
+  // changed.
   static std::optional<FileLock> try_lock(const std::filesystem::path& file,
                                           std::string_view holder);
-  // Whether another process holds the lock. Makes and writes nothing; false if there is no such
+  // Whether another process holds the lock. Creates and writes nothing; false if there is no such
   // file, or no locks.
   static bool is_held(const std::filesystem::path& file);
-  // Whether the path names the file that is locked. If not, it was removed or replaced, and another
-  // process may lock what is there.
+  // Whether the path still names the locked file. If not, the file was removed or replaced, and
+  // another process may lock what is there now.
   bool is_at(const std::filesystem::path& file) const;
-  // Empty, or why this file system has no locks; then other processes are not kept away.
+  // Empty, or why this file system has no locks, in which case other processes are not kept away.
   const std::string& what_is_missing() const { return what_is_missing_; }
 
  private:

@@ -1,5 +1,5 @@
-// 64-bit hashes of bytes and names: xxHash's XXH3, which has seeds but hides nothing, and SipHash,
-// which has a secret key.
+// 64-bit hashes of bytes and names: xxHash's XXH3, seeded but not secure, and SipHash, with a
+// secret key.
 #pragma once
 
 #include <array>
@@ -18,13 +18,13 @@ namespace tasuki {
 std::uint64_t hash_bytes(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t hash_text(std::string_view text);
 
-// hash_bytes() of bytes that come in pieces.
+// hash_bytes() for bytes that arrive in pieces.
 class RunningHash {
  public:
   explicit RunningHash(std::uint64_t seed = 0);
 
   void add(std::span<const std::byte> bytes);
-  // Of all bytes since the begin.
+  // The hash of all bytes so far.
   std::uint64_t value() const;
   void begin(std::uint64_t seed);
 
@@ -55,7 +55,7 @@ std::string hash_digits(std::uint64_t hash);
 std::optional<std::uint64_t> parse_hash(std::string_view digits);
 
 // SipHash-2-4 by J.-P. Aumasson and D. J. Bernstein ("SipHash: a fast short-input PRF", 2012): it
-// cannot be computed without the key and does not reveal it.
+// cannot be computed without the key, and does not reveal the key.
 using SipKey = std::array<std::uint64_t, 2>;  // 128 bits, the low half first
 std::uint64_t siphash(std::span<const std::byte> bytes, const SipKey& key);
 

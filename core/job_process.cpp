@@ -18,7 +18,7 @@ static_assert(std::atomic<pid_t>::is_always_lock_free);
 
 const auto loaded_at = std::chrono::steady_clock::now();
 
-// How old the job was when this process was started; 0 if no variable says so in a number.
+// The age of the job when this process was started; 0 if no variable holds a number.
 double age_in_environment() {
   const char* const variable = std::getenv(job_age_variable);
   if (variable == nullptr) return 0;

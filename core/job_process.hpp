@@ -1,11 +1,11 @@
-// The process that runs a job, as distinct from children that user code forks, and how long the job
-// has run. Children inherit the process's signal handlers, its exit functions and its objects, but
-// must not act for the job.
+// Tells the process that runs a job from children that user code forks, and says how long the job
+// has run. Children inherit signal handlers, exit functions and objects, but must not act for the
+// job.
 #pragma once
 
 namespace tasuki {
 
-// While a job runs: this process is the one that runs it.
+// Between these calls this process is the one that runs the job.
 void begin_job_process() noexcept;
 void end_job_process() noexcept;
 
@@ -13,16 +13,15 @@ void end_job_process() noexcept;
 // that a host program has forked and that trains without run_job. Async-signal-safe.
 bool is_job_process() noexcept;
 
-// tasuki-run sets this variable for each start of the ranks: how long, in seconds, it had run by
-// then. Clocks of several hosts, or a clock that is set meanwhile, do not matter to an age.
+// tasuki-run sets this variable for each start of the ranks: the seconds that it had run by then.
+// An age depends neither on the clocks of several hosts nor on a clock that is set meanwhile.
 inline constexpr const char* job_age_variable = "TASUKI_JOB_AGE";
 
-// Seconds since the job was started: under tasuki-run with all its restarts (but without the time
-// in which the launcher started this process), otherwise since this process was (as far as it
-// knows: since this library was loaded). Monotonic; the time that the machine is suspended does not
-// count.
+// Seconds since the job was started. Under tasuki-run this includes all restarts (but not the time
+// that the launcher took to start this process); otherwise it is the time since this library was
+// loaded. Monotonic; time in which the machine is suspended does not count.
 double job_age();
-// Only this process's part of it.
+// Only this process's part.
 double process_age();
 
 }  // namespace tasuki

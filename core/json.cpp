@@ -16,7 +16,7 @@ bool is_plain(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x7f; });
 }
 
-// The value with `convert` applied to texts and keys that are not plain.
+// The value, with `convert` applied to texts and keys that are not plain.
 template <class Json, class Convert>
 void convert_texts(Json& value, const Convert& convert) {
   if (value.is_string()) {
@@ -44,7 +44,7 @@ bool has_plain_texts(const Json& value) {
   });
 }
 
-// dump() escapes C0; the other characters that control terminals are in texts only, too.
+// dump() escapes C0. Other characters that control terminals also occur only in texts.
 std::string with_escapes(const std::string& text) {
   std::string escaped;
   for (std::string_view rest = text; !rest.empty();) {
@@ -68,8 +68,8 @@ std::string text_of(const Json& value, int indent) {
   return with_escapes(converted.dump(indent));
 }
 
-// Refuses what is beyond the limits before a value is made. (Json::parse can call a function for
-// each value, but then goes through a whole list again for each object in it.)
+// Checks the limits before a value is made. (Json::parse can call a function for each value, but
+// then walks a whole list again for each object in it.)
 template <class Json>
 class LimitCheck : public nlohmann::json_sax<Json> {
  public:
@@ -89,7 +89,7 @@ class LimitCheck : public nlohmann::json_sax<Json> {
   bool end_object() override { return end(); }
   bool start_array(std::size_t) override { return begin(); }
   bool end_array() override { return end(); }
-  // Json::parse finds it again.
+  // Json::parse reports the error.
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) override {
     return false;
   }
@@ -126,7 +126,7 @@ Json parse(std::string_view text, std::string_view place, JsonLimits limits) {
     if (!is_plain(text) || text.find("\\u") != text.npos) convert_texts(value, from_utf8);
     return value;
   } catch (const typename Json::parse_error& error) {
-    fail(ErrorKind::data, "{} is damaged: it is no JSON at byte {}", place, error.byte);
+    fail(ErrorKind::data, "{} is damaged: it is not JSON at byte {}", place, error.byte);
   } catch (const typename Json::out_of_range&) {
     fail(ErrorKind::data, "{} is damaged: a number in it is too large", place);
   }

@@ -1,4 +1,4 @@
-// JSON in files, whoever wrote them: texts of any bytes, and limits of what reading takes.
+// JSON in files from any source: texts may have any bytes, and reading has limits.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@ namespace tasuki {
 std::string json_text(const nlohmann::json& value, int indent = -1);
 std::string json_text(const nlohmann::ordered_json& value, int indent = -1);
 
-// What may take much more memory, or stack, than the text.
+// Limits of what may take much more memory, or stack, than the text.
 struct JsonLimits {
   int levels = 100;
   std::int64_t values = 1 << 20;
 };
-// For what grows with a run: some 500,000 entries of eight values.
+// For files that grow with a run: some 500,000 entries of eight values.
 inline constexpr JsonLimits limits_of_logs{.values = 1 << 22};
-// The value of a JSON text, with texts and keys as json_text() was given them. Anything else, and
-// what is beyond the limits, is an error of kind data that begins with `place`.
+// The value of a JSON text, with texts and keys as they were passed to json_text(). Anything else,
+// or anything beyond the limits, is an error of kind data that begins with `place`.
 nlohmann::json parse_json(std::string_view text, std::string_view place, JsonLimits limits = {});
 nlohmann::ordered_json parse_ordered_json(std::string_view text, std::string_view place,
                                           JsonLimits limits = {});

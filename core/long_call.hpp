@@ -1,4 +1,4 @@
-// Reports progress during system calls that take long.
+// Reports progress during long system calls.
 #pragma once
 
 #include <condition_variable>
@@ -7,9 +7,9 @@
 
 namespace tasuki {
 
-// During its life, but for at most half an hour, a thread calls report_progress() every second: for
-// calls that may rightly take minutes, such as fsync to a slow disk. There are no reports if the
-// thread cannot be started, or if the calling one's is not counted (UncountedProgress).
+// While it exists, but for at most half an hour, a thread calls report_progress() every second: for
+// calls that may take minutes, such as fsync to a slow disk. There are no reports if the thread
+// cannot be started, or if the calling thread's progress does not count (UncountedProgress).
 class LongCall {
  public:
   LongCall();

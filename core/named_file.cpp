@@ -58,7 +58,7 @@ std::string read_to_end(const Descriptor& file, const fs::path& path, std::size_
 
 namespace {
 
-// Where links at the path lead, also to nothing.
+// The target of links at the path, even if it does not exist.
 fs::path end_of_links(fs::path path) {
   constexpr int most_links = 40;
   std::error_code error;

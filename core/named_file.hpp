@@ -1,5 +1,5 @@
-// Files that users name, on a command line or in settings: they may be links, and pipes where the
-// contents are read or written once. For files that Tasuki names itself in a folder: own_file.hpp.
+// Files that users name, on a command line or in settings. They may be links, or pipes if the
+// contents are read or written once. For files that Tasuki names itself, see own_file.hpp.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +11,11 @@
 
 namespace tasuki {
 
-// What is at the path; not_found if nothing is. An error of kind missing or io (kind_of_absence)
-// names the path and the cause: the system does not let it be known.
+// The status of the path; not_found if nothing is there. If the system refuses to say, an error of
+// kind missing or io (kind_of_absence) names the path and the cause.
 std::filesystem::file_status status_of(const std::filesystem::path& path);
 
-// The whole contents; an error of kind data if they have more than this many bytes, else as above.
+// The whole contents; an error of kind data if they exceed `most` bytes, other errors as above.
 std::string read_up_to(const std::filesystem::path& path, std::size_t most);
 // The same for text that people write (settings, lists of hosts), of at most 16 MiB.
 std::string read_text_file(const std::filesystem::path& path);
@@ -23,8 +23,8 @@ std::string read_text_file(const std::filesystem::path& path);
 std::string read_to_end(const Descriptor& file, const std::filesystem::path& path,
                         std::size_t most);
 
-// Replaces the file (write_file), or the one that a link leads to. What is there and no regular
-// file (a pipe, /dev/stdout) is written to as it is.
+// Replaces the file (write_file), or the target of a link. Anything else that exists (a pipe,
+// /dev/stdout) is written to directly.
 void write_named_file(const std::filesystem::path& path, std::string_view contents);
 
 }  // namespace tasuki

@@ -25,7 +25,7 @@ int flags_of(OwnFile how) {
       return always | O_WRONLY | O_CREAT | O_APPEND;
     case OwnFile::update:
       return always | O_RDWR | O_CREAT;
-    case OwnFile::renew:  // emptied only when it is known to be a regular file
+    case OwnFile::renew:  // emptied only once it is known to be a regular file
       return always | O_WRONLY | O_CREAT;
     case OwnFile::make:
       return always | O_WRONLY | O_CREAT | O_EXCL;
@@ -75,11 +75,10 @@ Descriptor open_own_file(const fs::path& path, OwnFile how) {
   }
   if (::fstat(file.get(), &found) != 0)
     fail_because(last_system_error(), reads ? ErrorKind::io : ErrorKind::cannot_write,
-                 "cannot look at {}", final_path(path).string());
+                 "cannot examine {}", final_path(path).string());
   if (!S_ISREG(found.st_mode)) refuse(path, reads, found.st_mode);
   if (!reads && found.st_nlink > 1)
-    fail(ErrorKind::cannot_write,
-         "cannot write {}: it is a file of {} names (hard links); remove it",
+    fail(ErrorKind::cannot_write, "cannot write {}: the file has {} hard links; remove it",
          final_path(path).string(), found.st_nlink);
   if (how == OwnFile::renew && ::ftruncate(file.get(), 0) != 0)
     fail_because(last_system_error(), ErrorKind::cannot_write, "cannot write {}",

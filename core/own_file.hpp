@@ -1,13 +1,13 @@
 // Files that Tasuki itself names in a folder.
 //
-// The folder may come from somebody else, with a link, a pipe or a device where Tasuki expects its
-// file. So the last component of the path is never followed as a link, and what is opened is a
-// regular file, and one that is changed in place has no other name; opening it does not wait. For
-// paths that users type: named_file.hpp.
+// The folder may be someone else's, with a link, a pipe or a device where Tasuki expects its file.
+// So a link in the last component of the path is never followed, only regular files are opened, and
+// a file that is changed in place must have no other hard link; opening does not wait. For paths
+// that users type, see named_file.hpp.
 //
-// Errors of kind missing: it is not there, or may not be read; of kind data: it is no regular file,
-// or is too large; of kind io: it cannot be read. Where it is to be written, they are of kind
-// cannot_write. All name the path and the cause.
+// Errors name the path and the cause. Their kind is missing if the file does not exist or may not
+// be read, data if it is not a regular file or is too large, io if reading fails, and cannot_write
+// if the file was to be written.
 #pragma once
 
 #include <cstddef>
@@ -32,14 +32,15 @@ Descriptor open_own_file(const std::filesystem::path& path, OwnFile how);
 inline constexpr std::size_t own_file_limit = std::size_t{16} << 20,
                              own_log_limit = std::size_t{1} << 30;
 
-// All of it, at most this many bytes. See read_file_if_there and first_line_in (file.hpp), too.
+// The whole contents, at most `most` bytes. See also read_file_if_there and first_line_in
+// (file.hpp).
 std::string read_own_file(const std::filesystem::path& path, std::size_t most = own_file_limit);
 // An error of kind cannot_write if something other than a regular file is there: for files that
 // another program is about to write.
 void check_own_file(const std::filesystem::path& path);
 
-// Makes the folder in one that is there, unless it is there already; an error of kind cannot_write
-// if it cannot be made, or if a link or a file of that name is in the way.
+// Creates the folder in an existing one, unless it exists; an error of kind cannot_write if that
+// fails, or if a link or a file of that name is in the way.
 void make_own_folder(const std::filesystem::path& path);
 
 // Writes all of it.

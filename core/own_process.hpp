@@ -1,4 +1,4 @@
-// What a forked child must not destroy.
+// Objects that a forked child must not destroy.
 #pragma once
 
 #include <unistd.h>
@@ -9,8 +9,8 @@
 namespace tasuki {
 
 // Holds an object with threads of this process, whose destructor waits for them. A forked child has
-// none of them, so that it would wait forever, be it for a thread, for a lock that one held, or in
-// the destructor of a condition variable on which one waited: there the object is left as it is.
+// none of these threads and would wait forever: for a thread, for a lock that one held, or in the
+// destructor of a condition variable on which one waited. So a child does not destroy the object.
 template <class T>
 class OwnProcess {
  public:

@@ -13,7 +13,7 @@ void PoliteWait::pause() {
   constexpr std::chrono::milliseconds awake{1};
   constexpr std::chrono::microseconds longest_nap{200};
 
-  // The first few calls do nothing, because the awaited event has often happened already.
+  // The first few calls do nothing, because often the event has already happened.
   if (++pauses_ <= spins) return;
   const auto now = steady_clock::now();
   if (start_ == steady_clock::time_point{}) start_ = now;

@@ -1,11 +1,11 @@
-// PoliteWait: polling for another process without taking the core from it.
+// PoliteWait: polls for another process without taking its core.
 #pragma once
 
 #include <chrono>
 
 namespace tasuki {
 
-// One wait: `while (!done()) waiting.pause();`. The first pauses return at once, later ones yield
+// One wait: `while (!done()) waiting.pause();`. The first pauses return at once; later ones yield
 // the core to any rank that is ready to run (at no cost if there is none). After about a
 // millisecond they sleep, for up to 200 microseconds, so that long waits leave the cores to ranks
 // that compute.

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_of_input = 40, most_of_message = 8000;
 
-// `character`: a character in UTF-8, or a byte that is none.
+// `character`: a UTF-8 character, or a byte that is not part of one.
 bool is_control(std::string_view character) {
   constexpr unsigned char del = 0x7f, c1_begin = 0x80, c1_end = 0xa0, lead_of_c1 = 0xc2;
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };

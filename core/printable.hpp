@@ -1,4 +1,4 @@
-// Text for messages and tables: from files and command lines, and the names of types.
+// Text from files and command lines, and names of types, for messages and tables.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 namespace tasuki {
 
 // The text with '?' for each character that controls a terminal, line breaks among them: C0, DEL
-// and C1, also as UTF-8 (U+0080 to U+009F). What is longer than `most` bytes is cut before a
-// character and ends in "...".
+// and C1, also as UTF-8 (U+0080 to U+009F). Text longer than `most` bytes is cut between characters
+// and ends in "...".
 std::string printable(std::string_view text, std::size_t most = std::string_view::npos);
 
 // The same for several lines: line breaks stay.
@@ -18,10 +18,10 @@ std::string printable_lines(std::string_view text);
 // A line of input or a word of it, cut after 40 bytes.
 std::string quoted_input(std::string_view text);
 
-// The message of an error or warning as one line, whatever stands in the names and values in it.
+// The message of an error or warning as one line, whatever names and values it contains.
 std::string message_line(std::string_view text);
 
-// The name of a type as its source has it.
+// The name of a type, as in source code.
 std::string type_name(const std::type_info& type);
 
 }  // namespace tasuki

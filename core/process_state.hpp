@@ -1,4 +1,4 @@
-// What the system tells about processes of this machine.
+// What the system says about processes of this machine.
 #pragma once
 
 #include <sys/types.h>
@@ -19,7 +19,7 @@ struct ProcessState {
   std::int64_t memory = 0;  // resident bytes
 
   bool is_stopped() const { return state == 'T'; }
-  // Only its exit status is left, until its parent asks for it. Some containers' first process
+  // A zombie: its parent has not yet asked for its exit status. Some containers' first process
   // never does.
   bool has_ended() const { return state == 'Z' || state == 'X'; }
 };

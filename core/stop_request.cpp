@@ -17,8 +17,7 @@ std::atomic<bool> is_requested = false;
 std::atomic<int> trainings = 0;
 std::atomic<bool> has_begun = false;
 
-// Words are written into the buffer that is not in use, so that a signal never finds them
-// incomplete.
+// Words are written into the unused buffer, so that a signal never finds them incomplete.
 struct Words {
   std::array<char, 4096> text;
   std::size_t size = 0;

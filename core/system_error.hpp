@@ -1,4 +1,4 @@
-// SystemError: an error of a call to the system, with what it answered.
+// SystemError: an error of a system call, with its errno.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,20 +24,20 @@ class SystemError : public Error {
   std::error_code cause_;
 };
 
-// What the system answered, for a SystemError; 0 for other errors. Decisions are made by this, not
-// by an error's text, in which there are paths.
+// The errno of a SystemError; 0 for other errors. Decisions use it instead of an error's text,
+// which contains paths.
 std::error_code cause_of(const Error& error);
 
-// Whether the system says that what was looked for is not there.
+// Whether the cause is that the file or folder does not exist.
 bool is_absence(const std::error_code& cause);
-// Whether an error says so: it is of kind missing, and not because reading is forbidden.
+// Whether an error says so: it is of kind missing, but not because reading is forbidden.
 bool is_absence(const Error& error);
 
-// The kind of an error that ends a program: its own, but io where the disk, one of the network for
-// instance, did not do what it had to write, which another try may change.
+// The kind of an error that ends a program: its own kind, but io if a disk (a network disk, for
+// example) failed to write, which may succeed in another try.
 ErrorKind kind_at_end(const Error& error);
 
-// What the call that failed last has left in errno.
+// The errno of the last failed call.
 std::error_code last_system_error();
 
 // Throws a SystemError with a formatted message, ": " and the cause's text, "Permission denied".

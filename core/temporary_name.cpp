@@ -27,7 +27,7 @@ bool are_digits(std::string_view text, std::string_view digits) {
   return !text.empty() && text.find_first_not_of(digits) == text.npos;
 }
 
-// The first digits of a file; nothing if it has fewer, or other text.
+// The first digits in a file; nothing if it has fewer, or other text.
 std::optional<std::string> first_digits_of(const char* path, std::size_t size) {
   const Descriptor file(::open(path, O_RDONLY | O_CLOEXEC));
   std::string digits(size, '\0');
@@ -43,21 +43,21 @@ std::string boot() {
       .value_or(std::string(unknown));
 }
 
-// Of the machine's number, which is not to be told to others.
+// A hash of the machine's number, which is confidential.
 std::string machine() {
   const auto number = first_digits_of("/etc/machine-id", 32);
   return number ? fmt::format("{:08x}", static_cast<std::uint32_t>(hash_text(*number)))
                 : std::string(unknown);
 }
 
-// In which processes have their numbers.
+// The namespace of process numbers.
 std::string process_namespace() {
   struct stat found {};
   if (::stat("/proc/self/ns/pid", &found) != 0) return std::string(unknown);
   return fmt::format("{:08x}", static_cast<std::uint32_t>(found.st_ino));
 }
 
-// This host's name as part of a file's.
+// This host's name as part of a file name.
 std::string host_in_names() {
   std::string host = host_name().substr(0, 64);
   std::ranges::replace_if(
@@ -65,7 +65,7 @@ std::string host_in_names() {
   return host;
 }
 
-// A name's beginning that leaves room for the rest, whole characters of UTF-8.
+// A name's beginning, in whole UTF-8 characters, that leaves room for the rest.
 std::string start_of(std::string name) {
   std::size_t most = 100;
   if (name.size() <= most) return name;
@@ -77,7 +77,7 @@ struct Parts {
   std::string_view stem, host, machine, boot, process_namespace, process;
 };
 
-// What follows the last '-', which is removed from `text` with it.
+// Removes the last '-' and what follows from `text`, and returns the latter.
 std::string_view take_last(std::string_view& text) {
   const auto dash = text.rfind('-');
   if (dash == text.npos) return {};
@@ -111,7 +111,7 @@ bool is_alive(std::string_view process) {
   const bool is_number = std::from_chars(process.data(), end, number).ec == std::errc();
   if (!is_number || number <= 0) return true;
   if (::kill(number, 0) != 0 && errno == ESRCH) return false;
-  const auto state = process_state(number);  // which may be hidden
+  const auto state = process_state(number);  // may be hidden
   return !state || !state->has_ended();
 }
 

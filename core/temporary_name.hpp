@@ -1,10 +1,9 @@
-// Names of files and folders that are there only while a process writes or removes something.
+// Names of files and folders that exist only while a process writes or removes something.
 //
-// "log.tasuki-node1-77c0d1e53f2a91c0f0000000-4711-9b2d11aa5c03e7f1.tmp": of `log`, of process 4711
-// on node1, with the machine, its boot and the process namespace in which it has that number, and a
-// random number.
-// What a process that was killed has left can so be told from what one is writing, and from files
-// that people have named.
+// "log.tasuki-node1-77c0d1e53f2a91c0f0000000-4711-9b2d11aa5c03e7f1.tmp": for `log`, by process 4711
+// on node1, with the machine, its boot, the namespace of the process number, and a random number.
+// So leftovers of a killed process differ from files that are being written, and from files that
+// people have named.
 #pragma once
 
 #include <filesystem>
@@ -14,18 +13,18 @@
 
 namespace tasuki {
 
-// A new name beside `path`, which no other call gives.
+// A new name beside `path`, which no other call returns.
 std::filesystem::path temporary_name(const std::filesystem::path& path);
 
-// Of a temporary name: the name it stands for (cut if it is long); nothing for other names.
+// The name that a temporary name stands for (cut if it is long); nothing for other names.
 std::optional<std::string> name_of_temporary(std::string_view name);
-// The path with the names that the temporary ones in it stand for: for messages.
+// The path with the original name in place of each temporary name, for messages.
 std::filesystem::path final_path(const std::filesystem::path& path);
 
-// Whether a name is temporary_name's, of a process that is over: it ran on this host, in this boot
-// and namespace, and is not there; or before this host was booted. What is of other hosts and
-// namespaces is not known to be over. Two hosts may have one name: only a known machine's
-// (/etc/machine-id) other boot is an earlier one.
+// Whether a name is temporary_name()'s, and its process has ended: it ran on this host, in this
+// boot and namespace, and no longer exists; or it ran before this host was booted. Of other hosts
+// and namespaces this is unknown, so the answer is false. Two hosts may have one name, so another
+// boot counts as earlier only if the machine is known (/etc/machine-id) and is this one.
 bool is_leftover(std::string_view name);
 
 }  // namespace tasuki

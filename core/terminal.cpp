@@ -21,7 +21,8 @@ int open_terminal(std::FILE* stream) {
   const int descriptor = fileno(stream);
   if (isatty(descriptor) == 0) return -1;
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  // Open MPI: the parent is mpirun, or on other hosts its daemon, whose output is not a terminal.
+  // With Open MPI the parent is mpirun or, on other hosts, its daemon, whose output is not a
+  // terminal.
   const std::string parent = fmt::format("/proc/{}/fd/{}", getppid(), descriptor);
   const int opened = open(parent.c_str(), O_WRONLY | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
   if (opened >= 0 && isatty(opened) != 0) return opened;
@@ -29,7 +30,7 @@ int open_terminal(std::FILE* stream) {
   return -1;
 }
 
-// In characters: the first byte of each in UTF-8.
+// The length in characters: counts the first byte of each in UTF-8.
 std::size_t width_of(std::string_view text) {
   return static_cast<std::size_t>(std::ranges::count_if(
       text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
@@ -40,7 +41,7 @@ void append_wrapped(std::string_view line, std::size_t width, std::string& wrapp
   constexpr std::string_view indent = "  ";
   std::size_t used = 0;
   while (!line.empty()) {
-    // Blanks and the word behind them, which may be missing at the end.
+    // Blanks and the following word, which may be missing at the end.
     const std::size_t begin = std::min(line.find_first_not_of(' '), line.size());
     const std::size_t end = std::min(line.find(' ', begin), line.size());
     const std::string_view word = line.substr(begin, end - begin);

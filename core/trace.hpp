@@ -1,7 +1,7 @@
 // Trace: records what the threads of this process do and when, for a timeline
 // (training/extensions/trace_file.hpp writes it).
 //
-// Nothing is recorded before start_trace(), and a scope then costs one load. Phases, waits
+// Before start_trace() nothing is recorded, and a scope costs one load. Phases, waits
 // (core/activity.hpp) and the parts of a step record themselves.
 #pragma once
 
@@ -12,20 +12,20 @@
 
 namespace tasuki {
 
-// Where an event stands in the timeline. Events of a row and lane lie apart or inside each other.
+// An event's row in the timeline. Events of one row and lane are disjoint or nested.
 enum class TraceRow : std::int32_t {
   phases,     // Phase
   waits,      // Waiting
   gradients,  // the moments in which ranges of gradients are complete
-  exchange,   // of ranges, by a thread or between other things
+  exchange,   // of ranges, by a thread or in slices
   step,       // StepPart; a lane for each clock of the process
 };
 
 struct TraceEvent {
-  const char* name = "";  // lives as long as the process
+  const char* name = "";  // exists as long as the process
   TraceRow row = TraceRow::phases;
   double begin = 0, end = 0;  // seconds by trace_clock(); the same: a moment
-  std::int64_t number = -1;   // of the range of gradients or the operation; -1: none
+  std::int64_t number = -1;   // of the gradient range or the operation; -1: none
   std::int64_t bytes = -1;    // -1: none
   std::int32_t lane = 0;
 };
@@ -39,7 +39,7 @@ void start_trace(std::int64_t most_events = 1'000'000);
 // Ends the recording and returns the events of all threads. The strings of the process stay valid.
 std::vector<TraceEvent> end_trace();
 bool is_tracing();
-// A number for each object, from 0 on, in the order in which they are first asked for.
+// A number for each object, from 0 on, in the order of first calls.
 std::int32_t trace_lane(const void* owner);
 // From any thread. Does nothing unless a trace is recorded.
 void trace(const TraceEvent& event);

@@ -11,8 +11,8 @@ unsigned char byte_at(std::string_view text, std::size_t i) {
   return static_cast<unsigned char>(text[i]);
 }
 
-// The range of the second byte of a character depends on the first: no character has two forms,
-// none is a half of a surrogate pair or beyond U+10FFFF (Unicode, table 3-7).
+// The range of a character's second byte depends on the first, so that no character has two forms,
+// is half of a surrogate pair or is beyond U+10FFFF (Unicode, table 3-7).
 struct SecondByte {
   unsigned char least = 0x80, most = 0xbf;
 };

@@ -1,4 +1,4 @@
-// UTF-8, and text in it for bytes that need not be.
+// UTF-8, and a reversible form of any bytes in it.
 #pragma once
 
 #include <cstddef>
@@ -7,18 +7,19 @@
 
 namespace tasuki {
 
-// The bytes of the character that begins `text`; 0 if that is no UTF-8 (or `text` is empty).
+// The number of bytes of the first character of `text`; 0 if that is not UTF-8 (or `text` is
+// empty).
 std::size_t utf8_length(std::string_view text);
 
-// Paths, names and environment variables are any bytes, but JSON is UTF-8. UTF-8 stays as it is; a
-// byte b that is no part of it, 0x80 to 0xff, becomes the private-use character U+10FF00 + b. (So
+// Paths, names and environment variables are any bytes, but JSON is UTF-8. UTF-8 is unchanged; a
+// byte b that is not valid UTF-8, 0x80 to 0xff, becomes the private-use character U+10FF00 + b. (So
 // do the bytes of these 128 characters, or two texts would become the same.)
 std::string to_utf8(std::string_view bytes);
-// The reverse.
+// The inverse.
 std::string from_utf8(std::string_view text);
 
-// The characters of a text in UTF-8, and the text of such numbers. Those that are no characters
-// (Unicode's surrogates, above U+10FFFF) become U+FFFD.
+// The characters of a text in UTF-8, and the text of such numbers. Numbers that are not characters
+// (surrogates, above U+10FFFF) become U+FFFD.
 std::u32string characters_of(std::string_view text);
 std::string text_of(std::u32string_view characters);
 

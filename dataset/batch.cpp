@@ -62,7 +62,9 @@ std::int64_t Batch::weight() const {
 }
 
 void Batch::set_counted(std::vector<std::int64_t> counted) {
-  TASUKI_CHECK(counted.size() == ids_.size(), "numbers of targets for {} of {} examples",
+  TASUKI_CHECK(counted.size() == ids_.size(),
+               "numbers of targets were given for {} of {} "
+               "examples",
                counted.size(), ids_.size());
   counted_ = std::move(counted);
 }

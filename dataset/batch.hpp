@@ -1,4 +1,4 @@
-// Batch: the examples that one step works on, as named fields.
+// Batch: the examples of one step, as named fields.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tasuki {
 
-// Makes the values of a field from data that are in a device's memory already (a resident data
+// Makes the values of a field from data that are already in a device's memory (a resident data
 // set). A recorded step calls make() once; before each replay only the rows are sent.
 class FieldSource {
  public:
@@ -27,11 +27,11 @@ class FieldSource {
   virtual Tensor make(const Tensor& rows, DType dtype) const = 0;
 };
 
-// One field of all examples of a batch: its values, or their source.
+// One field of a batch: its values, or their source.
 struct BatchField {
   std::string name;
-  // N x (shape of an example). A ragged field is padded at the end to its longest example, or to
-  // the next multiple of Field::pad_to.
+  // N x (shape of an example). A ragged field is padded at the end to its longest example, rounded
+  // up to a multiple of Field::pad_to.
   Tensor values = {};
   // For ragged fields: N int64, the length of each example. Otherwise undefined.
   Tensor lengths = {};
@@ -56,39 +56,39 @@ class Batch {
   // The lengths of a ragged field; a usage error for other fields.
   const Tensor& lengths(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
-  // The fields as they are; makes no values.
+  // The fields as stored; makes no values.
   const std::vector<BatchField>& fields() const { return fields_; }
 
   // N. A rank may have no examples in a step; all fields then have 0 items.
   std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
-  // Numbers on the host. A step whose work reads them is not recorded, because replays would reuse
-  // the numbers of the recorded batch (refuse_recording).
+  // On the host. A step whose work reads the ids is not recorded, because replays would reuse those
+  // of the recorded batch (refuse_recording).
   std::span<const std::int64_t> ids() const;
   std::int64_t epoch() const;
-  // Examples of this step on all ranks. An iterator knows it on all ranks or on none; if unknown,
-  // ranks add up their sizes in the step.
+  // Examples of this step on all ranks. An iterator knows this number on all ranks or on none; if
+  // it is unknown, ranks add up their sizes in the step.
   std::optional<std::int64_t> global_size() const;
   void set_global_size(std::optional<std::int64_t> examples) { global_size_ = examples; }
 
-  // What a mean loss over this batch is a mean over, and so the batch's weight in the mean over all
-  // ranks: the number of targets that count (set_counted), by default size(). Updaters and
-  // evaluators weight losses and gradients by it; ranks add up theirs.
+  // The divisor of this batch's mean loss, and so the batch's weight in the mean over all ranks:
+  // the number of targets that count (set_counted), by default size(). Updaters and evaluators
+  // weight losses and gradients by it; ranks add up their weights.
   std::int64_t weight() const;
-  // For each example, how many of its targets count: Field::ignored_label. On all ranks or on none.
-  // Steps whose work reads their sum on the host are not recorded.
+  // For each example, the number of targets that count (Field::ignored_label). To be set on all
+  // ranks or on none. Steps whose work reads their sum on the host are not recorded.
   void set_counted(std::vector<std::int64_t> counted);
   const std::optional<std::vector<std::int64_t>>& counted() const { return counted_; }
 
   // The positions of these examples in a source, one for each id.
   void set_positions(std::vector<std::int64_t> positions);
-  // The numbers that FieldSource::make() reads: the epoch, then N positions, then N ids. They are
-  // on the host, too, so a step whose work calls this is not recorded.
+  // The input of FieldSource::make(): the epoch, then N positions, then N ids. Also on the host, so
+  // a step whose work calls this is not recorded.
   std::vector<std::int64_t> rows() const;
 
-  // Adds a field, or replaces the one of that name.
+  // Adds a field, or replaces the field of that name.
   void set(BatchField field);
-  // All fields in the memory of `device`; with `dtype`, floating-point fields that are not targets
-  // in that type. `rows`: rows() in the device's memory, for callers that have sent them already.
+  // All fields in the memory of `device`. `dtype` converts floating-point fields other than
+  // targets. `rows`: rows() in the device's memory, for callers that have already sent them.
   Batch to(Device device, std::optional<DType> dtype = {}, const Tensor& rows = {}) const;
   // Examples [begin, end). The global size of a slice is unknown.
   Batch slice(std::int64_t begin, std::int64_t end) const;

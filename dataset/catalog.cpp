@@ -20,7 +20,7 @@ namespace {
 
 const char* const debian_folder = "/usr/share/datasets/fashion-mnist";
 
-// Of default places, where there may be anything.
+// For default places, which may hold anything.
 bool is_folder(const fs::path& path) {
   std::error_code ignored;
   return fs::is_directory(path, ignored);
@@ -72,7 +72,7 @@ Names fashion_names(const fs::path&) {
           "sandal",      "shirt",   "sneaker",  "bag",   "ankle boot"};
 }
 
-// One on each line, as in the binary versions of CIFAR.
+// One name per line, as in the binary versions of CIFAR.
 Names names_in(const fs::path& file) {
   if (!fs::is_regular_file(status_of(file))) return {};
   Names names;

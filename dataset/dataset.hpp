@@ -14,7 +14,7 @@ namespace tasuki {
 
 struct Transform;  // transform.hpp
 
-// All examples of a field at their places in memory, as stored.
+// All examples of a field, as stored, at their places in memory.
 struct FieldArray {
   const std::byte* values = nullptr;  // contiguous examples, if all have the same length
   const std::span<const std::byte>* examples = nullptr;  // for variable fields: one span each
@@ -27,16 +27,16 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual const DatasetHeader& header() const = 0;
-  // Writes field `field` (its number in the header) of example i as it is stored.
+  // Writes field `field` (its number in the header) of example i, as stored.
   virtual void read(std::int64_t i, std::size_t field, FieldWriter& into) const = 0;
   // The number of example i in the data set that it was scattered from (i if it was not).
   virtual std::int64_t id(std::int64_t i) const { return i; }
   // Bytes of memory that hold the examples; 0 if they are made or read on demand.
   virtual std::size_t stored_bytes() const { return 0; }
-  // Where a field lies in memory, so that a batch can be read with one call; empty if the field is
-  // not in memory. Valid as long as the data set exists.
+  // The places of a field in memory, so that one call reads a batch; empty if the field is not in
+  // memory. Valid as long as the data set exists.
   virtual FieldArray array(std::size_t /*field*/) const { return {}; }
-  // The transform of a field on its way into a batch (transform.hpp); null: it is decoded.
+  // The transform that brings a field into a batch (transform.hpp); null: the field is decoded.
   virtual const Transform* transform(std::size_t /*field*/) const { return nullptr; }
 
   std::int64_t size() const { return header().count; }
@@ -86,30 +86,30 @@ class StoredField {
   std::vector<std::byte> copy_, pixels_;
 };
 
-// Throws an error of kind data if a label of field `field` is not one of its classes. (A negative
-// one would be ignored by losses, but a training step divides by the number of all examples in the
-// global batch.) Fields without classes, the padding of ragged fields and ignored labels may have
-// any values. `values`: the decoded values of the examples `indices`; `lengths`: their lengths if
-// the field is ragged.
+// Throws an error of kind data if a label of field `field` is not one of its classes. (Losses would
+// ignore a negative label, but a training step divides by the number of all examples in the global
+// batch.) Fields without classes, padding of ragged fields and ignored labels may have any values.
+// `values`: the decoded values of the examples `indices`; `lengths`: their lengths if the field is
+// ragged.
 void check_labels(const Dataset& dataset, std::size_t field, std::span<const std::int64_t> indices,
                   const Tensor& values, const Tensor& lengths = {});
 
-// The same for a label of example `id`.
+// The same for the label of example `id`.
 void check_label_in(const Field& field, std::int64_t label, std::int64_t id);
 
-// In a handler of this error: throws it with the example's number, if it is about data (kinds data,
-// missing and io), else as it is.
+// To be called in a handler of this error: rethrows it, with the example's number if it is about
+// data (kinds data, missing and io).
 [[noreturn]] void rethrow_of_example(const Error& error, std::int64_t id);
 
 // These examples as a batch of all fields, with their ids; labels are checked. An error about an
-// example's data says its number in the whole data set.
+// example's data gives its number in the whole data set.
 Batch read_batch(const Dataset& dataset, std::span<const std::int64_t> indices,
                  std::int64_t epoch = 0);
-// One field of it.
+// One field of such a batch.
 BatchField read_field(const Dataset& dataset, std::size_t field,
                       std::span<const std::int64_t> indices, std::int64_t epoch = 0);
-// How many elements of each example do not have the field's ignored label, which is set. `values`:
-// decoded values of a batch.
+// For each example, the number of elements without the field's ignored label, which must be set.
+// `values`: decoded values of a batch.
 std::vector<std::int64_t> count_targets(const Field& field, const Tensor& values);
 
 }  // namespace tasuki

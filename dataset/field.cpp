@@ -53,8 +53,8 @@ void Field::check() const {
   if (classes > 0 && decoded != DType::int32 && decoded != DType::int64)
     refuse(fmt::format("labels are int32 or int64, not {}", name_of(decoded)));
   if (ignored_label && decoded != DType::int32 && decoded != DType::int64)
-    refuse(fmt::format("labels of which some are ignored are int32 or int64, not {}",
-                       name_of(decoded)));
+    refuse(
+        fmt::format("targets with an ignored label are int32 or int64, not {}", name_of(decoded)));
   if (ignored_label && is_ragged && padding != static_cast<double>(*ignored_label))
     refuse(fmt::format("expected padding with the ignored label {}, found {}", *ignored_label,
                        padding));

@@ -1,4 +1,4 @@
-// Fields: what the examples of a data set consist of, and how they are stored.
+// Fields: the components of a data set's examples, and how they are stored.
 #pragma once
 
 #include <cstddef>
@@ -24,10 +24,10 @@ struct Field {
   DType decoded = DType::float32;
   bool is_target = false;    // keeps its type in batches for half-precision training
   std::int64_t classes = 0;  // labels: 0 .. classes - 1; a negative one is an error of kind data
-  // If set, in integer targets: the label of elements that do not count. A batch's mean loss is
-  // then over the elements of this field that have another one (Batch::weight), not over its
-  // examples, and the gradient is the mean over those of all ranks. A ragged field is padded with
-  // it. One field of a data set at most.
+  // In integer targets, if set: the label of elements that do not count. A batch's mean loss is
+  // then over this field's other elements (Batch::weight), not over examples, and the gradient is
+  // the mean over such elements of all ranks. A ragged field is padded with this label. At most one
+  // field of a data set has one.
   std::optional<std::int64_t> ignored_label = {};
   // Ragged fields: the length of axis 0 differs between examples; at most shape[0] if that is not
   // 0.
@@ -36,14 +36,14 @@ struct Field {
   std::int64_t pad_to = 1;  // batches are padded to a multiple of it, for fewer different shapes
   // Stored as image files of any size (image_folder.hpp), which are decoded to uint8 of `shape`.
   bool is_image_file = false;
-  bool ignores_exif = false;  // of image files: they are not turned (exif.hpp)
+  bool ignores_exif = false;  // image files are not rotated (exif.hpp)
 
   // Whether the number of bytes as stored differs between examples.
   bool is_variable() const { return is_ragged || is_image_file; }
-  // Bytes as stored: of an example (an image file: decoded to pixels), or of one element along axis
-  // 0 of a ragged field.
+  // Bytes as stored of an example (for image files: of the decoded pixels), or of one element along
+  // axis 0 of a ragged field.
   std::size_t stored_bytes() const;
-  // Shape of a batch of examples, ragged ones padded to `length`.
+  // Shape of a batch, with ragged examples padded to `length`.
   Shape batch_shape(std::int64_t examples, std::int64_t length = 0) const;
   // Length of a batch whose longest example has `longest` elements along axis 0.
   std::int64_t padded_length(std::int64_t longest) const;
@@ -53,7 +53,7 @@ struct Field {
   friend bool operator==(const Field&, const Field&) = default;
 };
 
-// What is known about a data set before its examples are read.
+// What a data set says about itself before its examples are read.
 struct DatasetHeader {
   std::int64_t count = 0;  // examples
   std::vector<Field> fields;
@@ -65,9 +65,9 @@ struct DatasetHeader {
   // A usage error where a field's settings do not fit each other, or two fields have one name.
   void check() const;
   bool has(std::string_view name) const;
-  // Bytes of an example as stored, without variable fields.
+  // Bytes of an example as stored, variable fields not counted.
   std::size_t fixed_bytes() const;
-  // Shapes of the fields that are not targets: "784", "3x32x32", "left 4, right 4".
+  // Shapes of the fields other than targets: "784", "3x32x32", "left 4, right 4".
   std::string shape_text() const;
 };
 
@@ -76,7 +76,7 @@ struct DatasetHeader {
 DatasetHeader classification_header(std::int64_t count, const Shape& example, std::int64_t classes,
                                     DType stored = DType::uint8);
 
-// As numbers that can be sent.
+// A header as numbers, to be sent to other ranks.
 std::vector<std::int64_t> encode_header(const DatasetHeader& header);
 DatasetHeader decode_header(std::span<const std::int64_t> numbers);
 
@@ -87,8 +87,8 @@ class FieldWriter {
   FieldWriter(const Field& field, std::vector<std::byte>& buffer);
 
   const Field& field() const { return field_; }
-  // For variable fields, to be called first: elements along axis 0, or bytes of a file. More than
-  // the field allows is an error of kind data.
+  // To be called first for variable fields: sets the elements along axis 0, or the bytes of a file.
+  // More than the field allows is an error of kind data.
   void resize(std::int64_t length);
   std::span<std::byte> bytes() { return std::span(buffer_).subspan(begin_); }
   // T is the stored type.

@@ -1,5 +1,5 @@
 // A data set held in memory as stored: uint8 pixels take a quarter of the memory of floats, and
-// image files as much as on disk.
+// image files no more than on disk.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@ namespace tasuki {
 
 class InMemoryDataset final : public Dataset {
  public:
-  // Room for header.count examples numbered from 0: all zero, and empty if they are variable.
+  // Makes room for header.count examples, numbered from 0: zeros, or empty if variable.
   explicit InMemoryDataset(DatasetHeader header);
 
   // Writes example `i`, once: its fields as stored, in the header's order. `id` is its number in
@@ -26,8 +26,7 @@ class InMemoryDataset final : public Dataset {
   FieldArray array(std::size_t field) const override;
 
  private:
-  // Memory in pieces that never move, so that little of it is unused and nothing is copied as it
-  // grows.
+  // Memory in pieces that never move, so that growing copies nothing and wastes little.
   class Pieces {
    public:
     std::span<std::byte> take(std::size_t bytes);
@@ -48,7 +47,7 @@ class InMemoryDataset final : public Dataset {
   std::vector<std::int64_t> ids_;
 };
 
-// All examples of a source that has not been read; image files are decoded.
+// Reads all examples of a source that has not been read; image files are decoded.
 std::shared_ptr<InMemoryDataset> read_dataset(DataSource& source);
 
 // A data set for classification (classification_header) from the caller's values: count x (example

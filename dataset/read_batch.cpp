@@ -218,7 +218,7 @@ void check_label_in(const Field& field, std::int64_t label, std::int64_t id) {
   if (field.classes == 0 || (label >= 0 && label < field.classes) || label == field.ignored_label)
     return;
   fail(ErrorKind::data,
-       "example {} has label {}, expected 0 .. {}; leave examples that are not to count out of "
+       "example {} has label {}, expected 0 .. {}; leave examples that should not count out of "
        "the data set, or name their label (Field::ignored_label)",
        id, label, field.classes - 1);
 }

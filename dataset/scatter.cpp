@@ -21,7 +21,7 @@ namespace {
 
 constexpr int examples_tag = 0x5CA7;
 
-// What all ranks must know before examples are sent.
+// Known to all ranks before examples are sent.
 struct Announcement {
   DatasetHeader header;
   int shards;
@@ -55,15 +55,15 @@ Announcement announce(const OpenSource& open, Communicator& communicator,
   }));
 }
 
-// Where an example goes, and which one it is.
+// An example's destination and its numbers.
 struct Address {
   std::int64_t local;  // number in the rank's share
   std::int64_t id;     // number in the whole data set
 };
 
 // Examples for one rank: their number, their addresses, then their records. A record has one field
-// after the other; the number of bytes precedes variable ones. Packed from a block, unpacked into a
-// share.
+// after the other; a variable field is preceded by its number of bytes. Packed from a block,
+// unpacked into a share.
 Bytes pack(const std::vector<Address>& addresses, const RecordBlock& block,
            const std::vector<Field>& fields) {
   const std::uint64_t count = addresses.size();
@@ -161,7 +161,7 @@ std::uint64_t hash_targets(const RecordBlock& block, const std::vector<Field>& f
 std::exception_ptr send_shares(DataSource& source, const ShardPlan& plan,
                                const ScatterOptions& options, Communicator& communicator,
                                InMemoryDataset& own, std::uint64_t& labels_hash) {
-  // To all ranks that have the share.
+  // Sends to all ranks that have the share.
   const auto send = [&](const Bytes& message, int share) {
     for (int i = 0; i < options.ranks_per_share; ++i) {
       const int rank = share * options.ranks_per_share + i;

@@ -10,7 +10,7 @@
 
 namespace tasuki {
 
-// A rank's part of a data set, and what all parts have in common. Local examples are ordered by the
+// A rank's part of a data set, with what describes the whole. Local examples are ordered by the
 // rank's shards.
 struct Share {
   std::shared_ptr<const Dataset> dataset;
@@ -20,7 +20,7 @@ struct Share {
   // no targets; 0 if it was not scattered.
   std::uint64_t labels_hash = 0;
 
-  // The share of one process that has the whole data set.
+  // The share of a process that has the whole data set.
   static Share whole(std::shared_ptr<const Dataset> dataset);
 };
 
@@ -33,8 +33,8 @@ struct ScatterOptions {
   // evaluation.
   bool force_equal_length = false;
   int shards = 0;  // virtual shards (shard_plan.hpp); 0: one per share
-  // Number of neighbouring ranks with the same share, which divides that of all ranks: ranks that
-  // hold one model together see the same examples.
+  // The number of neighbouring ranks with the same share, a divisor of the number of ranks: ranks
+  // that hold one model together see the same examples.
   int ranks_per_share = 1;
 };
 
@@ -43,8 +43,8 @@ struct ScatterOptions {
 // such piece. Collective, with the same options on all ranks; only the root's source is used
 // (elsewhere it may be null or not callable).
 //
-// An error at the root, while it opens the source or anywhere in reading it, is thrown on all ranks
-// at once (ErrorScope::every_rank).
+// If the root fails to open or read the source, all ranks throw the error at once
+// (ErrorScope::every_rank).
 Share scatter_dataset(const OpenSource& open, Communicator& communicator,
                       const ScatterOptions& options = {});
 // The same for a data set in the root's memory; null elsewhere. A data set that transforms its
@@ -53,7 +53,7 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,
                       const ScatterOptions& options = {});
 
-// The same share without communication, if every rank can reach the whole data set: a view. `ranks`
+// The same share as a view, without communication, if every rank has the whole data set. `ranks`
 // and `rank` count shares; ScatterOptions::ranks_per_share is not used.
 Share take_share(std::shared_ptr<const Dataset> dataset, int ranks, int rank,
                  const ScatterOptions& options = {});
@@ -61,7 +61,7 @@ Share take_share(std::shared_ptr<const Dataset> dataset, int ranks, int rank,
 // The header of the root's source, on all ranks; no example is read. Collective.
 DatasetHeader broadcast_header(const OpenSource& open, Communicator& communicator, int root = 0);
 
-// This rank's positions when the root's n examples are dealt. Collective.
+// This rank's positions in the dealing of the root's n examples. Collective.
 Range scatter_index(std::int64_t n, Communicator& communicator, int root = 0,
                     bool force_equal_length = false);
 

@@ -55,8 +55,8 @@ std::int64_t ShardPlan::offset_in_share(int index) const {
 
 Range ShardPlan::shards_with(std::int64_t position) const {
   TASUKI_CHECK(0 <= position && position < examples_, "position {} of {}", position, examples_);
-  // Beginnings and ends of shards both grow with the shard: from the first shard that ends after
-  // the position to the last one that begins before or at it.
+  // Both begins and ends of shards ascend: from the first shard that ends after the position to the
+  // last that begins at or before it.
   const auto first_where = [this](auto holds) {
     int low = 0, high = shards_;
     while (low < high) {

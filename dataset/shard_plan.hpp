@@ -1,6 +1,6 @@
-// ShardPlan: which part of a data set each rank has, and how many examples each step takes. Pure
-// arithmetic on (examples, ranks, shards, global batch), so that every rank knows it for all ranks
-// without messages.
+// ShardPlan: each rank's part of a data set, and the number of examples in each step. Pure
+// arithmetic on (examples, ranks, shards, global batch), so that every rank knows the plan of all
+// ranks without messages.
 #pragma once
 
 #include <cstdint>
@@ -11,16 +11,16 @@
 
 namespace tasuki {
 
-// Part `i` of n positions dealt to `parts`: as part_of() in core/range.hpp, or with equal lengths
-// (ChainerMN's default) all ceil(n / parts) long, beginning at floor(n i / parts), so that
-// neighbours share positions if parts does not divide n.
+// Part `i` of n positions dealt to `parts`: part_of() in core/range.hpp, or, with equal lengths
+// (ChainerMN's default), ceil(n / parts) positions from floor(n i / parts) on, so that neighbours
+// share positions if parts does not divide n.
 Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_length);
 
 // The data set is dealt to shards, and each rank owns the same number of neighbouring shards. By
-// default there is one shard per rank. With a fixed number of shards that the number of ranks
-// divides ("virtual shards"), batches do not depend on the number of ranks: which examples of a
-// shard are in a global batch depends on the shard alone, and the order within a shard is a
-// function of (seed, epoch, shard).
+// default there is one shard per rank. With a fixed number of shards, a multiple of the number of
+// ranks ("virtual shards"), batches do not depend on the number of ranks: a shard alone determines
+// which of its examples are in a global batch, and the order within a shard is a function of (seed,
+// epoch, shard).
 //
 // Every step takes `global_batch` examples; the last one of an epoch takes the rest. After t steps
 // each shard has contributed its part of t * global_batch examples (part_of). If the number of
@@ -44,12 +44,12 @@ class ShardPlan {
   int first_shard(int rank) const { return rank * shards_per_rank(); }
   // Number of examples of all shards of a rank.
   std::int64_t share_size(int rank) const;
-  // Where the examples of a shard begin among those of its rank.
+  // The first of a shard's examples among its rank's examples.
   std::int64_t offset_in_share(int shard) const;
   // Shards that contain a position; more than one only with equal lengths.
   Range shards_with(std::int64_t position) const;
 
-  // Positions of a shard, counted from its beginning, whose examples a step uses.
+  // The positions of a shard, counted from its beginning, that a step uses.
   Range shard_batch(int index, std::int64_t step, std::int64_t global_batch) const;
   // ceil(examples / global batch); 0 for an empty data set.
   std::int64_t steps_per_epoch(std::int64_t global_batch) const;
@@ -59,7 +59,7 @@ class ShardPlan {
  private:
   // Number of examples of all shards together.
   std::int64_t dealt() const;
-  // How many of these the first `steps` steps use.
+  // The number of them that the first `steps` steps use.
   std::int64_t dealt_after(std::int64_t steps, std::int64_t global_batch) const;
 
   std::int64_t examples_;
@@ -68,14 +68,14 @@ class ShardPlan {
 };
 
 // The example at each position of the order of dealing: 0 .. n-1, or with `shuffle` a permutation
-// that depends on (n, seed) alone.
+// that depends only on (n, seed).
 class DealingOrder {
  public:
   DealingOrder(std::int64_t n, bool shuffle, std::uint64_t seed);
   std::int64_t example_at(std::int64_t position) const {
     return order_.empty() ? position : order_[static_cast<std::size_t>(position)];
   }
-  // The position of each example; empty if that is the example's number.
+  // The position of each example; empty if it equals the example's number.
   std::vector<std::int64_t> positions() const;
 
  private:

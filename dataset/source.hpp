@@ -1,5 +1,5 @@
-// DataSource: the examples of a data set one after the other, as stored. Files are read this way,
-// so that a data set can be scattered over many ranks while no process ever holds all of it.
+// DataSource: a data set's examples, as stored, one after the other. Files are read this way, so
+// that a data set is scattered over many ranks without any process holding all of it.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,7 @@ class DataSource {
 
   const DatasetHeader& header() const { return header_; }
 
-  // Bytes of all examples as stored: what all ranks hold together. Without variable fields if a
+  // Bytes of all examples as stored, which all ranks together hold; without variable fields if the
   // source does not know their sizes before reading.
   virtual std::size_t stored_bytes() const {
     return static_cast<std::size_t>(header_.count) * header_.fixed_bytes();
@@ -50,14 +50,14 @@ class DataSource {
   void keep_first(std::int64_t count);
   // The image files that the examples are, in their order; none for other data.
   virtual std::span<const ImageFile> image_files() const { return {}; }
-  // Leaves out the examples with these numbers, which ascend, of sources with image_files().
+  // Leaves out the examples with these ascending numbers; for sources with image_files().
   void leave_out(std::span<const std::int64_t> numbers);
-  // Gives field "x" another shape with the same number of values: 784 for 1 x 28 x 28. Another
-  // number is an error of kind data: the files do not fit the program.
+  // Gives field "x" another shape with the same number of values: 784 for 1 x 28 x 28. A different
+  // number of values is an error of kind data: the files do not fit the program.
   void reshape(const Shape& example_shape);
 
   // Looks for files that can never be read, without reading all of them: an error of kind data.
-  // Done once; reading the first example does it if it was not done before.
+  // Done once, at the latest before the first example is read.
   void check();
 
   // Reads the next `count` examples into `block`. Unexpected contents are an error of kind data
@@ -73,7 +73,7 @@ class DataSource {
   virtual void remove_examples(std::span<const std::int64_t> numbers);
   // By default there is nothing to check.
   virtual void check_files() {}
-  // Writes the next example: a writer for each field, in the header's order. Called at most as
+  // Writes the next example, with a writer for each field in the header's order. Called at most as
   // often as the header announced.
   virtual void read_next(std::span<FieldWriter> example) = 0;
   // Called once after the last example announced: checks that nothing follows.
@@ -89,7 +89,7 @@ class DataSource {
   bool is_checked_ = false;
 };
 
-// Erases the elements with these numbers, which ascend.
+// Erases the elements with these ascending numbers.
 template <class T>
 void erase_numbered(std::vector<T>& values, std::span<const std::int64_t> numbers) {
   auto next = numbers.begin();
@@ -105,8 +105,8 @@ void erase_numbered(std::vector<T>& values, std::span<const std::int64_t> number
 // Opens a source; called on the one rank that has the data.
 using OpenSource = std::function<std::unique_ptr<DataSource>()>;
 
-// The examples of a data set in order, as stored. One that transforms its examples is a usage
-// error. The data set must outlive the source.
+// The examples of a data set in order, as stored. A data set that transforms its examples is a
+// usage error. The data set must outlive the source.
 std::unique_ptr<DataSource> source_of(const Dataset& dataset);
 
 }  // namespace tasuki

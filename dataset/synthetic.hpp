@@ -16,8 +16,8 @@ struct SyntheticOptions {
   std::uint64_t split = 0;  // another split of the same seed: new examples of the same classes
 };
 
-// Every class has a pattern of random pixels; an example is its class's pattern, faint, under
-// noise. Pixels and labels are functions of (seed, split, example); nothing is stored.
+// Every class has a pattern of random pixels; an example is its class's faint pattern plus noise.
+// Pixels and labels are functions of (seed, split, example); nothing is stored.
 class SyntheticDataset final : public Dataset {
  public:
   explicit SyntheticDataset(const SyntheticOptions& options);

@@ -1,4 +1,4 @@
-// Transform: changes a field of an example on its way from storage into a batch.
+// Transform: changes a field of an example between storage and batch.
 #pragma once
 
 #include <cstddef>
@@ -14,8 +14,8 @@
 
 namespace tasuki {
 
-// Which example, in which epoch: all that a random transform may depend on besides a seed, so that
-// an example looks the same whatever rank, batch and thread reads it.
+// An example and its epoch: a random transform may depend on these and a seed alone, so that an
+// example looks the same whatever rank, batch and thread reads it.
 struct ExampleKey {
   std::int64_t epoch = 0;
   std::int64_t id = 0;  // in the whole data set
@@ -25,18 +25,17 @@ struct Transform {
   // Writes the example's row of a batch (as many floats as it has values). A pure function of its
   // arguments, called by several threads at once.
   std::function<void(const std::byte* stored, const ExampleKey& key, float* destination)> function;
-  // The same for devices that hold the stored examples (Backend::transform_images), if they can do
-  // it.
+  // The same for devices that hold the stored examples (Backend::transform_images), if it exists.
   std::optional<SeededImageTransform> on_device = {};
   // For fields of image files, in place of `function`: takes the record (image_record.hpp), so that
-  // it can decide what of the image is decoded.
+  // it can choose which part of the image to decode.
   std::function<void(std::span<const std::byte> record, const ExampleKey& key, float* destination)>
       function_of_file = {};
 
   void operator()(const std::byte* stored, const ExampleKey& key, float* destination) const {
     function(stored, key, destination);
   }
-  // The same by whichever function there is.
+  // Calls whichever of the two functions is set.
   void apply(StoredField& stored, std::int64_t i, const ExampleKey& key, float* destination) const {
     if (function_of_file)
       function_of_file(stored[i], key, destination);

@@ -63,9 +63,9 @@ class EmptyDataset final : public Dataset {
   explicit EmptyDataset(DatasetHeader header) : header_(std::move(header)) {
     for (Field& field : header_.fields) {
       field.is_image_file = false;
-      field.classes = 0;  // -1 is none of them
+      field.classes = 0;  // -1 is not a class
       if (has_labels(field))
-        field.stored = field.decoded;  // bytes have no -1
+        field.stored = field.decoded;  // uint8 cannot hold -1
       else if (!field.is_ragged)
         field.shape = field.shape.rank() == 0 ? Shape{0} : field.shape.with_items(0);
     }

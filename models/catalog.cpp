@@ -16,8 +16,8 @@
 namespace tasuki {
 namespace {
 
-// Images up to this size enter a ResNet without its first two halvings; 32 pixels would otherwise
-// shrink to one before the last stage.
+// Up to this size, a ResNet's first two halvings are left out; 32 pixels would otherwise shrink to
+// one before the last stage.
 constexpr std::int64_t largest_small_image = 64;
 
 std::unique_ptr<Layer> create_lenet(const ModelTask& task) {

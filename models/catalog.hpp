@@ -1,4 +1,4 @@
-// Models for images by name, as in `--arch`.
+// Image models by name, for `--arch`.
 #pragma once
 
 #include <cstdint>
@@ -33,11 +33,11 @@ void register_model(ModelKind kind);
 // wrn_28_10, and for large images alex, nin, googlenetbn.
 const std::vector<ModelKind>& model_kinds();
 
-// The kind of this name; an unknown one is a usage error that lists the known ones.
+// The kind of this name; an unknown name is a usage error that lists the known names.
 const ModelKind& find_model(std::string_view name);
 
 // Makes a model without initialising it. An unknown name is a usage error that lists the known
-// ones; a task that the model cannot do (LeNet takes 1 x 28 x 28 only) is one of kind config.
+// names; a task that the model cannot do (LeNet takes only 1 x 28 x 28) is an error of kind config.
 std::unique_ptr<Layer> create_model(std::string_view name, const ModelTask& task = {});
 
 }  // namespace tasuki

@@ -1,4 +1,4 @@
-// Building blocks of convnets for images.
+// Building blocks of convolutional networks for images.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ std::unique_ptr<BatchNorm> batch_norm_relu(std::int64_t channels);
 using MakeConvolution =
     std::function<std::unique_ptr<Layer>(std::int64_t channels_in, std::int64_t channels_out)>;
 // conv (3 x 3), bn, ReLU: Chainer's Block, with its keys "conv/W", "bn/gamma", "bn/beta". The
-// convolution is same_convolution(), unless another one is made.
+// convolution is same_convolution() by default.
 std::unique_ptr<Layer> conv_block(std::int64_t channels_in, std::int64_t channels_out,
                                   const MakeConvolution& convolution = {});
 

@@ -12,13 +12,14 @@ namespace tasuki {
 
 struct DcganSettings {
   Shape image = {3, 32, 32};    // channels x side x side; see dcgan_stages()
-  std::int64_t hidden = 100;    // numbers that an image is generated from
-  std::int64_t channels = 512;  // of the smallest images inside; halved with each doubling
+  std::int64_t hidden = 100;    // size of the vector from which an image is generated
+  std::int64_t channels = 512;  // at the smallest size inside the network; halved with each
+                                // doubling
   double weight_deviation = 0.02;
 };
 
-// How often images double from 4 to 7 pixels a side to `side` pixels: 3 times to 32, 2 times from 7
-// to 28. Other sides than (4 .. 7) * 2^n with n >= 1 are a usage error on all ranks.
+// How often images double from 4 .. 7 pixels a side to `side` pixels: 3 times to 32, twice from 7
+// to 28. A side other than (4 .. 7) * 2^n with n >= 1 is a usage error on all ranks.
 int dcgan_stages(std::int64_t side);
 
 // N x hidden, in [-1, 1), to N x (image) in (0, 1). With 3 stages, Chainer's names: l0, bn0, dc1 to
@@ -43,12 +44,12 @@ class Dcgan : public Module {
   DcganDiscriminator dis;
 };
 
-// The losses of one batch, each a mean of softplus: of telling `real` images (1) from as many
-// generated ones (0), softplus(-y_real) + softplus(y_fake), and of generated images that should be
-// taken for real, softplus(-y_fake). The discriminator sees each image once. The images are
+// The losses of one batch, each a mean. The discriminator's is for telling `real` images (1) from
+// as many generated ones (0): softplus(-y_real) + softplus(y_fake). The generator's is for images
+// that should pass for real: softplus(-y_fake). The discriminator sees each image once. Images are
 // generated from uniform_noise().
-//   Each model learns from its own loss, with the other one's parameters as constants: two
-// optimizers, one for each, do that (JointUpdater).
+//   Each model learns from its own loss, with the other's parameters as constants: give each its
+//   own optimizer (JointUpdater).
 struct DcganLosses {
   Variable dis, gen;
 };

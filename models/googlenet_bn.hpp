@@ -21,10 +21,10 @@ class GoogLeNetBn : public Layer {
     Variable main, first, second;  // first, second: of the auxiliary classifiers
   };
   Scores all_scores(const Variable& x);
-  // Those of the main classifier; the auxiliary ones are not computed.
+  // The main classifier's scores; the auxiliary ones are not computed.
   Variable forward(const Variable& x) override;
 
-  // Weight of each auxiliary loss, beside the main one.
+  // Weight of each auxiliary loss; the main loss has weight 1.
   static constexpr float auxiliary_weight = 0.3f;
 
  private:

@@ -104,7 +104,7 @@ Tensor GptText::read(const Tensor& ids) {
   const TrainingMode evaluation(false);
   TASUKI_CHECK(ids.shape().rank() == 1 && ids.count() > 0,
                "a transformer reads a row of symbols, found {}", ids.shape().text());
-  // Symbols that follow others are read one by one: then each sees all rows that are kept.
+  // After the first piece, symbols are read one by one, so that each sees all kept rows.
   if (length_ == 0) return read_part(ids);
   Tensor scores;
   for (std::int64_t i = 0; i < ids.count(); ++i) scores = read_part(ids.slice(i, i + 1));

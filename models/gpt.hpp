@@ -29,8 +29,8 @@ class Gpt : public Layer {
   // A usage error if the heads do not divide the width.
   explicit Gpt(const GptSettings& settings);
 
-  // N x T symbols (int32 or int64), T up to the context, to N T x symbols scores of what follows
-  // each of them.
+  // N x T symbols (int32 or int64), T up to the context, to N T x symbols scores of each one's next
+  // symbol.
   Variable forward(const Variable& ids) override;
   const GptSettings& settings() const { return settings_; }
 
@@ -52,10 +52,9 @@ class Gpt : public Layer {
     std::vector<std::unique_ptr<Block>> all;
   };
 
-  // What the attention of a block makes of queries, keys and values: N x T x 3 widths to N x T x
-  // width.
+  // The attention of a block, from queries, keys and values: N x T x 3 widths to N x T x width.
   using Attend = std::function<Variable(std::size_t block, const Variable& qkv)>;
-  // The scores of symbols whose first one is at this position of the text.
+  // The scores of symbols, the first of which is at this position of the text.
   Variable scores_of(const Variable& ids, std::int64_t position, const Attend& attend);
 
   GptSettings settings_;
@@ -66,16 +65,16 @@ class Gpt : public Layer {
   Linear scores_;
 };
 
-// What a transformer has read of one text. It keeps the keys and values of all attentions, so a
-// further symbol costs the computation of one position. Nothing that it computes has gradients.
+// A text that a transformer reads piece by piece. Keeps the keys and values of all attentions, so
+// each further symbol costs one position. Results have no gradients.
 class GptText {
  public:
-  // The model must outlive this and keep its weights.
+  // The model must outlive this object and keep its weights.
   explicit GptText(Gpt& model) : model_(model) {}
-  // Reads these symbols (T, int32 or int64, T >= 1) after what was read before; the scores (1 x
-  // symbols, on the model's device) of what follows. More than fits into the context is an error.
+  // Reads T >= 1 further symbols (int32 or int64), and returns the scores of the next one (1 x
+  // symbols, on the model's device). More than the context holds is an error.
   Tensor read(const Tensor& ids);
-  // How many symbols were read.
+  // The number of symbols read.
   std::int64_t length() const { return length_; }
 
  private:

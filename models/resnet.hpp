@@ -15,7 +15,7 @@ namespace tasuki {
 std::unique_ptr<Layer> small_resnet(int depth, std::int64_t classes = 10,
                                     std::int64_t channels = 3);
 
-// How images enter ResNet-18 and ResNet-50.
+// The first layers of ResNet-18 and ResNet-50.
 enum class ResNetStem {
   imagenet,  // 7x7 convolution with stride 2, 3x3 max pooling with stride 2: for about 224 pixels
   cifar,     // 3x3 convolution, no pooling: for about 32 pixels

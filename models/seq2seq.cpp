@@ -62,7 +62,7 @@ std::vector<std::vector<std::int32_t>> Seq2seqDecoder::translate(
   std::vector<std::vector<std::int32_t>> translations(static_cast<std::size_t>(items));
   if (items == 0) return translations;
   RecurrentSteps decoder(decoder_, states);
-  // Of the sequences that go on: their numbers, and their last words.
+  // Of the unfinished sequences: their numbers, and their last words.
   std::vector<std::int64_t> open(translations.size());
   std::iota(open.begin(), open.end(), 0);
   std::vector<std::int32_t> words(open.size(), eos);

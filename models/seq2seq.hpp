@@ -19,7 +19,7 @@ class Seq2seqEncoder : public Module {
  public:
   explicit Seq2seqEncoder(const Seq2seqSizes& sizes);
 
-  // What the decoder starts from: a value for each layer (NStepRNN::Result::states). x: N x T
+  // The decoder's initial states, one value for each layer (NStepRNN::Result::states). x: N x T
   // source ids, padded, with their lengths (N int64).
   std::vector<Variable> encode(const Tensor& x, const Tensor& x_lengths);
 
@@ -40,8 +40,8 @@ class Seq2seqDecoder : public Module {
   // that begin with eos, padded, with their lengths (N int64).
   Variable score(const std::vector<Variable>& states, const Tensor& y, const Tensor& y_lengths);
 
-  // The most probable word at each place, without eos; at most `longest` words. Sequences that have
-  // ended are no longer computed. Waits for the device. To be called with NoGrad and
+  // Greedy decoding: the most probable word at each place, without eos; at most `longest` words.
+  // Finished sequences are no longer computed. Waits for the device. To be called with NoGrad and
   // TrainingMode(false).
   std::vector<std::vector<std::int32_t>> translate(const std::vector<Variable>& states,
                                                    std::int64_t longest = 100);
@@ -53,8 +53,9 @@ class Seq2seqDecoder : public Module {
   Linear w_;
 };
 
-// Both, with the children of both, as in ChainerMN: embed_x, embed_y, encoder, decoder and W. As
-// the initial weights depend on paths, either part alone has those that it has here.
+// Encoder and decoder with the children of both, as in ChainerMN: embed_x, embed_y, encoder,
+// decoder and W. Initial weights depend on paths, so either part alone starts with the same weights
+// as here.
 class Seq2seq : public Module {
  public:
   explicit Seq2seq(const Seq2seqSizes& sizes);

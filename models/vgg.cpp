@@ -22,8 +22,8 @@ struct Group {
   std::int64_t channels;
 };
 
-// Calls `append` for each convolution, with its number "3_2" and its channels, and appends the
-// poolings. Returns the channels of the last.
+// Calls `append` for each convolution, with its number ("3_2") and channels, and appends the
+// poolings. Returns the last convolution's channels.
 using AppendConvolution =
     std::function<void(const std::string& number, std::int64_t from, std::int64_t to)>;
 std::int64_t append_groups(Sequential& net, const std::vector<Group>& groups, std::int64_t channels,

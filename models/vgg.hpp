@@ -1,4 +1,5 @@
-// Stacks of 3x3 convolutions with max pooling in between (Simonyan and Zisserman, arXiv 1409.1556).
+// Stacks of 3x3 convolutions with max pooling between them (Simonyan and Zisserman, arXiv
+// 1409.1556).
 #pragma once
 
 #include <cstdint>

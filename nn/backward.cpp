@@ -21,7 +21,7 @@ struct Graph {
   std::unordered_set<const Node*> left_out;      // get no gradients
 };
 
-// Results from which only parameters that are left out can be reached are left out, too.
+// Results that reach only left-out parameters are left out, too.
 void leave_out(Graph& graph, const std::function<bool(const Parameter&)>& is_left_out) {
   for (const auto& [leaf, functions] : graph.pending)
     if (leaf->parameter != nullptr && is_left_out(*leaf->parameter)) graph.left_out.insert(leaf);
@@ -62,13 +62,13 @@ Graph collect(const NodePointer& root) {
   return graph;
 }
 
-// Counts, for each parameter, the functions that have still to write to its gradient.
+// Counts, for each parameter, the functions that still have to write to its gradient.
 class Readiness {
  public:
   Readiness(Graph& graph, const Variable::GradientReady& ready)
       : pending_(graph.pending), ready_(ready) {}
 
-  // One more function has written to the leaf's gradient, or will not.
+  // One more function has written to the leaf's gradient, or will not write to it.
   void written(Node& leaf) {
     if (--pending_[&leaf] > 0) return;
     if (ready_ && leaf.parameter != nullptr) ready_(*leaf.parameter);
@@ -79,7 +79,7 @@ class Readiness {
   const Variable::GradientReady& ready_;
 };
 
-// Writes gradients to where the inputs of one function keep them.
+// Writes one function's input gradients to their memory.
 class InputGradients final : public Gradients {
  public:
   InputGradients(const Function& function, const Graph& graph, Device device, Readiness& readiness)
@@ -120,7 +120,7 @@ class InputGradients final : public Gradients {
     readiness_.written(node);
   }
 
-  // After the function has run: passes on what it wrote into new tensors.
+  // Called after the function has run: passes on the new tensors that it wrote.
   void finish() {
     for (auto& [i, gradient] : fresh_) add(i, std::move(gradient));
     // Parameters were registered in the order W, b; arenas have the reverse order.
@@ -147,7 +147,7 @@ class InputGradients final : public Gradients {
   std::vector<std::pair<std::size_t, Tensor>> fresh_;
 };
 
-// What an exception leaves behind in a graph would be added to a later pass's gradients.
+// Clears what an exception left in the graph: a later pass would add to it.
 class DropsUnlessDone {
  public:
   explicit DropsUnlessDone(const Graph& graph) : graph_(graph) {}
@@ -192,14 +192,15 @@ void Variable::backward(const Tensor& seed, const GradientReady& ready,
 void run_backward(const Variable& result, const BackwardPass& pass) {
   const NodePointer& root = result.node();
   TASUKI_CHECK(root && !root->is_leaf(),
-               "backward() of a value that no recorded function made; are gradients switched off?");
+               "backward() was called on a value that no recorded function computed; are "
+               "gradients switched off?");
   const Tensor &value = result.value(), &seed = pass.seed;
-  TASUKI_CHECK(value.count() == 1, "backward() starts at a scalar, this is of shape {}",
+  TASUKI_CHECK(value.count() == 1, "backward() starts at a scalar, found shape {}",
                value.shape().text());
   Graph graph = collect(root);
   if (pass.leaves_out) leave_out(graph, pass.leaves_out);
   TASUKI_CHECK(seed.shape() == value.shape() && seed.dtype() == value.dtype(),
-               "backward() of a {} scalar from a seed of {} {}", name_of(value.dtype()),
+               "backward() of a {} scalar needs such a seed, found {} {}", name_of(value.dtype()),
                seed.shape().text(), name_of(seed.dtype()));
   if (graph.results.empty()) return;
   Readiness readiness(graph, pass.ready);

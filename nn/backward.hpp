@@ -1,4 +1,4 @@
-// A backward pass that reaches only some of the parameters; Variable::backward() reaches all.
+// A backward pass for some of the parameters; Variable::backward() is for all of them.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@ namespace tasuki {
 
 struct BackwardPass {
   Tensor seed;                         // the gradient of the result, on its device
-  Variable::GradientReady ready = {};  // as of Variable::backward()
+  Variable::GradientReady ready = {};  // as in Variable::backward()
   Variable::BetweenFunctions between = {};
-  // Whether a parameter is left out: neither its gradient is computed nor what only such gradients
-  // need. Empty: none is.
+  // Whether to leave a parameter out: its gradient is not computed, nor is anything that only such
+  // gradients need. Empty: leaves none out.
   std::function<bool(const Parameter&)> leaves_out = {};
-  bool keeps_graph = false;  // for another pass; else the graph is freed on the way
+  bool keeps_graph = false;  // for another pass; otherwise the pass frees the graph
 };
 
 // Variable::backward() with parameters left out and the graph kept for other passes (PyTorch's
 // backward(inputs=..., retain_graph=True)). So two losses that share a part of their graph each
-// reach their own parameters. Functions between ranks (parallel/functions) may be
-// in only one of these passes. After an exception a graph that was kept can be passed through
-// again; its leaves have some of the gradients of the pass that failed.
+// update their own parameters. Only one of these passes may contain functions between ranks
+// (parallel/functions). After an exception a kept graph can be used again; its leaves hold some
+// gradients of the failed pass.
 void run_backward(const Variable& result, const BackwardPass& pass);
 
 }  // namespace tasuki

@@ -15,7 +15,7 @@ class Classifier : public Module {
 
   struct Result {
     Variable loss;              // softmax cross entropy, mean over the examples with a label
-    Tensor correct;             // int64 scalar: examples whose highest score is at the label
+    Tensor correct;             // int64 scalar: examples whose label has the highest score
     Tensor counted;             // int64 scalar: examples with a label
     std::int64_t examples = 0;  // of the batch
   };

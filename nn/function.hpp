@@ -25,14 +25,14 @@ class Gradients {
   };
   // Inputs that are not parameters get a new tensor of this shape, with accumulate = false.
   virtual Destination into(std::size_t i, const Shape& shape) = 0;
-  // The gradient of input i has been written and will not be touched again. Without this call that
-  // is so when backward() returns; a function with weights calls it before it computes its input's
-  // gradient, so that the exchange of the weights' can start (Variable::GradientReady).
+  // Says that the gradient of input i is final. Without this call it is final when backward()
+  // returns; a function with weights calls it before it computes its input's gradient, so that the
+  // exchange of the weight gradients can start (Variable::GradientReady).
   virtual void written(std::size_t /*i*/) {}
 };
 
-// One recorded application. Derived classes hold what their backward pass needs: tensors, never
-// the Variable that they made, which would be a cycle.
+// One recorded call. Derived classes hold what their backward pass needs: tensors, never their own
+// result's Variable, which would be a cycle.
 class Function {
  public:
   Function() = default;
@@ -43,7 +43,8 @@ class Function {
   virtual const char* name() const = 0;
   // Runs once, when the gradient of the result is complete.
   virtual void backward(const Tensor& grad_output, Gradients& grad_inputs) = 0;
-  // An exception has ended a backward pass: drops what backward() has left for other functions.
+  // Called after an exception ended a backward pass: drops what backward() left for other
+  // functions.
   virtual void drop_gradients() noexcept {}
 
   // The nodes of the inputs in the graph; nullptr for those without gradients.

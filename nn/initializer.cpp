@@ -38,7 +38,7 @@ void draw_uniform(const Tensor& value, RandomStream stream, double limit) {
   draw_all(value, [&] { return scale * (2 * stream.uniform() - 1); });
 }
 
-// `variance` of a weight, from its fans.
+// The variance of a weight, from its fans.
 template <class Variance>
 Initializer scaled_normal(double scale, Variance variance) {
   return [=](const Tensor& value, std::uint64_t seed, std::uint64_t stream) {

@@ -21,7 +21,7 @@ Initializer constant(double value);
 Initializer zero();
 Initializer one();
 
-// Normal with this standard deviation; uniform in [-scale, scale).
+// Normal with standard deviation `scale`; uniform in [-scale, scale).
 Initializer normal(double scale = 0.05);
 Initializer uniform(double scale = 0.05);
 

@@ -143,7 +143,7 @@ Parameter& Module::own(std::unique_ptr<Parameter> parameter, Initializer initial
   const std::string& name = parameter->name();
   check_name(name);
   TASUKI_CHECK(initializer != nullptr, "parameter {} has no initializer", name);
-  parameter->set_layer(typeid(*this));  // in a constructor: the class whose turn it is
+  parameter->set_layer(typeid(*this));  // in a constructor: the class being constructed
   parameters_.push_back({name, std::move(parameter), std::move(initializer)});
   return *parameters_.back().parameter;
 }

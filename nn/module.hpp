@@ -1,4 +1,4 @@
-// Module: a named tree of parameters, of persistent buffers and of further modules.
+// Module: a named tree of parameters, persistent buffers and child modules.
 #pragma once
 
 #include <cstdint>
@@ -33,15 +33,15 @@ class Module : public ModuleMemory {
     std::string path;
     Tensor* tensor;
   };
-  // In order of registration, depth first, without those that have no shape yet.
+  // In order of registration, depth first; without parameters that have no shape yet.
   std::vector<NamedParameter> parameters() const;
-  // Those whose shape waits for the first forward pass (lazily shaped layers).
+  // Parameters that get their shape in the first forward pass (lazily shaped layers).
   std::vector<NamedParameter> unshaped_parameters() const;
   // Both, in order of registration.
   std::vector<NamedParameter> all_parameters() const;
   // The parameters of modules that are members of this module or of its registered children but
   // were not registered with add(). Modules held by pointer are not members. Members are found by
-  // their addresses: for a module that was not created by `new`, pass sizeof its type as
+  // their addresses: for a module that was not created by `new`, pass sizeof(its type) as
   // `known_size`, or its own members are not found.
   std::vector<const Parameter*> unregistered_parameters(std::size_t known_size = 0) const;
   // Values that are saved but not trained (running statistics).
@@ -50,17 +50,17 @@ class Module : public ModuleMemory {
 
   // This module and all below it, in order of registration, depth first.
   std::vector<Module*> modules();
-  // Whether training passes of this module, or of one below it, exchange messages with other ranks:
-  // every rank then runs its passes in every step of which any rank has examples, on a batch of no
-  // items if it has none itself (Optimizer::forward).
+  // Whether training passes of this module, or of one below it, exchange messages with other ranks.
+  // If so, every rank runs the passes in each step in which any rank has examples, on an empty
+  // batch if it has none itself (Optimizer::forward).
   bool communicates() const;
 
-  // Draws all parameters from `seed`; each depends only on the seed and its path. Those without a
-  // shape are drawn in the same way when they get one.
+  // Draws all parameters from `seed`; each depends only on the seed and its path. Parameters
+  // without a shape are drawn in the same way when they get one.
   void initialize(std::uint64_t seed);
   void clear_grads() const;
-  // Moves parameters and buffers to `device`, with their values; gradients are lost. To be called
-  // before an optimizer is set up.
+  // Moves parameters and buffers to `device`, with their values; gradients are lost. Call it before
+  // an optimizer is set up.
   void to(Device device) const;
   // The device of the parameters; the CPU if there are none.
   Device device() const;
@@ -73,7 +73,7 @@ class Module : public ModuleMemory {
                                     Initializer initializer);
   Tensor& add_buffer(const std::string& name, Tensor value);
   void add(const std::string& name, Module& child);
-  // communicates(), of this module alone.
+  // communicates() for this module alone.
   virtual bool communicates_itself() const { return false; }
 
  private:
@@ -100,15 +100,15 @@ class Module : public ModuleMemory {
   std::vector<Child> children_;
 };
 
-// A scope in which functions take a module's parameters for constants.
+// A scope in which functions treat a module's parameters as constants.
 //
-// What is computed while it lives passes gradients through the module to its input, and none to its
-// parameters; their gradients are not computed at all. So a generator learns through a
-// discriminator that learns something else in the same step:
+// Results computed in the scope pass gradients through the module to its input, but none to its
+// parameters, whose gradients are not computed at all. So a generator learns through a
+// discriminator that has another loss in the same step:
 //   Variable loss = loss_of(discriminator(real), discriminator(Variable(fake.value())));
 //   const ConstantParameters constants(discriminator);
 //   return loss + F::sigmoid_cross_entropy(discriminator(fake), ones);
-// For the thread that uses the module.
+// Use it in the thread that uses the module.
 class ConstantParameters {
  public:
   explicit ConstantParameters(const Module& module);

@@ -13,9 +13,9 @@ class Module;
 // the addresses of all modules that are alive and the sizes of those that `new` made.
 class ModuleMemory {
  public:
-  // Modules in the memory of `module`'s object, by address. `known_size` is what the caller knows
-  // of the object's bytes (sizeof of a type that it has); more where `new` made it. Modules that
-  // the object holds by pointer lie elsewhere and are not among them.
+  // Modules in the memory of `module`'s object, by address. `known_size` is the object's size as
+  // far as the caller knows its type; an object made by `new` may be larger. Modules that the
+  // object holds by pointer lie elsewhere and are not included.
   static std::vector<const Module*> members_of(const Module& module, std::size_t known_size);
 
   static void* operator new(std::size_t size);

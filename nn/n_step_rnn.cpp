@@ -10,8 +10,8 @@ namespace tasuki {
 
 RecurrentCell::RecurrentCell(Recurrence kind, std::int64_t in_size, std::int64_t out_size)
     : kind_(kind) {
-  // The last one first: arenas have the reverse order, so the gates of one kind become neighbours
-  // in their order if a matrix fills whole lines of 16 values.
+  // Last gate first: arenas reverse the order, so matrices of one kind become neighbours in gate
+  // order if each fills whole lines of 16 values.
   const std::int64_t number = 2 * gates_of(kind);
   for (std::int64_t i = number; i-- > 0;)
     b_.push_back(&add_parameter("b" + std::to_string(i), {out_size}, initializers::zero()));
@@ -42,7 +42,7 @@ RecurrentLayer RecurrentCell::layer(DType type) const {
 NStepRNN::NStepRNN(Recurrence kind, Direction direction, std::int64_t n_layers,
                    std::int64_t in_size, std::int64_t out_size, float dropout)
     : direction_(direction), dropout_(dropout) {
-  TASUKI_CHECK(n_layers >= 1, "a recurrent layer of {} layers", n_layers);
+  TASUKI_CHECK(n_layers >= 1, "a recurrent layer needs at least 1 layer, found {}", n_layers);
   const std::int64_t directions = direction == Direction::both ? 2 : 1;
   for (std::int64_t i = 0; i < n_layers * directions; ++i) {
     cells_.push_back(std::make_unique<RecurrentCell>(

@@ -16,7 +16,7 @@ class RecurrentCell : public Module {
   RecurrentCell(Recurrence kind, std::int64_t in_size, std::int64_t out_size);
   functions::RecurrentResult forward(const Variable& x, const Tensor& lengths,
                                      const Variable& states, bool is_reversed);
-  // The weights as they are now, in one direction, for activations of this type.
+  // The current weights of one direction, for activations of this type.
   RecurrentLayer layer(DType type) const;
 
  private:
@@ -28,8 +28,8 @@ class RecurrentCell : public Module {
 
 // n_layers layers of out_size units on sequences of in_size values, each layer on the results of
 // the one below, with dropout in between. Parameters "0/w0", "0/b0", ...: child i is layer i, or,
-// of a bidirectional one, direction i % 2 (forward, backward) of layer i / 2. Matrices are drawn
-// LeCun normal, biases are zeros.
+// if bidirectional, direction i % 2 (forward, backward) of layer i / 2. Matrices are drawn LeCun
+// normal, biases are zeros.
 class NStepRNN : public Module {
  public:
   enum class Direction : std::uint8_t { forward, both };
@@ -38,12 +38,12 @@ class NStepRNN : public Module {
 
   struct Result {
     Variable y;  // N x T x out_size, or 2 out_size (forward, then backward); zeros for padding
-    // Of each child, after the last element of each example: N x S x out_size, Chainer's hy[i] and,
-    // of an LSTM (S = 2), cy[i].
+    // For each child, after the last element of each example: N x S x out_size, Chainer's hy[i]
+    // and, for an LSTM (S = 2), cy[i].
     std::vector<Variable> states;
   };
   // x: N x T x in_size, padded at the end; `lengths`: N int64, from 0 to T (Batch::lengths).
-  // `states`: hx and cx of each child, like those of a result; empty for zeros.
+  // `states`: hx and cx of each child, as in a Result; empty for zeros.
   Result forward(const Variable& x, const Tensor& lengths,
                  const std::vector<Variable>& states = {});
   Result operator()(const Variable& x, const Tensor& lengths,

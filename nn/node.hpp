@@ -31,7 +31,7 @@ struct Node {
   Parameter* parameter = nullptr;
   bool has_grad = false;    // of parameters: `grad` is their memory, this says whether it counts
   bool has_values = false;  // of parameters: values were given to them
-  bool is_frozen = false;   // of parameters: functions take it for an input without gradients
+  bool is_frozen = false;   // of parameters: functions treat it as an input without gradients
 
   // Results: the function that made it, until a backward pass has used it, and its number in the
   // order of creation, which sorts the graph.

@@ -1,5 +1,5 @@
 // Layers that normalise. They compute what nn/functions/normalization.hpp describes. LayerNorm and
-// GroupNorm do so in training and evaluation alike.
+// GroupNorm compute the same in training and evaluation.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace tasuki {
 
-// How BatchNorm layers normalise in training. The default is functions::batch_norm of this
-// process's batch; others are in parallel/.
+// How BatchNorm layers normalise in training. The default is functions::batch_norm over this
+// process's batch; parallel/ has others.
 class BatchNormMethod {
  public:
   virtual ~BatchNormMethod() = default;
-  // As functions::batch_norm, and moves `averages`. x may have no items.
+  // Like functions::batch_norm, and updates `averages`. x may be empty.
   virtual Variable normalise(const Variable& x, const Variable& gamma, const Variable& beta,
                              float eps, bool relu, const BatchNormAverages& averages) const = 0;
-  // Module::communicates().
+  // See Module::communicates().
   virtual bool communicates() const { return false; }
 };
 
-// By the batch. Parameters gamma (ones; not with use_gamma = false) and beta (zeros); buffers
-// avg_mean, avg_var and N (Chainer's names). In training it normalises by the batch's statistics
-// and updates the averages:
+// Batch normalisation. Parameters gamma (ones; not with use_gamma = false) and beta (zeros);
+// buffers avg_mean, avg_var and N (Chainer's names). In training it normalises by the batch's
+// statistics and updates the averages:
 //   avg = decay * avg + (1 - decay) * batch, the variance unbiased (times m / (m - 1), m = N H W);
 // otherwise it normalises by the averages.
 class BatchNorm : public Layer {
@@ -42,7 +42,8 @@ class BatchNorm : public Layer {
   // N x C or N x C x H x W; an empty batch passes unchanged and updates nothing.
   Variable forward(const Variable& x) override;
 
-  // From now on; null: the default. Parameters, buffers and their paths stay as they are.
+  // The method from now on; null: the default. Parameters, buffers and their paths stay as they
+  // are.
   void normalise_by(std::shared_ptr<const BatchNormMethod> method) { method_ = std::move(method); }
 
  private:
@@ -58,8 +59,8 @@ class BatchNorm : public Layer {
   Variable ones_;
 };
 
-// By example. Parameters gamma (ones) and beta (zeros), `size` values each, and Chainer's eps.
-// Without `size` it is the number of elements of an example in the first input.
+// Layer normalisation, per example. Parameters gamma (ones) and beta (zeros), `size` values each,
+// with Chainer's eps. `size` defaults to the number of elements of an example in the first input.
 class LayerNorm : public Layer {
  public:
   explicit LayerNorm(std::optional<std::int64_t> size = std::nullopt, float eps = 1e-6f);
@@ -70,8 +71,9 @@ class LayerNorm : public Layer {
   Parameter &gamma_, &beta_;
 };
 
-// By groups of channels of an example. Parameters gamma (ones) and beta (zeros) of N x C x ...; C
-// is a multiple of `groups`. Without `channels` C is taken from the first input.
+// Group normalisation, per example and group of channels of N x C x ... Parameters gamma (ones) and
+// beta (zeros), C values each; C is a multiple of `groups`. Without `channels`, C is taken from the
+// first input.
 class GroupNorm : public Layer {
  public:
   explicit GroupNorm(std::int64_t groups, std::optional<std::int64_t> channels = std::nullopt,

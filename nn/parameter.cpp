@@ -24,7 +24,7 @@ Parameter::Parameter(std::string name, const Shape& open_shape)
 }
 
 Parameter::~Parameter() {
-  // A graph may live on; for it this becomes a leaf like any other.
+  // A graph may outlive the parameter, which becomes an ordinary leaf there.
   node_->parameter = nullptr;
   if (!node_->has_grad) node_->grad = {};
 }

@@ -23,7 +23,7 @@ struct RoundedValue {
 // A leaf Variable. Value and gradient are plain float32 tensors of the same shape; an optimizer
 // moves both into its arenas (`move_to`), which keeps the values.
 //
-// The shape may wait for the first input: until set_shape() the parameter has no elements, and
+// The first input may determine the shape: until set_shape() the parameter has no elements, and
 // models and optimizers leave it out.
 class Parameter : public Variable {
  public:
@@ -44,10 +44,10 @@ class Parameter : public Variable {
   std::string shape_text() const;
   // Whether set_shape() can give it this shape: known axes are the same, and no axis is 0.
   bool accepts(const Shape& shape) const;
-  // Gives a parameter its shape and its first values: those of initialize_later(), or zeros. The
-  // memory is on the parameter's device.
+  // Gives a parameter its shape and its first values, from initialize_later() or zeros, on the
+  // parameter's device.
   void set_shape(const Shape& shape);
-  // Fills the value once there is a shape.
+  // Fills the value as soon as there is a shape.
   void initialize_later(std::function<void(const Tensor& value)> fill);
   // Whether it was given values: drawn, read from a file, or written to value() (zeros are not
   // recognised: call value_changed()). Reads the values if there is no other evidence.
@@ -62,17 +62,17 @@ class Parameter : public Variable {
   void fill_missing_grad();
   // Moves value and gradient to this memory; values are copied.
   void move_to(const Tensor& value, const Tensor& grad);
-  // From now on the gradient is what this memory holds. Copies nothing; has_grad() does not change.
+  // Makes this memory the gradient's. Copies nothing; has_grad() does not change.
   void move_grad(const Tensor& grad);
-  // Like move_to(), for a value that gets no gradients, until the next move_to(): functions take it
-  // for an input without gradients.
+  // Like move_to(), without a gradient: until the next move_to(), functions treat the value as an
+  // input without gradients.
   void freeze_at(const Tensor& value);
   bool is_frozen() const;
-  // Whether an optimizer owns it, and how the optimizer sets that.
+  // Whether an optimizer owns this parameter; optimizers set it.
   bool has_optimizer() const { return has_optimizer_; }
   void set_has_optimizer() { has_optimizer_ = true; }
-  // Until the next move_to(), `rounded` is the value in another type, as long as its owner keeps
-  // it: code that changes the value changes it, too, or calls value_changed().
+  // Until the next move_to(), and while its owner keeps it, `rounded` is the value in another type:
+  // code that changes the value also changes `rounded`, or calls value_changed().
   void keep_rounded(const std::weak_ptr<const RoundedValue>& rounded);
   void value_changed() const;
 
@@ -80,14 +80,14 @@ class Parameter : public Variable {
   friend class Variable;
   void move_value(const Tensor& value);
 
-  Revision place_;  // of value and gradient, and of which rounded values there are
+  Revision place_;  // of value, gradient and rounded values
   std::string name_;
   const std::type_info* layer_ = nullptr;
   bool has_shape_ = true, has_optimizer_ = false;
   std::function<void(const Tensor& value)> fill_;
 };
 
-// The parameters that `result` was computed from, each once; `result` must still have its graph.
+// The parameters from which `result` was computed, each once; `result` must still have its graph.
 std::vector<Parameter*> parameters_below(const Variable& result);
 
 }  // namespace tasuki

@@ -17,13 +17,13 @@ class RandomKeys {
   ~RandomKeys();
   RandomKeys(const RandomKeys&) = delete;
   RandomKeys& operator=(const RandomKeys&) = delete;
-  // Before each step: the batch that follows. Its ids are copied; without any (or before the first
+  // To be called before each step, with its batch. Copies the ids; without ids (or before the first
   // call) numbers depend on an example's row.
   void follow(std::int64_t epoch, std::span<const std::int64_t> ids);
 
  private:
   friend struct RandomKey next_random_key(Device device, std::int64_t examples);
-  // Keys of the random function with this number in the forward pass.
+  // The keys of random function number `call` in the forward pass.
   Tensor seed_of(std::uint64_t call, Device device);
 
   std::uint64_t seed_;
@@ -33,8 +33,8 @@ class RandomKeys {
   std::vector<std::unique_ptr<LateValues<std::int64_t>>> seeds_;  // pages, made when needed
 };
 
-// While it lives, random functions of this thread draw from `keys`, counting from the first call.
-// Without a scope the count of a thread never restarts: every forward pass draws other numbers,
+// While it exists, random functions of this thread draw from `keys`, numbered from the first call.
+// Without a scope a thread's count never restarts: every forward pass draws different numbers,
 // which depend on an example's row and are the same on all ranks.
 class RandomScope {
  public:
@@ -48,10 +48,10 @@ class RandomScope {
   std::uint64_t previous_calls_;
 };
 
-// The keys of the next random function of a forward pass, in the memory of `device`: all that your
-// own dropout needs. Valid until the step ends.
+// The keys of the forward pass's next random function, in the memory of `device`. A dropout of your
+// own needs nothing else. Valid until the step ends.
 struct RandomKey {
-  Tensor seed;  // one int64, of which all bits count
+  Tensor seed;  // one int64; all bits count
   Tensor ids;   // N int64, the number of each example
 };
 RandomKey next_random_key(Device device, std::int64_t examples);

@@ -7,7 +7,7 @@ namespace tasuki {
 RecurrentSteps::RecurrentSteps(const NStepRNN& network, const std::vector<Variable>& states) {
   TASUKI_CHECK(network.direction_ == NStepRNN::Direction::forward,
                "a network of two directions needs whole sequences, not steps");
-  TASUKI_CHECK(states.size() == network.cells_.size(), "{} layers were given states of {}",
+  TASUKI_CHECK(states.size() == network.cells_.size(), "expected states of {} layers, found {}",
                network.cells_.size(), states.size());
   for (std::size_t i = 0; i < states.size(); ++i) {
     const Tensor& first = states_.emplace_back(states[i].value());

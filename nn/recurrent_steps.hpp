@@ -10,17 +10,17 @@
 
 namespace tasuki {
 
-// Computes values without gradients and without dropout, by the weights as they were when it was
-// made, whose order of memory is prepared once for all steps.
+// Computes values without gradients and without dropout. It uses the weights at its construction,
+// and prepares their memory order once for all steps.
 class RecurrentSteps {
  public:
-  // `states`: what each layer begins with (NStepRNN::Result::states), of at least one example. The
-  // network has one direction and must outlive this object.
+  // `states`: the initial state of each layer (NStepRNN::Result::states), for at least one example.
+  // The network has one direction and must outlive this object.
   RecurrentSteps(const NStepRNN& network, const std::vector<Variable>& states);
 
   // One more element of each example: N x in_size to N x out_size.
   Tensor next(const Tensor& x);
-  // Goes on with these examples alone, by their rows in the last call of next().
+  // Continues with these examples only, given by their rows in the last call of next().
   void keep(std::span<const std::int64_t> rows);
 
  private:

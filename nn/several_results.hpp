@@ -10,11 +10,11 @@
 
 namespace tasuki {
 
-// Where the gradients of a function's results wait until it runs backward. Those of results that
-// nothing was computed from stay undefined.
+// Holds the gradients of a function's results until the function runs backward. The gradient of an
+// unused result stays undefined.
 using ResultGradients = std::shared_ptr<std::vector<Tensor>>;
 
-// One of the results: leaves its gradient for the function.
+// One of the results: leaves its gradient with the function.
 class OneOfResults final : public Function {
  public:
   OneOfResults(const char* name, ResultGradients gradients, std::size_t i)
@@ -33,7 +33,7 @@ class OneOfResults final : public Function {
   std::size_t i_;
 };
 
-// The results of the function with this vertex, as variables.
+// The results of this vertex's function, as variables.
 inline std::vector<Variable> results_of(const Variable& function, const char* name,
                                         std::vector<Tensor> results,
                                         const ResultGradients& gradients) {

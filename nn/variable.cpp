@@ -18,8 +18,8 @@ std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may s
 }  // namespace
 
 detail::Node::~Node() {
-  // A long chain of functions would be released by a recursion of the same depth, so it is taken
-  // apart in a loop.
+  // Taken apart in a loop: releasing a long chain of functions would recurse as deeply as the chain
+  // is long.
   std::vector<std::unique_ptr<Function>> chain;
   if (function) chain.push_back(std::move(function));
   while (!chain.empty()) {
@@ -81,7 +81,7 @@ void Variable::clear_grad() const {
 }
 
 bool Function::wanted(const std::vector<Variable>& inputs) {
-  report_progress();  // of a forward pass
+  report_progress();  // in the forward pass
   if (!recording) return false;
   for (const Variable& input : inputs)
     if (input.requires_grad()) return true;

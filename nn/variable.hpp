@@ -23,8 +23,8 @@ class Variable {
   explicit Variable(Tensor value, bool requires_grad = false);
 
   const Tensor& value() const;
-  // The value in this type if there is an up-to-date copy (Parameter::keep_rounded), else value():
-  // the weights for operations on activations of that type.
+  // The value in this type if there is an up-to-date copy (Parameter::keep_rounded), else value().
+  // For weights in operations on activations of that type.
   Tensor value_as(DType type) const;
   const Shape& shape() const { return value().shape(); }
   bool defined() const { return value().defined(); }
@@ -42,13 +42,13 @@ class Variable {
   // Called after each function of the graph.
   using BetweenFunctions = std::function<void()>;
 
-  // Computes the gradients of this scalar with respect to all leaves that it was computed from and
-  // that require one, and adds them to the leaves' gradients. The first gradient after clear_grad()
-  // overwrites. `seed` is the gradient of the scalar itself: with a mean loss over n examples, seed
-  // n gives sums over examples. Releases the graph, so a second call is an error.
+  // Computes the gradients of this scalar with respect to all leaves that require one, and adds
+  // them to the leaves' gradients. The first gradient after clear_grad() overwrites. `seed` is the
+  // gradient of the scalar itself: with a mean loss over n examples, seed n gives sums over
+  // examples. Releases the graph, so a second call is an error.
   void backward(float seed = 1, const GradientReady& ready = {},
                 const BetweenFunctions& between = {}) const;
-  // The same with a seed that is on the device, a scalar like this one.
+  // The same with a seed on the device, a scalar like this one.
   void backward(const Tensor& seed, const GradientReady& ready = {},
                 const BetweenFunctions& between = {}) const;
 
@@ -60,14 +60,14 @@ class Variable {
   Variable(Tensor value, std::shared_ptr<detail::Node> node)
       : value_(std::move(value)), node_(std::move(node)) {}
 
-  // The graph holds no values of results: a value that no function saved for its backward pass is
-  // freed with the last Variable that refers to it. Leaves keep theirs in the node, because it can
-  // be moved.
+  // The graph holds no results' values: a value that no function saved for its backward pass is
+  // freed with the last Variable that refers to it. Leaves keep their value in the node, because it
+  // can be moved.
   Tensor value_;
   std::shared_ptr<detail::Node> node_;
 };
 
-// While it lives, functions of its thread record nothing.
+// While it exists, functions of its thread record nothing.
 class NoGrad {
  public:
   NoGrad();

@@ -202,8 +202,8 @@ int TrainingProgram::run(int argc, char** argv) {
   return run_job(argc, argv, [this](int count, char** words) {
     if (std::exchange(has_run_, true))
       fail_everywhere(ErrorKind::internal,
-                      "TrainingProgram::run() was called twice; make another TrainingProgram for "
-                      "another run, whose flags and defaults are its own");
+                      "TrainingProgram::run() was called twice; create a new TrainingProgram for "
+                      "each run, with its own flags and defaults");
     program::add_training_flags(flags, settings,
                                 {.data = dataset.empty(),
                                  .optimizer = create_optimizer != nullptr,

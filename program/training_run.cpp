@@ -71,7 +71,7 @@ bool is_over(const TrainingSettings& settings, const RankSetup& setup,
     if (has_all)
       log_warning("nothing to do: {}", end);
     else
-      log_info("making what the run has not left at its end: {}", end);
+      log_info("writing what is missing at the end of the run: {}", end);
   }
   return has_all;
 }

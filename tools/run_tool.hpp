@@ -1,4 +1,4 @@
-// run_tool: what the main function of a program without ranks consists of.
+// run_tool: the main function of a program without ranks.
 #pragma once
 
 #include <fcntl.h>
@@ -14,8 +14,7 @@
 
 namespace tasuki {
 
-// Opens /dev/null in place of standard streams that are closed, so that no other file gets their
-// numbers.
+// Opens /dev/null in place of closed standard streams, so that no other file gets their numbers.
 inline void open_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (fcntl(stream, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
@@ -26,8 +25,8 @@ inline void print_error(const std::exception& error) {
   std::fputs(fmt::format("error: {}\n", message_line(error.what())).c_str(), stderr);
 }
 
-// Returns what tool() returns, the program's exit code. An exception becomes one line on standard
-// error and the error's exit code.
+// Returns tool()'s result, the program's exit code. An exception becomes one line on standard error
+// and the error's exit code.
 template <class Tool>
 int run_tool(const Tool& tool) {
   open_standard_streams();

@@ -1,11 +1,10 @@
-// Times the exchange of gradients for vectors of several sizes, as nccl-tests does: communicators
-// by name, from memory of the communicator and from private memory, and plain MPI_Allreduce; with
-// --gpu from the GPUs' memory, until they are done.
+// Times the exchange of gradients for vectors of several sizes, like nccl-tests: communicators by
+// name, from the communicator's memory and from private memory, and plain MPI_Allreduce; with --gpu
+// from the GPUs' memory, until they have finished.
 //
-//   mpirun -np 2 build/apps/tasuki-bench-allreduce --communicator single_node --min 7200000 --max
-//   7200000 mpirun -np 4 build/apps/tasuki-bench-allreduce --gpu --communicator all --wire-dtype
-//   bf16 mpirun -np 4 build/apps/tasuki-bench-allreduce --allreduce all --wire-dtype all
-//   --link-rate 1000
+//   mpirun -np 2 tasuki-bench-allreduce --communicator single_node --min 7200000 --max 7200000
+//   mpirun -np 4 tasuki-bench-allreduce --gpu --communicator all --wire-dtype bf16
+//   mpirun -np 4 tasuki-bench-allreduce --allreduce all --wire-dtype all --link-rate 1000
 
 #include <mpi.h>
 
@@ -103,7 +102,7 @@ float sum_of(std::int64_t element, int ranks) {
   return static_cast<float>(sum);
 }
 
-// Largest relative error of a sum over this many ranks if values travel in `dtype`: the sum is
+// The largest relative error of a sum over this many ranks if values travel in `dtype`: the sum is
 // rounded each time it is sent, at most twice per rank.
 double tolerance(DType wire, int ranks) {
   if (wire == DType::float16) return 2 * ranks * std::ldexp(1, -11);
@@ -113,7 +112,7 @@ double tolerance(DType wire, int ranks) {
 
 class Bench {
  public:
-  // Finds what cannot run here before any time is spent.
+  // Finds early what cannot run here.
   Bench(const Settings& settings, std::unique_ptr<Communicator> everyone)
       : settings_(settings),
         everyone_(std::move(everyone)),
@@ -165,7 +164,7 @@ class Bench {
   }
 
  private:
-  // Makes a vector, and the operation that exchanges it.
+  // Makes a vector and the operation that exchanges it.
   using Case = std::pair<Tensor, std::function<void()>>;
   using MakeCase = std::function<Case(std::int64_t count)>;
 
@@ -247,7 +246,7 @@ class Bench {
     };
   }
 
-  // Exchanges, and waits for the end also on GPUs, which work asynchronously.
+  // Exchanges, and waits for the end, on asynchronous GPUs, too.
   static void finish(const Tensor& values, const std::function<void()>& exchange) {
     exchange();
     backend(values.device()).synchronize(values.device());
@@ -362,7 +361,7 @@ int bench_allreduce(int argc, char** argv) {
   options.add("min", settings.min, {4, longest}, "BYTES", "smallest vector");
   options.add("max", settings.max, {4, longest}, "BYTES", "largest vector");
   options.add("factor", settings.factor, {1, 1 << 20}, "N",
-              "from one size to the next; 1: --min only");
+              "ratio of each size to the previous one; 1: only --min");
   options
       .add("communicator", settings.communicators, "NAMES",
            "communicators, separated by commas; `all`: those that can run here")
@@ -374,15 +373,14 @@ int bench_allreduce(int argc, char** argv) {
       .in_short("algorithms, or `all`");
   options.add(
       "wire-dtype", settings.wires, "NAMES",
-      "types in which gradients travel: some of fp32, fp16 and bf16, separated by commas, or "
-      "`all`");
+      "types of gradients on the wire: some of fp32, fp16 and bf16, separated by commas, or `all`");
   add_gpu_flags(options, settings.gpu);
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");
   options.add("warmup", settings.warmup, {0, 1'000'000}, "N", "exchanges before the timed ones");
   options
       .add("link-rate", settings.link_rate, "none", {0.001, 1e9}, "MBIT",
-           "Mbit/s between two machines, in each direction: the table then says which share of "
+           "Mbit/s between two machines, in each direction: the table then shows the share of it "
            "that the exchanges reach")
       .in_short("Mbit/s between two machines");
   add_stall_flags(options, settings.stalls);

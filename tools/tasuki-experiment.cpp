@@ -1,4 +1,4 @@
-// Runs a grid of training programs and makes tables and a plot of it.
+// Runs a grid of training programs, and makes tables and a plot of the results.
 //
 //   tasuki-experiment experiments/mnist_scaling.ini
 
@@ -67,14 +67,14 @@ void lock(const fs::path& folder) {
          folder.string(), holder_of_lock(folder / "lock"));
 }
 
-// With all that it says in this file.
+// Runs a command whose output goes to `log`.
 EndedProcess run_with_log(const std::vector<std::string>& command, const fs::path& log,
                           double timeout) {
   const Descriptor file = open_own_file(log, OwnFile::renew);
   return run_to_end(command, {file.get(), file.get()}, timeout);
 }
 
-// Also what a training program would take over from it, or what this program would read as the new
+// Also removes what a training program would take over, or what this program would read as the new
 // run's. Other files stay.
 void remove_former_run(const fs::path& result) {
   remove_results(result);
@@ -97,7 +97,7 @@ void run_one(const ExperimentPlan& plan, RunRecord& run) {
   const EndedProcess ended = run_with_log(run.command, log, plan.timeout);
   if (!ended.is_clean)
     say(
-        fmt::format("warning: a process of {} cannot be killed, as it waits in the kernel; it may "
+        fmt::format("warning: a process of {} waits in the kernel and cannot be killed; it may "
                     "disturb later runs",
                     run.folder.string()));
   if (ended.how == HowEnded::interrupted) return;
@@ -140,7 +140,7 @@ void run_what_is_missing(const ExperimentPlan& plan, std::vector<RunRecord>& run
   }
 }
 
-// Marks the runs of these rows of the table ("1,3" or "all") as to be done; with `on_disk`, also in
+// Marks the runs of these rows of the table ("1,3" or "all") as not done; with `on_disk`, also in
 // their records.
 void forget_rows(const std::string& rows, std::vector<RunRecord>& runs, bool on_disk) {
   const auto count =
@@ -292,7 +292,7 @@ int run(int argc, char** argv) {
       "folder,o", settings.folder, "auto", "DIR",
       "folder for runs and tables; `auto`: results/<name of the file>, with a folder for each "
       "section");
-  options.add("section", settings.section, "all", "NAME", "do only this section of the file");
+  options.add("section", settings.section, "all", "NAME", "run only this section of the file");
   options
       .add("dry-run", settings.dry_run,
            "check all flags and print the commands without running them")
@@ -304,7 +304,7 @@ int run(int argc, char** argv) {
       .in_short("rows of the table to run again");
   options
       .add("tables-only", settings.tables_only,
-           "make the tables from the finished runs without starting any")
+           "make the tables of finished runs without starting any run")
       .in_short("make the tables without starting runs");
   options.add("plot", settings.plot, std::vector<std::string>{"svg", "png"}, "FORMAT",
               "format of the plot");
@@ -315,7 +315,9 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (!settings.file)
-    fail(ErrorKind::usage, "no experiment was given; expected: experiment FILE.ini (see --help)");
+    fail(ErrorKind::usage,
+         "no experiment was given; expected: tasuki-experiment FILE.ini (see "
+         "--help)");
   if (settings.rerun && settings.tables_only)
     fail(ErrorKind::usage, "--rerun repeats runs, --tables-only starts none; leave one out");
   const fs::path program = fs::read_symlink("/proc/self/exe");

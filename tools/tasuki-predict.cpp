@@ -1,5 +1,5 @@
-// Says what trained models say: classes of images, with probabilities and accuracy;
-// translations; how a text goes on.
+// Applies trained models: classes of images, with probabilities and accuracy; translations;
+// continuations of a text.
 //
 //   build/apps/tasuki-predict result                      # the run in result, on its own test data
 //   build/apps/tasuki-predict result cat.jpg dog.png
@@ -53,19 +53,18 @@ void add_flags(Options& options, PredictionSettings& settings, std::optional<std
   options.group("Model and input");
   options
       .add("model,m", settings.model, "PATH",
-           "a checkpoint, a snapshot, a model file (of Chainer's save_npz, too), or the output "
-           "folder of a run, whose newest intact one is taken; as the first argument it needs no "
-           "flag")
+           "a checkpoint, a snapshot, a model file (also from Chainer's save_npz), or a run's "
+           "output folder (its newest intact state); as the first argument it needs no flag")
       .in_short("checkpoint, snapshot, model file or run folder");
   options
       .add("data", data, "auto", "PATH",
-           "images (a file, a folder or a data set; docs/predict.md), or text files (translation: "
-           "with sentences); `auto`: what the run was tested on. Inputs may also follow the model "
-           "without a flag")
+           "images (a file, a folder or a data set; docs/predict.md), or text files (for "
+           "translation: sentences); `auto`: the run's test data. Inputs may also follow the "
+           "model without a flag")
       .in_short("images or texts to predict");
   program::Option arch;
   arch.value_name = "NAME";
-  arch.help = fmt::format("the network: {}; `auto`: that of the training program",
+  arch.help = fmt::format("the network: {}; `auto`: the training program's",
                           fmt::join(networks_of(tasks), ", "));
   std::vector<std::string> choices = networks_of(tasks);
   choices.insert(choices.begin(), "auto");
@@ -77,24 +76,24 @@ void add_flags(Options& options, PredictionSettings& settings, std::optional<std
   options.add("arch", arch);
   options
       .add("batchsize,b", settings.batchsize, program::batch_sizes, "N",
-           "examples per rank that are computed together")
+           "examples per rank to compute at a time")
       .in_short("examples per rank at a time");
   options.add("examples", settings.examples, "all", {1, most_examples}, "N",
-              "the first N examples only");
+              "use only the first N examples");
   options
       .add("seed", settings.seed, "auto", {0, std::numeric_limits<std::int64_t>::max()}, "N",
-           "of images and text that a model makes up; `auto`: the run's")
-      .in_short("of what a model makes up");
+           "seed of generated images and text; `auto`: the run's")
+      .in_short("seed of generated images and text");
   for (const auto& task : tasks) task->add_flags(options);
   options.group("Output");
   options
       .add("format", settings.format,
            {{"table", Format::table}, {"json", Format::json}, {"csv", Format::csv}}, "NAME",
-           "table, json (an object on each line, the summary on the last) or csv")
+           "table, json (one object per line, the summary last) or csv")
       .in_short("table, json or csv");
   options
       .add("out,o", settings.out, "none", "FILE",
-           "write what is said about each example to this file; the summary is printed")
+           "write the result for each example to this file; the summary is printed")
       .in_short("file for each example's line");
   options.add("quiet", settings.quiet, "print only the summary");
   options.group("Devices", program::OnScreen::no);
@@ -124,7 +123,7 @@ void use_words(const std::vector<std::string>& words, const std::optional<std::s
   settings.inputs.assign(words.begin() + 1, words.end());
 }
 
-// The task that --arch or the run asks for, and the network.
+// The task chosen by --arch or the run, and its network.
 std::pair<Task*, std::string> choose_task(const Tasks& tasks, const PredictionSettings& settings,
                                           const TrainedModel& trained) {
   for (const auto& task : tasks) {
@@ -145,7 +144,7 @@ int predict(int argc, char** argv) {
   std::optional<std::string> data;
   const Tasks tasks = create_tasks();
   Options options("tasuki-predict",
-                  "says what a trained model says about images or text, and how often it is right",
+                  "applies a trained model to images or text, and measures how often it is right",
                   "tasuki-predict result cat.jpg dog.png --top 3");
   add_flags(options, settings, data, tasks);
 

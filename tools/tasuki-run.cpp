@@ -1,4 +1,4 @@
-// Starts a training program with mpirun, and again when it fails.
+// Starts a training program with mpirun, and restarts it when it fails.
 //
 //   tasuki-run -np 4 train_mnist --epoch 20
 
@@ -20,7 +20,7 @@
 namespace tasuki::supervisor {
 namespace {
 
-// A text that no other run has.
+// A unique text for this run.
 std::string make_mark() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -50,7 +50,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   const std::string mark = make_mark();
   setenv(program::supervisor_variable, mark.c_str(), 1);
-  setenv(job_age_variable, "0", 1);  // each start tells its own
+  setenv(job_age_variable, "0", 1);  // each start sets its own
   Surroundings around = look_around(line.settings.launcher);
   const bool only_print = line.settings.print_command;
   Supervisor supervisor(std::move(line.settings), std::move(checked.program), std::move(around),

@@ -1,4 +1,4 @@
-// Predicts step time and efficiency on up to 16,384 ranks from traces of one and two.
+// Predicts step time and efficiency on up to 16,384 ranks from traces with one and two ranks.
 //
 //   mpirun -np 1 build/apps/train_mnist --exchange overlapped --trace one.json ...
 //   mpirun -np 2 -H node1,node2 build/apps/train_mnist --exchange overlapped --trace two.json ...
@@ -56,32 +56,33 @@ void add_cluster_flags(Options& options, Settings& settings) {
       .common("ranks that share a node's link");
   options
       .add("latency", settings.latency, "auto", {0, 1e9}, "US",
-           "microseconds of a short message between nodes; `auto`: of --link, else 50")
+           "latency of a short message between nodes in microseconds; `auto`: from --link, else "
+           "50")
       .common("microseconds of a short message");
   options
       .add("rate", settings.rate, "auto", {1e-3, most_rate}, "MB/S",
-           "10^6 bytes per second of a node's link in each direction; `auto`: of --link, else of "
-           "the traced exchanges, else 118 (1 Gbit/s)")
+           "10^6 bytes per second of a node's link in each direction; `auto`: from --link, else "
+           "from the traced exchanges, else 118 (1 Gbit/s)")
       .common("10^6 bytes per second of a link");
   options.add("inside-latency", settings.inside_latency, {0, 1e9}, "US",
-              "microseconds of a short message inside a node");
+              "latency of a short message inside a node in microseconds");
   options.add("inside-rate", settings.inside_rate, {1e-3, most_rate}, "MB/S",
               "10^6 bytes per second of a rank inside a node");
   options
       .add("communicator", settings.communicator, {"hierarchical", "flat"}, "NAME",
-           "hierarchical: ranks of a node add up gradients before these leave it; flat: one "
-           "allreduce over all ranks")
+           "hierarchical: ranks of a node sum their gradients before these leave the node; flat: "
+           "one allreduce over all ranks")
       .common("hierarchical or flat");
   program::add_allreduce_flag(options, settings.allreduce);
   options.add("wire-dtype", settings.wire_dtype, program::wire_dtypes(), "NAME",
-              "fp32, fp16 or bf16: type in which gradients travel");
+              "fp32, fp16 or bf16: type of gradients on the wire");
 }
 
 void add_flags(Options& options, Settings& settings) {
   options.group("Traced runs");
   options
       .add("single", settings.single, "none", "FILE",
-           "--trace of a run of one rank, with which efficiency compares")
+           "--trace of a run of one rank, the baseline of efficiency")
       .in_short("--trace of a run of one rank");
   options
       .add("trace", settings.trace, "none", "FILE",
@@ -90,8 +91,8 @@ void add_flags(Options& options, Settings& settings) {
       .in_short("--trace of a run of several ranks");
   options
       .add("link", settings.link, "none", "FILE",
-           "link.json from the output folder of that run; without it the rate is that of the "
-           "traced exchanges, if it had one rank on each of several nodes")
+           "link.json from the output folder of that run; without it the rate comes from the "
+           "traced exchanges, if the run had one rank on each of several nodes")
       .in_short("link.json of that run");
   options
       .add("batch", settings.batch, {1, std::int64_t{1} << 40}, "N",
@@ -122,8 +123,8 @@ void add_flags(Options& options, Settings& settings) {
       .in_short("overlapped or whole");
   options
       .add("global-batch", settings.global_batch, "none", {1, std::int64_t{1} << 50}, "N",
-           "strong scaling: examples of all ranks in a step; compute times are in proportion to "
-           "a rank's share. `none`: weak scaling, each rank keeps --batch")
+           "strong scaling: examples of all ranks in a step; compute times are proportional to a "
+           "rank's share. `none`: weak scaling, each rank keeps --batch")
       .in_short("examples of all ranks in a step");
   options
       .add("json", settings.json, "none", "FILE",
@@ -150,7 +151,7 @@ std::optional<TracedRun> read_trace(const std::optional<std::string>& file) {
   return parse_trace(read_file(*file), *file);
 }
 
-// The flags' values in place of the traced ones.
+// The flags' values replace the traced ones.
 void overwrite(Workload& workload, const Settings& settings) {
   const auto set = [](double& seconds, const std::optional<double>& ms) {
     if (ms) seconds = *ms * 1e-3;
@@ -200,7 +201,7 @@ class Simulation {
   }
 
  private:
-  // The traced run's own link, and the one to predict for.
+  // The traced run's own link, and the link to predict for.
   void set_link() {
     std::optional<Link> found;
     if (settings_.link) found = read_link(*settings_.link);

@@ -33,7 +33,7 @@ class WriteSamples final : public Extension {
  public:
   WriteSamples(Dcgan& gan, const SampleSettings& settings) : gan_(gan), settings_(settings) {}
   std::string default_name() const override { return "WriteSamples"; }
-  // Samples may take long, so snapshots come first.
+  // Samples may take long, so snapshots are saved first.
   int priority() const override { return priority_snapshot - 1; }
   std::unique_ptr<Trigger> default_trigger() const override {
     return every(static_cast<double>(settings_.interval), Unit::iteration);
@@ -69,7 +69,7 @@ class WriteSamples final : public Extension {
   }
 
  private:
-  // An error of rank 0 is one on all ranks.
+  // An error on rank 0 is an error on all ranks.
   template <class Work>
   static void on_root(Trainer& trainer, const Work& work) {
     const auto write = [&] {

@@ -20,9 +20,9 @@ Tensor ids_of(std::string_view text) {
   return ids;
 }
 
-// Scores of the byte that follows a text which only grows. As long as the text fits into the
-// model's context, a byte costs one position. Then each byte moves all others to another position,
-// and the window is computed again.
+// Scores of the next byte of a growing text. While the text fits into the model's context, a byte
+// costs one position. After that each byte shifts all others to other positions, and the window is
+// computed again.
 class NextByte {
  public:
   explicit NextByte(Gpt& model) : model_(model), read_(model) {}

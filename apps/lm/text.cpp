@@ -27,7 +27,7 @@ TrainingText read_training_text(const std::optional<std::string>& named,
          place.string());
   const std::int64_t asked = bytes.value_or(named ? 0 : default_text_bytes);
   const std::int64_t most = asked > 0 ? asked : most_text_bytes;
-  // One byte more tells whether this is all.
+  // One more byte shows whether this is all.
   std::string text = read_text(place, most + 1);
   const bool has_more = std::ssize(text) > most;
   if (has_more && asked == 0)

@@ -1,5 +1,5 @@
-// A task that needs no files: dates written in many ways, letter by letter, and the same in the
-// order of ISO 8601. "saturday, 5th of march 1977" is 1977-03-05.
+// A task without files: dates written in many ways, letter by letter, and the same dates in ISO
+// 8601. "saturday, 5th of march 1977" is 1977-03-05.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace tasuki::seq2seq {
 
-// A date from 1950 to 2049 in one of nine ways, and in ISO's order: a function of (seed, number). A
-// tenth of all dates is held out: test examples have these only, training examples none of them.
+// A date from 1950 to 2049 in one of nine ways, and in ISO's form: a function of (seed, number). A
+// tenth of all dates is held out: test examples have only these, training examples none of them.
 std::pair<std::string, std::string> date_example(std::uint64_t seed, std::int64_t number,
                                                  bool is_test);
 

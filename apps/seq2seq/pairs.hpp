@@ -11,10 +11,10 @@
 
 namespace tasuki::seq2seq {
 
-// Numbers of words, one sentence after the other in memory.
+// Word numbers, one sentence after the other in memory.
 class NumberPairs {
  public:
-  // Room for so many pairs, which have so many words together.
+  // Reserves room for this many pairs, with this many words in total.
   void reserve(std::int64_t pairs, std::int64_t words);
   void add(std::span<const std::int32_t> source, std::span<const std::int32_t> target);
 
@@ -32,7 +32,7 @@ class NumberPairs {
 
 // Fields "x" (the source, reversed as in ChainerMN's example, so that its first words are nearest
 // to the target's), "y" (eos, then the target) and "t" (the target, then eos; padded with -1, which
-// does not count). They are made of the pairs when they are read.
+// does not count). The fields are made when they are read.
 std::shared_ptr<const Dataset> make_pairs_dataset(NumberPairs pairs, std::int64_t source_words,
                                                   std::int64_t target_words);
 

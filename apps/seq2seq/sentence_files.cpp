@@ -17,7 +17,7 @@ struct TextPair {
   Sentence source, target;
 };
 
-// What the training pairs have.
+// Counts of the training pairs.
 struct Counts {
   WordCounts source, target;
   std::int64_t pairs = 0, used = 0, used_words = 0;
@@ -31,8 +31,8 @@ struct Counts {
   }
 };
 
-// Counts all pairs but the last twentieth, which it returns. Pairs wait until as many have followed
-// as may be held out.
+// Counts all pairs except the last twentieth, which it returns. A pair waits until as many pairs
+// have followed as may be held out.
 TextPairs hold_out_last(PairReader& reader, Counts& counts, std::int64_t limit) {
   std::deque<TextPair> last;
   std::int64_t all = 0;
@@ -95,8 +95,8 @@ std::shared_ptr<const Dataset> SentenceFiles::train() const {
   }
   if (pairs.size() != used_ || words != used_words_)
     fail(ErrorKind::data,
-         "{} and {} are read twice, and the second time they differ: expected files that stay as "
-         "they are, and no pipes",
+         "{} and {} changed between the two times that they are read: expected files that do not "
+         "change, not pipes",
          settings_.source.string(), settings_.target.string());
   return make_pairs_dataset(std::move(pairs), from_.size(), to_.size());
 }

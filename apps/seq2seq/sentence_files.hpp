@@ -1,4 +1,4 @@
-// Files of sentences and their translations as the data sets of train_seq2seq.
+// The data sets of train_seq2seq from files of sentences and their translations.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,18 @@ namespace tasuki::seq2seq {
 
 struct SentenceFileSettings {
   std::filesystem::path source, target;
-  // Both or none; without them the last twentieth of the pairs, at least one and at most 1000, is
-  // held out.
+  // Both or none; without them, the last twentieth of the pairs is held out, at least one and at
+  // most 1000.
   std::optional<std::filesystem::path> test_source, test_target;
-  std::int64_t words = 0;    // of each vocabulary at most, <eos> and <unk> included
-  std::int64_t longest = 0;  // words of a training sentence at most; 0: any number
-  // First pairs to use of each kind; vocabularies are always those of all training pairs.
+  std::int64_t words = 0;    // at most in each vocabulary, <eos> and <unk> included
+  std::int64_t longest = 0;  // at most in a training sentence; 0: any number of words
+  // The number of first pairs to use of each kind; vocabularies always come from all training
+  // pairs.
   std::optional<std::int64_t> examples, test_examples;
 };
 
-// On the rank that reads them. The text is not kept but for the pairs that are held out:
-// the constructor reads the training files once for the vocabularies, and train() once more.
+// For the rank that reads the files. Keeps only the text of held-out pairs: the constructor reads
+// the training files once for the vocabularies, and train() reads them again.
 class SentenceFiles {
  public:
   explicit SentenceFiles(SentenceFileSettings settings);
@@ -39,11 +40,11 @@ class SentenceFiles {
   // Files that have changed since the constructor read them are an error of kind data.
   std::shared_ptr<const Dataset> train() const;
   std::shared_ptr<const Dataset> test();
-  // For a banner, after test(): how many words are known, and how many pairs are used.
+  // For a banner, after test(): the numbers of known words and of used pairs.
   std::vector<std::pair<std::string, std::string>> summary() const;
 
  private:
-  // Words of test sentences, and how many of them are not in the vocabulary.
+  // The number of words of test sentences, and of those that are not in the vocabulary.
   struct Coverage {
     std::int64_t words = 0, unknown = 0;
 

@@ -62,11 +62,12 @@ void PairReader::finish() {
   for (Side* const side : {&source_, &target_}) {
     while (side->next()) continue;
     if (!side->has_sentences)
-      fail(ErrorKind::data, "{}: expected sentences, one a line, found none", side->path.string());
+      fail(ErrorKind::data, "{}: expected sentences, one per line, found none",
+           side->path.string());
   }
   if (source_.file.number() != target_.file.number())
     fail(ErrorKind::data,
-         "{} has {} lines and {} has {}: expected as many, line i of one being the translation of "
+         "{} has {} lines and {} has {}: expected the same number, line i of one translating "
          "line i of the other",
          source_.path.string(), source_.file.number(), target_.path.string(),
          target_.file.number());

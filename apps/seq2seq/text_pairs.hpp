@@ -11,16 +11,17 @@
 
 namespace tasuki::seq2seq {
 
-// Reads two files with one sentence a line in step, so that neither is ever in memory: words by
-// ASCII's white space, plain or gzip-compressed, in UTF-8 or any other encoding that extends ASCII.
-// Left out are pairs of which one has no words, or more than `longest` (0: any number).
+// Reads two files with one sentence per line in step, so that neither has to fit in memory. Words
+// are separated by ASCII white space; files are plain or gzip-compressed, in UTF-8 or another
+// encoding that extends ASCII. Pairs in which a sentence has no words, or more than `longest` (0:
+// any number), are left out.
 class PairReader {
  public:
   PairReader(const std::filesystem::path& source, const std::filesystem::path& target,
              std::int64_t longest);
 
-  // The next pair; false when none is left. Files that turn out to have no pairs or different
-  // numbers of lines, and those with bytes 0 (UTF-16), are errors of kind data.
+  // The next pair; false at the end. Files without pairs, with different numbers of lines, or with
+  // zero bytes (UTF-16) are errors of kind data.
   bool next();
   // The words of the pair; valid until the next call.
   const std::vector<std::string_view>& source() const { return source_.words; }
@@ -29,7 +30,7 @@ class PairReader {
   std::int64_t too_long() const { return too_long_; }
 
  private:
-  // A file's next line that has words.
+  // A file's next line with words.
   struct Side {
     std::filesystem::path path;
     TextFile file;
@@ -39,7 +40,7 @@ class PairReader {
     bool next();
   };
   bool fits(const Side& side) const;
-  // Reads what is left, and throws if the files do not fit each other.
+  // Reads the rest, and throws if the files do not fit each other.
   void finish();
 
   Side source_, target_;

@@ -12,7 +12,7 @@ namespace F = tasuki::functions;
 namespace tasuki::seq2seq {
 namespace {
 
-// What the decoder starts from: computed here, or received.
+// The decoder's initial states: computed here, or received.
 using FirstStates = std::function<std::vector<Variable>(const Batch& batch)>;
 
 // Fields arrive on the model's device.
@@ -82,7 +82,7 @@ Translator encoder_part(const Seq2seqSizes& sizes, Communicator& model) {
 Translator decoder_part(const Seq2seqSizes& sizes, Communicator& model) {
   auto decoder = std::make_unique<Part<Seq2seqDecoder>>(sizes);
   const auto receive_states = [sizes, &model](const Batch&) {
-    // The encoder's dropouts come first in a whole model, and masks depend on the place.
+    // In a whole model the encoder's dropouts come first, and masks depend on the place.
     if (TrainingMode::is_training() && sizes.dropout > 0)
       set_random_calls(random_calls() + static_cast<std::uint64_t>(sizes.layers - 1));
     return F::recv_many(model, encoder_rank);

@@ -1,4 +1,4 @@
-// Vocabularies: which words have numbers.
+// Vocabularies: the words that have numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tasuki::seq2seq {
 
-// Lets maps of strings be searched for views without a copy.
+// Allows searching maps of strings by views, without a copy.
 struct WordHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view word) const {
@@ -25,15 +25,15 @@ using WordMap = std::unordered_map<std::string, Value, WordHash, std::equal_to<>
 class WordCounts {
  public:
   void add(std::string_view word);
-  // The `most` words that occur most often, the most frequent first; among equally frequent ones
-  // those that come first in the alphabet. <eos> and <unk> are left out.
+  // The `most` most frequent words, the most frequent first, equally frequent ones in alphabetical
+  // order. <eos> and <unk> are left out.
   std::vector<std::string> most_frequent(std::size_t most) const;
 
  private:
   WordMap<std::int64_t> counts_;
 };
 
-// Numbers of words: 0 is the end of a sentence, 1 any word that is not in the vocabulary.
+// Word numbers: 0 is the end of a sentence, 1 any word that is not in the vocabulary.
 class Vocabulary {
  public:
   static constexpr std::int32_t eos = 0, unknown = 1;
@@ -49,7 +49,7 @@ class Vocabulary {
     return words_.at(static_cast<std::size_t>(number));
   }
   std::vector<std::int32_t> numbers(std::span<const std::string> sentence) const;
-  // Of all words in the order of their numbers, as files keep it.
+  // A hash of all words in the order of their numbers, saved in files.
   std::uint64_t hash() const;
 
  private:

@@ -11,8 +11,8 @@
 namespace tasuki {
 
 // Records of `label_bytes` labels (the last one counts: CIFAR-100 has a coarse label before the
-// fine one) and 3 x 32 x 32 pixels. All files must hold the same whole number of records, so that a
-// truncated file is detected.
+// fine one) and 3 x 32 x 32 pixels. All files must hold the same whole number of records, which
+// detects a truncated file.
 std::unique_ptr<DataSource> open_cifar(std::vector<std::filesystem::path> files,
                                        std::int64_t classes, std::size_t label_bytes);
 

@@ -13,21 +13,21 @@
 namespace tasuki {
 
 struct CsvOptions {
-  // Columns of field "x", in this order; empty: all that are not targets.
+  // Columns of field "x", in this order; empty: all columns other than targets.
   std::vector<std::string> x = {};
   // Columns of the targets, field "t"; empty: there is no such field.
   std::vector<std::string> t = {};
-  // 0: targets are numbers, and t is N x (columns). Else one column of labels from 0 to classes -
-  // 1, and t is N int32.
+  // 0: targets are numbers, and t is N x (columns). Otherwise there is one column of labels from 0
+  // to classes - 1, and t is N int32.
   std::int64_t classes = 0;
   char separator = ',';
 };
 
-// x is N x (columns) float32. Counts the lines at once and reads them one after the other; empty
-// and blank ones are left out. A file without header line, a column asked for by name that is not
-// there or there twice, a line with another number of values and a value that is no finite number
-// are errors of kind data with file, line and column. Values may stand in double quotes; the file
-// may be gzip-compressed. A column that `options` name twice is a usage error.
+// x is N x (columns) float32. Counts the lines when it opens the file, and reads them one after the
+// other; blank lines are skipped. Errors of kind data, with file, line and column: a missing header
+// line, a named column that is missing or occurs twice, a line with another number of values, and a
+// value that is not a finite number. Values may stand in double quotes; the file may be
+// gzip-compressed. A column that `options` name twice is a usage error.
 std::unique_ptr<DataSource> open_csv(const std::filesystem::path& path,
                                      const CsvOptions& options = {});
 

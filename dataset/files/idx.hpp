@@ -25,11 +25,11 @@ std::unique_ptr<DataSource> open_idx_images(const std::filesystem::path& images)
 std::vector<std::int32_t> read_idx_labels(const std::filesystem::path& labels,
                                           std::int64_t classes);
 
-// The contents of a file of images: count x rows x columns bytes.
+// The contents of an image file: count x rows x columns bytes.
 std::string encode_idx_images(std::span<const std::uint8_t> pixels, std::int64_t rows,
                               std::int64_t columns);
 
-// What an IDX file has according to its first four bytes (unpacked).
+// The contents of an IDX file, as its first four (unpacked) bytes say.
 enum class IdxContents { nothing, images, labels };
 IdxContents idx_contents(const std::filesystem::path& file);
 

@@ -39,7 +39,7 @@ class InputFile {
   };
 
   std::size_t inflate_some(std::byte* destination, std::size_t bytes);
-  // Reads more packed bytes behind those that are left; whether there are any now.
+  // Appends more packed bytes to what is left; returns whether there are any.
   bool refill();
   void begin_next_member();
   void fail_if_broken() const;

@@ -20,15 +20,15 @@ struct SequenceOptions {
 };
 
 // Lines of numbers from 0 to vocabulary - 1 with blanks or tabs in between. Field "x": N x length
-// int32. Empty and blank lines are left out. What is no such number, and a label without a
-// sequence, are errors of kind data with file, line and value. The file may be gzip-compressed; its
-// lines are counted at once.
+// int32. Empty and blank lines are left out. Anything else, or a label without a sequence, is an
+// error of kind data with file, line and value. The file may be gzip-compressed; its lines are
+// counted at once.
 std::unique_ptr<DataSource> open_token_lines(const std::filesystem::path& path,
                                              std::int64_t vocabulary,
                                              const SequenceOptions& options = {});
 
-// Lines of text, read in the same way. Field "x": N x length int32, a byte each (0 .. 255; no text
-// has a 0).
+// Lines of text, read in the same way. Field "x": N x length int32, one byte per element (0 .. 255;
+// text contains no 0).
 std::unique_ptr<DataSource> open_text_lines(const std::filesystem::path& path,
                                             const SequenceOptions& options = {});
 

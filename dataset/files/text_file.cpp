@@ -26,8 +26,7 @@ std::errc parse(std::string_view text, Number& number) {
   return result.ptr == end ? result.ec : std::errc::invalid_argument;
 }
 
-// from_chars tells too small numbers and too large ones apart no more than their signs; a stream
-// fails for large ones only.
+// from_chars does not distinguish underflow from overflow; a stream fails only on overflow.
 bool parse_tiny(std::string_view text, float& number) {
   std::istringstream stream{std::string(text)};
   stream.imbue(std::locale::classic());

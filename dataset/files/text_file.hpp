@@ -17,16 +17,16 @@ class TextFile {
   // An error of kind missing when there is no such file.
   explicit TextFile(const std::filesystem::path& path) : file_(path) {}
 
-  // The next line with more than blanks and tabs, without its end (LF or CR LF) and without the
-  // byte order mark that UTF-8 of some editors begins with; valid until the next call. False when
-  // none is left. A line of more than 64 MiB is an error of kind data: it is no text.
+  // The next line that is not blank, without its end (LF or CR LF) and without a UTF-8 byte order
+  // mark; valid until the next call. False at the end. A line of more than 64 MiB is an error of
+  // kind data, because the file cannot be text.
   bool next(std::string_view& line);
-  // Of the line read last, from 1 on.
+  // The number of the line read last, counted from 1.
   std::int64_t number() const { return number_; }
   // "words.txt: line 7", for messages.
   std::string place() const;
 
-  // Number of lines that next() returns.
+  // The number of lines that next() returns.
   static std::int64_t count_lines(const std::filesystem::path& path);
 
  private:
@@ -39,15 +39,15 @@ class TextFile {
   std::int64_t number_ = 0;
 };
 
-// Where something stands, for messages: "houses.csv: line 3, column 'price'". Only called for them.
+// Makes a place for messages: "houses.csv: line 3, column 'price'". Called only for messages.
 using Place = std::function<std::string()>;
 
 // Splits a line at `separator`. A cell that begins with a double quote extends to the next one,
-// separators included, and two quotes in it stand for one. Blanks around cells are left out. A
-// quote without an end is an error of kind data that begins with `place`.
+// separators included, and two quotes in it stand for one. Blanks around cells are dropped. A
+// missing closing quote is an error of kind data that begins with `place`.
 std::vector<std::string> split_cells(std::string_view line, char separator, const Place& place);
 
-// A finite number, written out in full; one that is too small for a float is 0. Anything else is an
+// A finite number that takes up the whole text; one too small for a float is 0. Anything else is an
 // error of kind data that begins with `place`.
 float parse_number(std::string_view text, const Place& place);
 // An integer from `least` to `most`.

@@ -93,7 +93,7 @@ std::string read_text(const std::filesystem::path& place, std::int64_t most) {
   } else {
     append_file(text, place, enough);
   }
-  if (text.empty()) fail(ErrorKind::data, "{}: no text, not even one byte", place.string());
+  if (text.empty()) fail(ErrorKind::data, "{}: expected a text, found no bytes", place.string());
   return text;
 }
 

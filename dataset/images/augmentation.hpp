@@ -1,5 +1,5 @@
-// Augmentation and standardisation of images: varies each picture in every epoch, and brings all
-// pictures to one scale.
+// Augmentation and standardisation: varies each image in every epoch, and brings all images to one
+// scale.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace tasuki {
 
-// The defaults for training, and those for evaluation that go with them.
+// The defaults for training, and the matching ones for evaluation.
 constexpr ImageTransform augmentation{
     .padding = 4, .flip = true, .brightness = 0.2, .contrast = 0.2, .standardize = true};
 constexpr ImageTransform standardization{.standardize = true};

@@ -16,7 +16,7 @@ bool begins_with(Bytes bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-// What is beyond the end reads as 0.
+// Bytes beyond the end read as 0.
 std::uint32_t read_number(Bytes bytes, std::size_t at, std::size_t count, bool is_little) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < count; ++i) {
@@ -31,7 +31,7 @@ std::uint32_t big_endian(Bytes bytes, std::size_t at, std::size_t count) {
   return read_number(bytes, at, count, /*is_little=*/false);
 }
 
-// The contents of EXIF data are a TIFF file, whose first directory has the orientation.
+// EXIF data contain a TIFF file, whose first directory has the orientation.
 Orientation orientation_in_tiff(Bytes tiff) {
   const bool is_little = begins_with(tiff, {"II*\0", 4});
   if (!is_little && !begins_with(tiff, {"MM\0*", 4})) return {};
@@ -62,7 +62,7 @@ Orientation orientation_in_jpeg(Bytes file) {
   for (std::size_t at = 2; at + 4 <= file.size();) {
     if (big_endian(file, at, 1) != 0xFF) return {};
     const std::uint32_t marker = big_endian(file, at + 1, 1);
-    if (marker == 0xFF) {  // fills up
+    if (marker == 0xFF) {  // padding
       ++at;
       continue;
     }

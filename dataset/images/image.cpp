@@ -14,7 +14,7 @@
 namespace tasuki {
 namespace {
 
-// What all threads have under way.
+// The pixels that all threads together are decoding.
 struct Decoders {
   std::mutex mutex;
   std::condition_variable have_finished;
@@ -147,7 +147,7 @@ bool decode_view(std::span<const std::byte> file, const std::string& name, const
         return view_of_stored(shown, orientation, height, width);
       },
       as_stored);
-  // A mirror image has the shown columns in reverse.
+  // A mirrored view shows the columns in reverse.
   Orientation to_shown = orientation;
   bool& reverses = orientation.transposes ? to_shown.reverses_rows : to_shown.reverses_columns;
   reverses = reverses != shown.is_mirrored;

@@ -19,10 +19,10 @@ namespace tasuki {
 struct Image {
   std::int64_t height = 0, width = 0;
   std::vector<std::uint8_t> pixels;  // height x width x 3
-  bool lacks_end = false;            // of the file it was read from, which has all pixels
+  bool lacks_end = false;            // the file's end is missing, but no pixels
 };
 
-// What decode_image throws for files that are no images or cannot be decoded.
+// Thrown by decode_image for files that are not images or cannot be decoded.
 class ImageError : public Error {
  public:
   // "x.jpg: expected a JPEG image, found damage: ...; get the file again or remove it".
@@ -40,27 +40,27 @@ inline constexpr std::int64_t whole_image = std::numeric_limits<std::int64_t>::m
 // Whether a file that starts with these bytes (8, or all of it) is a JPEG or PNG image.
 bool starts_image(std::span<const std::byte> start);
 
-// Decodes a file's contents, whose first bytes say which format it is, and turns the image as its
-// EXIF orientation says. Grey values, palettes and CMYK become RGB; of channels of 16 bits the
-// upper 8 are taken; gamma and transparency are ignored. A JPEG much larger than `shortest_side`
-// requires is decoded at 1/2, 1/4 or 1/8 of its size, never below that side. Contents that are
-// damaged or lack pixels, images of more than 2^28 pixels, and other formats are an error of kind
-// data, one line that begins with `name`. Where the end of the file alone is missing or damaged,
-// Image::lacks_end says so. Thread-safe.
+// Decodes a file's contents, whose first bytes give the format, and rotates the image as its EXIF
+// orientation says. Grey values, palettes and CMYK become RGB; 16-bit channels keep their upper 8
+// bits; gamma and transparency are ignored. A JPEG much larger than `shortest_side` requires is
+// decoded at 1/2, 1/4 or 1/8 of its size, never below that side. Contents that are damaged or lack
+// pixels, images of more than 2^28 pixels, and other formats are an error of kind data, one line
+// that begins with `name`. If only the file's end is missing or damaged, Image::lacks_end is set.
+// Thread-safe.
 Image decode_image(std::span<const std::byte> file, const std::string& name,
                    std::int64_t shortest_side = whole_image, Exif exif = Exif::apply);
 
-// Decodes what a view shows of an image, as it is turned, and resamples it: pixels as in
-// resample.hpp. Of a JPEG, only the rows and columns that are needed are decoded, at 1/2, 1/4 or
-// 1/8 of their size if the view shrinks them to half of that or less. Errors are those of
-// decode_image; damage beyond the rows that are needed is not seen. Returns Image::lacks_end, as
-// far as the end was seen. Thread-safe.
+// Decodes the part of the rotated image that a view shows, and resamples it: pixels as in
+// resample.hpp. Only the needed rows and columns of a JPEG are decoded, at 1/2, 1/4 or 1/8 of their
+// size if the view shrinks them to half of that or less. Throws the errors of decode_image, except
+// for damage beyond the needed rows, which is not seen. Returns Image::lacks_end, false if the end
+// was not read. Thread-safe.
 bool decode_view(std::span<const std::byte> file, const std::string& name, const ChooseView& choose,
                  std::vector<std::uint32_t>& pixels, Exif exif = Exif::apply);
 
 // Scales the image so that its shorter side is `side`, and writes the square in the middle, channel
-// after channel (3 x side x side). Bilinear; when it shrinks an image, a pixel is the mean over the
-// pixels that it stands for, weighted by distance. An image of that size is copied unchanged.
+// after channel (3 x side x side). Bilinear; when an image shrinks, a pixel is the mean, weighted
+// by distance, over the pixels that it replaces. An image of that size is copied unchanged.
 void resize_and_crop(const Image& image, std::int64_t side, std::uint8_t* planes);
 
 }  // namespace tasuki

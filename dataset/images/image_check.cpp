@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Why a file is not worth opening; empty if it is. Opening a FIFO would wait for a writer.
+// Why a file must not be opened; empty if it may be. Opening a FIFO would wait for a writer.
 std::string problem_of_kind(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
@@ -56,21 +56,21 @@ bool decode(const ImageFile& file, ImageProblem& problem) {
   if (!problem.what.empty()) return false;
   try {
     const std::string contents = read_file(file.path);
-    // As small as possible: all data are looked at, but less is computed.
+    // As small as possible: all data are still checked, with less computation.
     return decode_image(std::as_bytes(std::span(contents)), problem.name, 1, Exif::ignore)
         .lacks_end;
   } catch (const ImageError& error) {
     problem.what = error.what_was_found();
   } catch (const Error& error) {
     problem.what = error.what();
-  } catch (const std::bad_alloc&) {  // which says nothing of the file
+  } catch (const std::bad_alloc&) {  // says nothing about the file
     fail(ErrorKind::unavailable, "{}: there is not enough memory to decode it", problem.name);
   }
   return false;
 }
 
-// Calls `work` for each file, in several threads. It sets ImageProblem::what if the file cannot be
-// read, and returns whether it lacks its end. What it throws ends the work on all files.
+// Calls `work` for each file, in several threads. `work` sets ImageProblem::what if the file cannot
+// be read, and returns whether the file lacks its end. An exception ends the work on all files.
 ImageFindings find_problems(std::span<const ImageFile> files, std::size_t threads,
                             const std::function<bool(const ImageFile&, ImageProblem&)>& work) {
   std::atomic<std::size_t> next = 0;

@@ -1,4 +1,4 @@
-// Which image files cannot be read, found out before they are needed.
+// Finds image files that cannot be read before they are needed.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +21,15 @@ struct ImageFindings {
   std::vector<ImageProblem> without_end;  // Image::lacks_end: these can be read
 };
 
-// Reads the first bytes of each file: what is not a regular file or does not begin like a JPEG or
-// PNG image.
+// Reads the first bytes of each file, and finds those that are not regular files or do not begin
+// like a JPEG or PNG image.
 ImageFindings look_at_images(std::span<const ImageFile> files);
-// Decodes each file. `threads`: at most so many at once.
+// Decodes each file, at most `threads` at once.
 ImageFindings decode_images(std::span<const ImageFile> files, int threads);
 
 // "a.jpg (damage: ...), b.png (an empty file), ...": `most` of them.
 std::string text_of(std::span<const ImageProblem> problems, std::size_t most);
-// An error of kind data if any file of `count` is unreadable, which names some.
+// Throws an error of kind data, which names some files, if any of the `count` files is unreadable.
 void fail_if_unreadable(const ImageFindings& findings, std::int64_t count, std::size_t most_shown);
 
 }  // namespace tasuki

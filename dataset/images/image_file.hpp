@@ -13,7 +13,7 @@ struct ImageFile {
   std::int32_t label = 0;  // not used without classes
 };
 
-// Of the files of a folder, which all become images of one size: 3 x side x side.
+// For a folder's files, which all become images of one size: 3 x side x side.
 struct ImageSettings {
   std::int64_t side = 32;
   Exif exif = Exif::apply;

@@ -16,14 +16,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The folders of a split may be those of the classes, or some of them.
+// The test split may lack some classes' folders, but has no others.
 void check_classes(const fs::path& folder, DataSplit split,
                    const std::vector<std::string>& classes) {
   for (const std::string& found : image_classes(folder))
     if (std::ranges::find(classes, found) == classes.end())
       fail(ErrorKind::data,
-           "{}: expected subfolders for the classes of the train folder, found "
-           "'{}', which is none of them",
+           "{}: expected subfolders for the classes of the train folder, found '{}', which is "
+           "not one of them",
            folder.string(), found);
   for (const std::string& name : classes)
     if (std::error_code ignored;

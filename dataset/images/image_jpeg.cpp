@@ -50,8 +50,8 @@ void on_message(j_common_ptr info, int level) {
     give_up(info);
 }
 
-// Whether a file without its end marker lacks more than that: scans after the last one that was
-// read. That pixels of a scan are missing is reported, except in arithmetic coding.
+// Whether a file without its end marker also lacks scans after the last one that was read. libjpeg
+// reports missing pixels within a scan, except with arithmetic coding.
 bool lacks_pixels(const jpeg_decompress_struct& info) {
   if (info.arith_code) return true;
   for (int component = 0; component < info.num_components; ++component) {
@@ -64,8 +64,8 @@ bool lacks_pixels(const jpeg_decompress_struct& info) {
   return false;
 }
 
-// From a printer's four inks, stored as 255 - ink, with the rounding of Pillow. Adobe's programs
-// store them like this, and files without Adobe's marker are taken to do so, too.
+// From CMYK, stored as 255 - ink, with Pillow's rounding. Adobe's programs store inks inverted, and
+// files without Adobe's marker are assumed to do so, too.
 void cmyk_to_rgb(const JSAMPLE* inks, std::int64_t count, std::uint8_t* rgb) {
   for (std::int64_t i = 0; i < count; ++i, inks += 4, rgb += 3) {
     const int black = inks[3];
@@ -85,8 +85,8 @@ unsigned reduction_for(const jpeg_decompress_struct& info, std::int64_t shortest
   return reduction;
 }
 
-// The largest reduction after which the view still shrinks the image to a half or less: what is
-// left of the difference to a reduction by the view alone cannot be seen.
+// The largest reduction after which the view still shrinks the image to a half or less; the
+// difference from shrinking by the view alone is then invisible.
 unsigned reduction_for(const ImageView& view) {
   constexpr double still = 2;
   const double step = std::min(view.rows.step, view.columns.step);
@@ -148,7 +148,7 @@ bool read_rows(Decoder& decoder, Image& image, std::int64_t top, std::vector<JSA
     if (!row.empty()) cmyk_to_rgb(row.data(), image.width, rgb);
   }
   if (decoder.is_at_end && lacks_pixels(decoder.info)) ERREXIT(&decoder.info, JERR_INPUT_EOF);
-  // What follows the last row is not looked at if it is not needed.
+  // Data after the last row are not read unless needed.
   if (end == decoder.info.output_height) jpeg_finish_decompress(&decoder.info);
   return true;
 }
@@ -206,8 +206,8 @@ ImagePart decode_jpeg_part(std::span<const std::byte> file, const std::string& n
   rescale(view.columns, width, info.output_width);
 
   const Range rows = pixels_for(view.rows), columns = pixels_for(view.columns);
-  // Libjpeg interpolates colours from their neighbours, which it lacks at the edge of what it
-  // decodes.
+  // libjpeg interpolates colours from neighbouring pixels, which are missing at the edge of the
+  // decoded part.
   constexpr std::int64_t margin = 2;
   auto left = static_cast<JDIMENSION>(std::max<std::int64_t>(0, columns.begin - margin));
   auto count = static_cast<JDIMENSION>(

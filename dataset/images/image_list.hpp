@@ -1,4 +1,4 @@
-// The names and labels of many image files, as compact as they travel between ranks.
+// The names and labels of many image files, in the compact form in which ranks exchange them.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ class ImageList {
   std::span<const std::int32_t> labels() const { return labels_; }
   std::vector<ImageFile> files(Range range) const;
   const std::filesystem::path& root() const { return root_; }
-  // Without these, whose numbers ascend.
+  // The list without the files of these ascending numbers.
   ImageList without(std::span<const std::int64_t> numbers) const;
 
   Bytes encode() const;
@@ -37,7 +37,7 @@ class ImageList {
  private:
   std::filesystem::path root_;
   std::string names_;                // one after the other
-  std::vector<std::uint64_t> ends_;  // of each in names_
+  std::vector<std::uint64_t> ends_;  // of each name in names_
   std::vector<std::int32_t> labels_;
 };
 
@@ -48,19 +48,19 @@ struct ImageLists {
   std::vector<std::string> class_names = {};  // empty if they are not known
 };
 
-// Subfolders of `train`, one for each class, and the same of `test` or some of them
-// (image_folder.hpp). Says in the log how many images are left out.
+// Subfolders of `train`, one for each class, and all or some of the same in `test`
+// (image_folder.hpp). Logs how many images are left out.
 ImageLists list_class_folders(const std::filesystem::path& train,
                               const std::filesystem::path& test);
 
 // Chainer's lists of images (LabeledImageDataset): lines "name label", with names relative to
-// `root`. Labels are 0 .. classes - 1, and the largest one to train on says how many classes there
-// are, at most 2^20. A line without a label or with one beyond these is an error of kind data that
-// names file and line; an empty file is one, too.
+// `root`. Labels are 0 .. classes - 1; the largest training label gives the number of classes, at
+// most 2^20. A line without a label or with a label out of range is an error of kind data that
+// names file and line; so is an empty file.
 ImageLists read_image_lists(const std::filesystem::path& train, const std::filesystem::path& test,
                             const std::filesystem::path& root);
 
-// Those that `list` returns on rank 0, on all ranks. Collective.
+// Gives all ranks what `list` returns on rank 0. Collective.
 ImageLists share_image_lists(Communicator& communicator, const std::function<ImageLists()>& list);
 
 }  // namespace tasuki

@@ -28,7 +28,7 @@ struct Decoder {
   png_longjmp(png, 1);
 }
 
-// Of chunks that are not needed, or are understood all the same.
+// For errors in chunks that are not needed, or that are understood all the same.
 void pass_over(png_structp /*png*/, png_const_charp /*warning*/) {}
 
 void take(png_structp png, png_bytep to, std::size_t count) {
@@ -44,9 +44,9 @@ bool read_header(Decoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder, take);
   // Of known chunks only IHDR, PLTE, tRNS, IDAT and IEND are read: no gamma (gAMA, sRGB, iCCP), no
-  // texts. Transparency is dropped later, with that of pixels (choose_rgb).
+  // texts. Transparency is dropped later, together with the alpha channel (choose_rgb).
   png_set_keep_unknown_chunks(decoder.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
-  // Sides are limited by their product.
+  // Only the product of the sides is limited.
   png_set_user_limits(decoder.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
   png_read_info(decoder.png, decoder.info);
   return true;
@@ -57,7 +57,7 @@ bool choose_rgb(Decoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_expand(decoder.png);       // palettes, and grey values of less than 8 bits
   png_set_strip_16(decoder.png);     // the upper 8 bits
-  png_set_strip_alpha(decoder.png);  // pixels keep their colours, however transparent they are
+  png_set_strip_alpha(decoder.png);  // pixels keep their colours whatever their transparency
   png_set_gray_to_rgb(decoder.png);
   png_set_interlace_handling(decoder.png);
   png_read_update_info(decoder.png, decoder.info);

@@ -39,8 +39,10 @@ void warn_of_missing_end(const std::string& name) {
   constexpr int most = 3;
   static std::atomic<int> said = 0;
   if (said >= most || said++ >= most) return;
-  log_warning("{}: the file lacks its end, but no pixels: it is used; get it again if you can",
-              name);
+  log_warning(
+      "{}: the end of the file is missing, but no pixels are: it is used; get the file "
+      "again if you can",
+      name);
 }
 
 }  // namespace tasuki

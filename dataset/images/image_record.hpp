@@ -22,8 +22,8 @@ ImageRecord read_image_record(std::span<const std::byte> record);
 // Decodes a record to the pixels of the field. A damaged image is an error that names its file.
 void decode_image_record(std::span<const std::byte> record, const Field& field, std::byte* pixels);
 
-// Says in the log that a file lacks its end but no pixels (Image::lacks_end): of the first few
-// files of this process only, because they are read in every epoch.
+// Logs that a file lacks its end but no pixels (Image::lacks_end), only for the first few files of
+// this process, because files are read again in every epoch.
 void warn_of_missing_end(const std::string& name);
 
 }  // namespace tasuki

@@ -44,7 +44,7 @@ std::string_view format_of_ending(std::string_view ending) {
   return found == std::end(formats) ? "" : found->name;
 }
 
-// Annotations and the like, which may be as many as there are images, are not opened.
+// Annotations and the like, perhaps as many as there are images, are not opened.
 bool is_ending_of_no_image(std::string_view ending) {
   constexpr std::string_view endings[] = {".csv", ".htm", ".html", ".json", ".log", ".m",  ".mat",
                                           ".md",  ".npy", ".npz",  ".pdf",  ".pkl", ".py", ".sh",
@@ -52,20 +52,20 @@ bool is_ending_of_no_image(std::string_view ending) {
   return std::ranges::find(endings, ending) != std::end(endings);
 }
 
-// Of a folder that links may lead to by several names; (0, 0) if there is none.
+// Identifies a folder, which links may reach by several names; (0, 0) if there is none.
 std::pair<std::uint64_t, std::uint64_t> id_of(const fs::path& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return {};
   return {status.st_dev, status.st_ino};
 }
 
-// What a file of any name is by its first bytes; empty for what is no image.
+// A file's format by its first bytes; empty if it is not an image.
 std::string_view format_of_contents(const fs::path& path) {
   std::array<char, 12> start{};
   std::ifstream file(path, std::ios::binary);
   file.read(start.data(), start.size());
   const std::string_view text(start.data(), static_cast<std::size_t>(file.gcount()));
-  if (starts_image(std::as_bytes(std::span(text)))) return "its name ends otherwise";
+  if (starts_image(std::as_bytes(std::span(text)))) return "its name has another ending";
   if (text.starts_with("GIF8")) return "GIF";
   if (text.starts_with("RIFF") && text.ends_with("WEBP")) return "WebP";
   if (text.starts_with(std::string_view("II*\0", 4)) ||
@@ -95,7 +95,7 @@ bool is_image_name(const fs::path& path) {
 }
 
 ImageSearch::ImageSearch(fs::path top) : top_(std::move(top)) {
-  // On both ways up: by the name, and from where links lead to.
+  // On both ways up: by name, and from the target of links.
   std::error_code ignored;
   for (const fs::path& place : {fs::absolute(top_, ignored), fs::canonical(top_, ignored)})
     for (fs::path above = place; above.has_relative_path(); above = above.parent_path())
@@ -115,7 +115,7 @@ void ImageSearch::search(const fs::path& folder, std::vector<fs::path>& images) 
   report_progress();
   for (const fs::directory_entry& entry : visible_entries(folder)) {
     std::error_code ignored;
-    // Of links with names of images no status is needed: most data sets of links are large.
+    // Links with image names need no stat: most data sets made of links are large.
     const bool is_named = is_image_name(entry.path());
     const bool is_folder = !(is_named && entry.is_symlink(ignored)) && entry.is_directory(ignored);
     if (is_folder)
@@ -154,7 +154,7 @@ void ImageSearch::leave_out_own() {
     std::error_code ignored;
     if (entry.is_directory(ignored)) continue;
     if (is_image_name(entry.path()))
-      leave_out(entry.path(), "in no folder of a class");
+      leave_out(entry.path(), "not in the folder of a class");
     else
       look_at(entry.path());
   }
@@ -163,8 +163,8 @@ void ImageSearch::leave_out_own() {
 std::string ImageSearch::text_of_left_out() const {
   if (left_out_.count == 0) return "";
   return fmt::format(
-      "{}: {} {} left out, for example {}; what is read are JPEG and PNG images named .jpg, .jpeg "
-      "or .png",
+      "{}: {} {} left out, for example {}; only JPEG and PNG images named .jpg, .jpeg or .png "
+      "are read",
       top_.string(), left_out_.count, left_out_.count == 1 ? "file is" : "files are",
       left_out_.example);
 }

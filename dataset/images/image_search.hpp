@@ -1,4 +1,4 @@
-// Which files in a folder are images that can be read, and which are left out.
+// Finds the files in a folder that are readable images, and those that are left out.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tasuki {
 
-// Files that are images as far as their names or first bytes tell, but are not read.
+// Files that are images by their names or first bytes but are not read.
 struct LeftOutImages {
   std::int64_t count = 0;
   std::string example;  // "cat/a.webp (WebP)", below the folder that was searched
@@ -20,18 +20,19 @@ struct LeftOutImages {
 // Whether a name ends in .jpg, .jpeg or .png, in capitals or not.
 bool is_image_name(const std::filesystem::path& path);
 
-// Searches folders, their subfolders and what links lead to: each folder below the first one once,
-// and those above it never, so links may form circles. Entries whose names begin with a dot are
-// passed over.
+// Searches folders, subfolders and link targets. Each folder below the first is searched once, and
+// folders above it never, so links may form circles. Entries whose names begin with a dot are
+// skipped.
 class ImageSearch {
  public:
   // Names in left_out() are relative to `top`.
   explicit ImageSearch(std::filesystem::path top);
 
-  // The files with names of images (is_image_name) in `folder`, which is `top` or below it, and
-  // further below, in alphabetical order. A folder that cannot be listed is an error that names it.
+  // The files with image names (is_image_name) in `folder` (`top` or a folder below it) and its
+  // subfolders, in alphabetical order. A folder that cannot be listed is an error that names it.
   std::vector<std::filesystem::path> images_in(const std::filesystem::path& folder);
-  // Of a top folder that has images in its subfolders only: counts its own.
+  // For a top folder whose subfolders hold the images: counts the images directly in it as left
+  // out.
   void leave_out_own();
 
   const LeftOutImages& left_out() const { return left_out_; }
@@ -47,7 +48,7 @@ class ImageSearch {
 
   std::filesystem::path top_;
   std::set<FolderId> closed_;   // folders that no link may lead back to
-  std::set<FolderId> entered_;  // the same, and those that were searched
+  std::set<FolderId> entered_;  // the same, and folders already searched
   LeftOutImages left_out_;
 };
 

@@ -73,7 +73,7 @@ Transform create_view_transform(const ImageStreamSettings& settings) {
                                    float* planes) {
     const auto view = [&](std::int64_t height, std::int64_t width) {
       if (!settings.is_random) return middle_crop(height, width, settings.shorter, settings.side);
-      // Any number that no other use of the seed has.
+      // Any number that no other use of the seed takes.
       constexpr std::uint64_t crops = 0x63726f7073;
       const std::array<std::uint64_t, 3> numbers{crops, static_cast<std::uint64_t>(key.epoch),
                                                  static_cast<std::uint64_t>(key.id)};

@@ -1,4 +1,4 @@
-// Images that each rank reads from its disk when a batch needs them, in every epoch anew: for data
+// Images that each rank reads from its disk when a batch needs them, again in every epoch: for data
 // larger than memory.
 #pragma once
 
@@ -16,12 +16,12 @@
 
 namespace tasuki {
 
-// (x - mean) / deviation, for each of red, green and blue, with pixels from 0 to 1. The default:
-// ImageNet's, as torchvision's models expect it.
+// (x - mean) / deviation, for each of red, green and blue, with pixels from 0 to 1. The default is
+// ImageNet's, which torchvision's models expect.
 struct PixelScale {
   std::array<double, 3> mean = {0.485, 0.456, 0.406}, deviation = {0.229, 0.224, 0.225};
-  // 3 x H x W float32 of pixels from 0 to 255 (Chainer's compute_mean.py): its middle is subtracted
-  // in place of `mean`. At least as large as the images. Undefined: there is none.
+  // A mean image, 3 x H x W float32 with pixels from 0 to 255 (Chainer's compute_mean.py): its
+  // middle is subtracted in place of `mean`. At least as large as the images. Undefined: none.
   Tensor mean_image = {};
 };
 
@@ -37,26 +37,26 @@ struct ImageStreamSettings {
   std::int64_t shorter = 256;
 };
 
-// Of the whole image, for crops of this size: 256 for 224 to 256 pixels, as usual, and about the
-// same ratio for others.
+// The shorter side of the scaled image for crops of this size: 256 for 224 to 256 pixels, as usual,
+// and about the same ratio otherwise.
 constexpr std::int64_t usual_shorter_side(std::int64_t side) {
   return side >= 224 && side <= 256 ? 256 : side * 8 / 7;
 }
 
-// What makes an example of a record of an image file (image_record.hpp).
+// The transform that turns an image file's record (image_record.hpp) into an example.
 Transform create_view_transform(const ImageStreamSettings& settings);
 
 // Fields "x", float32, and "t", the label. Examples are read and decoded in the threads that read
-// batches; a file that cannot be read or is no image is an error that names it. Can be dealt with
-// take_share() and cannot be scattered. Thread-safe.
+// batches; a file that cannot be read or is no image is an error that names it. take_share() deals
+// it to ranks; it cannot be scattered. Thread-safe.
 class ImageStream final : public Dataset {
  public:
   ImageStream(ImageList list, std::int64_t classes, const ImageStreamSettings& settings);
 
-  // Looks at the files of these examples, as DataSource::check does.
+  // Checks the files of these examples like DataSource::check.
   void check(Range examples) const;
   const ImageList& list() const { return list_; }
-  // The same without these examples, whose numbers ascend.
+  // The data set without the examples of these ascending numbers.
   std::shared_ptr<const ImageStream> without(std::span<const std::int64_t> numbers) const;
 
   const DatasetHeader& header() const override { return header_; }

@@ -1,4 +1,4 @@
-// Which part of an image is shown, and at which scale: the crops of training and of evaluation.
+// The part of an image that is shown, and its scale: crops for training and evaluation.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace tasuki {
 
-// Where results lie in an image along one axis, in the image's pixels: result i stands for
-// [begin + i * step, begin + (i + 1) * step). Pixels outside of [low, high) do not exist for it.
+// The positions of results along one axis of an image, in the image's pixels: result i covers
+// [begin + i * step, begin + (i + 1) * step). Pixels outside of [low, high) are not used.
 struct ViewedAxis {
   double begin = 0, step = 1;
   std::int64_t count = 0;
@@ -21,21 +21,21 @@ struct ImageView {
   bool is_mirrored = false;  // left and right
 };
 
-// The view for an image of this size.
+// Chooses the view of an image of this size.
 using ChooseView = std::function<ImageView(std::int64_t height, std::int64_t width)>;
 
 // The crop of "Inception-style" training (Szegedy et al., arXiv 1409.4842, section 6): an area of
 // 8 % to 100 % of the image's with a ratio of width to height of 3/4 to 4/3, scaled to side x side
-// pixels. After ten draws that do not fit: the largest part in the middle with such a ratio.
+// pixels. If ten draws do not fit: the largest central part with such a ratio.
 struct CropRange {
   double least_area = 0.08, most_area = 1, least_ratio = 3.0 / 4, most_ratio = 4.0 / 3;
 };
-// `random` decides about the crop and, if `may_mirror`, the mirror image.
+// `random` chooses the crop and, if `may_mirror`, whether to mirror it.
 ImageView random_crop(std::int64_t height, std::int64_t width, std::int64_t side,
                       const CropRange& range, bool may_mirror, RandomStream random);
 
-// The image scaled so that its shorter side is `shorter`, of which the side x side pixels in the
-// middle are shown. `shorter` is at least `side`.
+// The middle side x side pixels of the image after scaling its shorter side to `shorter`, which is
+// at least `side`.
 ImageView middle_crop(std::int64_t height, std::int64_t width, std::int64_t shorter,
                       std::int64_t side);
 

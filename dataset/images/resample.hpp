@@ -1,5 +1,5 @@
-// Resampling: scales a part of an image, bilinear as Pillow does it. When it shrinks an image, a
-// pixel is the mean over the pixels that it stands for, weighted by distance (a triangle).
+// Resampling: scales a part of an image bilinearly, as Pillow does. When it shrinks, a pixel is the
+// mean over the pixels that it replaces, weighted by distance (a triangle).
 #pragma once
 
 #include <cstdint>

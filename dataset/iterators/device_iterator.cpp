@@ -34,8 +34,8 @@ std::int64_t longest_of(const Dataset& dataset, std::size_t number) {
   return static_cast<std::int64_t>(bytes / dataset.header().fields[number].stored_bytes());
 }
 
-// Some examples of a field as a device holds them: image files decoded to pixels, ragged fields
-// padded to `length`.
+// Some examples of a field in a device's form: image files decoded to pixels, ragged fields padded
+// to `length`.
 Tensor piece_of(const Dataset& dataset, std::size_t number, std::int64_t length,
                 std::span<const std::int64_t> indices) {
   const Field& field = dataset.header().fields[number];
@@ -59,7 +59,7 @@ Tensor piece_of(const Dataset& dataset, std::size_t number, std::int64_t length,
   return piece;
 }
 
-// All of them.
+// All examples.
 Tensor on_device(const Dataset& dataset, std::size_t number, std::int64_t length, Device device) {
   const Field& field = dataset.header().fields[number];
   const DType type = resident_type(field);
@@ -229,13 +229,13 @@ class ResidentExamples {
 
   const Dataset& dataset_;
   std::vector<Column> columns_;
-  // For each example, how many of its targets count; empty: Field::ignored_label is not set.
+  // For each example, the number of targets that count; empty: Field::ignored_label is not set.
   std::optional<std::vector<std::int64_t>> counted_;
 };
 
 class ResidentIterator final : public ForwardingIterator {
  public:
-  // `share` is `inner` with its type.
+  // `share` is `inner`, typed.
   ResidentIterator(ShareIterator& share, std::unique_ptr<Iterator> inner, Device device)
       : ForwardingIterator(std::move(inner)), share_(share), examples_(share.dataset(), device) {}
 

@@ -8,7 +8,7 @@
 
 namespace tasuki {
 
-// Its epochs and positions are those of `inner`; derived classes change the batches.
+// Has the epochs and positions of `inner`; derived classes change the batches.
 class ForwardingIterator : public Iterator {
  public:
   explicit ForwardingIterator(std::unique_ptr<Iterator> inner) : inner_(std::move(inner)) {}

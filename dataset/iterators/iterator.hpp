@@ -1,4 +1,4 @@
-// Iterator: which examples make up each batch of each epoch. share_iterator.hpp iterates over a
+// Iterator: chooses the examples of each batch of each epoch. share_iterator.hpp iterates over a
 // rank's share, prefetch_iterator.hpp reads ahead, multi_node_iterator.hpp gives all ranks the same
 // batches.
 #pragma once
@@ -9,7 +9,8 @@
 
 namespace tasuki {
 
-// Position of an iterator; with the settings it was made with, it determines all batches to come.
+// The position of an iterator. Together with the iterator's settings it determines all batches to
+// come.
 struct IteratorState {
   std::int64_t epoch = 0;  // complete epochs
   std::int64_t step = 0;   // steps done in the current one
@@ -17,13 +18,13 @@ struct IteratorState {
 };
 
 // What determines the batches of an epoch. A position in the middle of an epoch is meaningful only
-// with the same layout: with another, other examples would come before it.
+// with the same layout: with another layout, other examples would come before it.
 struct EpochLayout {
-  std::int64_t examples = 0;      // of the whole data set
-  std::int64_t shards = 0;        // that they are dealt to, see shard_plan.hpp
+  std::int64_t examples = 0;      // in the whole data set
+  std::int64_t shards = 0;        // see shard_plan.hpp
   std::int64_t global_batch = 0;  // examples of a step on all ranks
   bool is_shuffled = false;
-  std::uint64_t seed = 0;         // of the order, if shuffled
+  std::uint64_t seed = 0;         // for the order, if shuffled
   std::int64_t bucket_steps = 0;  // LengthBuckets::steps; 0: not sorted by length
   friend bool operator==(const EpochLayout&, const EpochLayout&) = default;
 };
@@ -37,11 +38,11 @@ struct EpochLayout {
 // way, steps on a GPU can be recorded: next() is called before each step, and its values are copied
 // to where the recording reads them. Recording pays off if batches have few different shapes.
 //
-// next() runs in the thread that trains, so its time adds to that of a step. Reading ahead
+// next() runs in the thread that trains, so its time adds to a step's time. Reading ahead
 // (PrefetchIterator) and data that stay in a device's memory (create_device_iterator) work with
 // ShareIterators only. To get either, your own iterator wraps one of the iterators that these make
-// (ForwardingIterator). Work that takes long belongs in Dataset::read() or a Transform, which the
-// threads that read ahead call.
+// (ForwardingIterator). Long work belongs in Dataset::read() or a Transform, which loader threads
+// call.
 class Iterator {
  public:
   virtual ~Iterator() = default;

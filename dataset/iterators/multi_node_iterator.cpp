@@ -18,7 +18,7 @@ Batch on_all_ranks(Batch batch, const Communicator& communicator) {
   return batch;
 }
 
-// What ranks know about a batch before its values are sent.
+// Sent to all ranks before a batch's values.
 struct BatchOutline {
   struct Field {
     std::string name;

@@ -11,14 +11,14 @@ namespace tasuki {
 
 // Broadcasts each batch of the master's iterator to all ranks; the other ranks' iterators are
 // ignored and may be null. Everything but state() is collective, including construction; restore()
-// moves to the master's state. Exceptions of the master's iterator, including that at its end, are
-// thrown on all ranks. The communicator must outlive the iterator.
+// moves to the master's state. Exceptions of the master's iterator, the one at its end included,
+// are thrown on all ranks. The communicator must outlive the iterator.
 std::unique_ptr<Iterator> create_multi_node_iterator(std::unique_ptr<Iterator> iterator,
                                                      Communicator& communicator,
                                                      int rank_master = 0);
 
-// For ranks that each have the same whole data set: broadcasts rank 0's seed, so that all ranks
-// draw the same order without further messages. Collective.
+// For ranks that all have the whole data set: broadcasts rank 0's seed, so that all ranks draw the
+// same order without further messages. Collective.
 std::unique_ptr<Iterator> create_synchronized_iterator(std::unique_ptr<ShareIterator> iterator,
                                                        Communicator& communicator);
 

@@ -36,7 +36,7 @@ class PrefetchIterator::Reader {
   std::unique_ptr<ShareIterator> inner_;
   IteratorState state_;  // after the last batch that was returned
 
-  std::mutex mutex_;  // guards all below, and inner_ but for load()
+  std::mutex mutex_;  // guards all below, and inner_ except in load()
   std::condition_variable room_, filled_;
   std::vector<Slot> slots_;               // a ring
   std::uint64_t issued_ = 0, given_ = 0;  // batches
@@ -81,7 +81,7 @@ void PrefetchIterator::Reader::work() {
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
       slot.error = std::current_exception();
-      running_ = false;  // until next() has met the error
+      running_ = false;  // until next() has thrown the error
     }
     slot.ready = true;
     --reading_;

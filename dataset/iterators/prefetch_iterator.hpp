@@ -10,9 +10,9 @@ namespace tasuki {
 
 // Returns the batches of `inner`, in the same order and with the same states, while `threads`
 // workers read up to `depth` batches ahead. They begin with the first next(), also after a
-// restore(), so that an unused iterator (of an evaluation) holds no batches. An exception of a
-// worker is thrown by the next() that would have met it. The destructor waits for running reads,
-// but not in a forked child.
+// restore(), so that an unused iterator (of an evaluation, for example) holds no batches. A
+// worker's exception is thrown by the next() call that would have returned its batch. The
+// destructor waits for running reads, but not in a forked child.
 class PrefetchIterator final : public Iterator {
  public:
   explicit PrefetchIterator(std::unique_ptr<ShareIterator> inner, int threads = 1, int depth = 4);

@@ -23,7 +23,7 @@ std::vector<std::int64_t> shuffled_shard(std::int64_t size, std::uint64_t seed, 
 std::vector<std::size_t> lengths_of(const Dataset& dataset, const std::string& name) {
   const std::size_t number = dataset.header().index_of(name);
   TASUKI_CHECK(dataset.header().fields[number].is_ragged,
-               "batches of similar length need a ragged field, '{}' is none", name);
+               "batches of similar length need a ragged field, which '{}' is not", name);
   StoredField stored(dataset, number);
   std::vector<std::size_t> lengths;
   for (std::int64_t i = 0; i < dataset.size(); ++i) lengths.push_back(stored[i].size());

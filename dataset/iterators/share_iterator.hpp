@@ -12,10 +12,10 @@
 
 namespace tasuki {
 
-// Batches of examples of similar length, so that little of them is padding. The examples of `steps`
-// steps, whichever these are after shuffling, are sorted by the length of a ragged field and dealt
-// to the steps in an order that is a function of (seed, epoch) alone: every example is still used
-// once in an epoch, and all ranks have short or long examples in the same steps.
+// Batches of examples of similar length, which need little padding. The shuffled examples of
+// `steps` steps are sorted by the length of a ragged field and dealt to the steps in an order that
+// depends only on (seed, epoch): every example is still used once in an epoch, and all ranks have
+// short or long examples in the same steps.
 struct LengthBuckets {
   std::string field;
   std::int64_t steps = 1;
@@ -23,8 +23,8 @@ struct LengthBuckets {
 
 struct ShareIteratorOptions {
   std::int64_t batch_size = 1;  // per rank
-  // If not 0, examples of a step on all ranks together, instead of ranks x batch_size; ranks may
-  // then differ by one.
+  // If not 0, the examples of a step on all ranks together, instead of ranks x batch_size; ranks
+  // may then differ by one example.
   std::int64_t global_batch = 0;
   // Shuffles each shard anew in each epoch, by (seed, epoch, shard).
   bool shuffle = false;
@@ -35,7 +35,7 @@ struct ShareIteratorOptions {
   std::optional<LengthBuckets> buckets = {};
 };
 
-// A batch that is determined but not read yet.
+// A batch that is chosen but not yet read.
 struct BatchPlan {
   std::vector<std::int64_t> indices;  // local examples
   std::int64_t epoch = 0;
@@ -57,16 +57,17 @@ class ShareIterator final : public Iterator {
   IteratorState state() const override { return state_; }
   void restore(const IteratorState& state) override;
 
-  // next() in parts, for reading ahead: the next batch, the step to it, and reading (thread-safe).
+  // next() in parts, for reading ahead: choose the next batch, advance past it, read it
+  // (thread-safe).
   BatchPlan plan_next();
   void advance();
   Batch load(const BatchPlan& plan) const;
 
   const ShareIteratorOptions& options() const { return options_; }
   const Dataset& dataset() const { return *share_.dataset; }
-  // No batch of this rank has more examples.
+  // The most examples that a batch of this rank can have.
   std::int64_t largest_batch() const;
-  // Another seed, from the start.
+  // Restarts with another seed.
   void reseed(std::uint64_t seed);
 
  private:
@@ -81,7 +82,7 @@ class ShareIterator final : public Iterator {
   // Local examples, shard by shard, each in the shard's order of this epoch.
   std::vector<std::int64_t> order_;
   std::optional<std::int64_t> order_epoch_;
-  std::vector<std::size_t> lengths_;  // of local examples in bytes, with buckets
+  std::vector<std::size_t> lengths_;  // of local examples in bytes; with buckets
 };
 
 // One epoch in order, every example once: for evaluation.

@@ -23,7 +23,7 @@ std::unique_ptr<Layer> two_layers(std::int64_t in, std::int64_t out) {
 }
 
 // This rank's half. `model` has the two ranks of a model, which see the same batches. The first
-// sends what it computes to the second, which has the loss, and receives its gradient from there.
+// sends its result to the second, which computes the loss and sends the gradient back.
 TrainingModel create_half(const DatasetHeader& data, Communicator& model) {
   auto half = std::make_unique<MultiNodeChainList>(model);
   const bool is_first = model.rank() == 0;

@@ -1,4 +1,4 @@
-// A model of your own: layers are members, registered with the names that they have in files.
+// A model of your own: layers are members, registered under the names that files use.
 #pragma once
 
 #include <tasuki/tasuki.hpp>

@@ -37,7 +37,7 @@ class Windows : public Dataset {
   }
   const DatasetHeader& header() const override { return header_; }
 
-  // Called by several threads at once where batches are read ahead.
+  // Called by several threads at once if batches are read ahead.
   void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
     const std::span<float> values = into.as<float>();
     const std::int64_t first = field == header_.index_of("next") ? i + window : i;

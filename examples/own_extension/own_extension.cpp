@@ -1,4 +1,4 @@
-// An extension and a metric of your own, beside those that flags attach: mpirun -np 2 own_extension
+// An extension and a metric of your own, added to the standard ones: mpirun -np 2 own_extension
 #include <algorithm>
 #include <cmath>
 
@@ -38,9 +38,9 @@ class TopThree : public Evaluator {
       : Evaluator(std::move(batches), std::move(loss)), model_(model) {}
 
  protected:
-  // Instead of the loss function alone; batches are where the model is.
+  // Called instead of the loss function; batches are on the model's device.
   void evaluate_batch(const Batch& batch, Observation& seen) override {
-    // On a GPU, steps of training are recorded all the same: their loss function stays there.
+    // On a GPU, training steps are still recorded: their loss function stays on the device.
     refuse_recording("top_3 is counted on the host");
     const Variable scores = model_(Variable(batch["x"]));
     seen.add_mean("loss", F::softmax_cross_entropy(scores, batch["t"]).value(), batch.size());
@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   program.settings.batchsize = 50;
   program.train_data = [] { return patterns(4000, 0); };
   program.test_data = [] { return patterns(500, 1); };
-  MLP* trained = nullptr;  // of which the evaluator asks the scores
+  MLP* trained = nullptr;  // gives the evaluator its scores
   program.create_model = [&trained](const DatasetHeader& data) {
     auto model = std::make_unique<MLP>(inputs, 100, data.field("t").classes);
     trained = model.get();

@@ -37,7 +37,7 @@ Tensor like(const Tensor& other, const Tensor& host) {
 }
 
 // y = x sigmoid(b x), element by element, with a slope b that is learnt (Swish: Ramachandran et
-// al., arXiv 1710.05941). An object is one application: it keeps what backward() needs.
+// al., arXiv 1710.05941). An object is one recorded call: it keeps what backward() needs.
 class SwishFunction : public Function {
  public:
   SwishFunction(Tensor x, Tensor b) : x_(std::move(x)), b_(std::move(b)) {}

@@ -1,4 +1,4 @@
-// An update rule of your own: its names, its numbers, a loop, and one line that registers it.
+// An update rule of your own: names, hyper-parameters, a loop, and one line that registers it.
 #include <limits>
 
 #include <tasuki/optimizer/update_rule.hpp>
@@ -12,7 +12,7 @@ constexpr double no_limit = std::numeric_limits<double>::infinity();
 class Lion : public tasuki::UpdateRule {
  public:
   std::string name() const override { return "Lion"; }
-  // Initial value, and the range allowed.
+  // Initial values and allowed ranges.
   std::vector<tasuki::Hyperparameter> hyperparameters() const override {
     return {{"lr", 1e-4, 0, no_limit},
             {"beta1", 0.9, 0, 1},
@@ -20,14 +20,14 @@ class Lion : public tasuki::UpdateRule {
             {"weight_decay_rate", 0, 0, no_limit}};
   }
   std::vector<std::string> states() const override { return {"m"}; }
-  // What --weight-decay sets, and what parameter groups replace.
+  // The hyper-parameter that --weight-decay sets and parameter groups replace.
   std::string decay_name() const override { return "weight_decay_rate"; }
   // Computed in double for each update; apply() gets them as floats.
   std::vector<double> factors(const tasuki::Hyperparameters& h, std::int64_t) const override {
     return {h["lr"], 1 - h["beta1"], 1 - h["beta2"], h["lr"] * h["weight_decay_rate"]};
   }
 
-  // Called by several threads at once, each with other elements.
+  // Called by several threads at once, with disjoint elements.
   void apply(const tasuki::RuleRange& range) const override {
     const float lr = range.factors[0], decay = range.factors[3];
     const float of_gradient = range.factors[1], fresh = range.factors[2];

@@ -1,4 +1,4 @@
-// A learning-rate schedule of your own, beside the flags' ones: mpirun -np 2 own_schedule
+// A learning-rate schedule of your own, in addition to the flags': mpirun -np 2 own_schedule
 #include <cmath>
 #include <numbers>
 
@@ -40,8 +40,8 @@ int main(int argc, char** argv) {
     const Updater& updater = trainer.updater();
     const auto steps = static_cast<std::int64_t>(
         std::ceil(cycle * static_cast<double>(updater.steps_per_epoch())));
-    // Before the first step and after each one; the value of --lr is where it begins. A snapshot
-    // has the initial value, and the position in the data says the rest.
+    // Called before the first step and after each one; starts from the value of --lr. A snapshot
+    // holds the initial value, and the position in the data determines the rest.
     trainer.extend(std::make_unique<Shift>(
         "CyclicRate", updater.optimizer().rule().rate_name(),
         [steps](double initial, std::int64_t t) { return cyclic_rate(initial, t, steps); },

@@ -1,7 +1,7 @@
-// A program that saves while it trains and goes on where it was: mpirun -np 2 resuming [EPOCHS]
+// A program that saves while it trains and resumes where it was: mpirun -np 2 resuming [EPOCHS]
 //
 // It may be killed at any moment. Started again, it continues from its newest checkpoint and ends
-// with the results of a run that was left alone; with more epochs than before it trains for longer.
+// with the results of an uninterrupted run; with more epochs than before it trains for longer.
 #include <iostream>
 #include <string>
 
@@ -42,7 +42,7 @@ int train(int argc, char** argv) {
       Checkpoint::Settings{.n_retains = 3, .keep_best = "validation/main/loss"},
       every_seconds(60)));
 
-  // When all extensions are attached, because their states are loaded, too.
+  // After all extensions are attached, because their states are loaded, too.
   if (resume_newest(trainer) && is_root)
     std::cout << "going on from " << trainer.last_saved().string() << std::endl;
   trainer.run();

@@ -35,7 +35,7 @@ std::shared_ptr<const Dataset> made_up_lines(const char* path, int count, std::u
   return read_dataset(*open_token_lines(path, vocabulary, {.classes = classes, .pad_to = 8}));
 }
 
-// How often each token is in each line: N x vocabulary. Behind the end of a line there is padding.
+// Counts each token in each line: N x vocabulary. After the end of a line there is padding.
 Tensor count_tokens(const Batch& batch) {
   const Device device = batch["x"].device();
   // Replaying a recorded step would skip this code.

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::int64_t values = 4, units = 64;
 
-// Both inputs go through the same layer, and a second one sees what came of them side by side.
+// Both inputs go through the same layer; a second layer gets the two results side by side.
 class TwinModel : public Module {
  public:
   TwinModel() : twin_(values, units), joined_(2 * units, units), out_(units, 2) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t values = 32, units = 64, code = 4, batch_size = 100, steps = 500;
 
-// Vectors of which `code` numbers determine all others. Both ranks make the same ones.
+// Vectors in which `code` numbers determine all others. Both ranks make the same vectors.
 Tensor batch_of(std::uint64_t step) {
   RandomStream random(step);
   std::vector<float> numbers;

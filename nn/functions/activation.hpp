@@ -1,5 +1,5 @@
-// Activation functions, which keep the shape. Of infinite values they are limits: gelu and silu of
-// -infinity are 0.
+// Activation functions, which keep the shape. At infinity they return their limits: gelu and silu
+// of -infinity are 0.
 #pragma once
 
 #include "nn/variable.hpp"
@@ -15,8 +15,9 @@ Variable leaky_relu(const Variable& x, float slope = 0.2f);
 // 1 / (1 + exp(-x))
 Variable sigmoid(const Variable& x);
 Variable tanh(const Variable& x);
-// x times the probability that a standard normal variable is below x; by the error function, or
-// with `approximate` by 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), within 5e-4 of it.
+// x times the probability that a standard normal variable is below x, computed with the error
+// function or, with `approximate`, as 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), within
+// 5e-4 of it.
 Variable gelu(const Variable& x, bool approximate = false);
 // x * sigmoid(x), also called swish.
 Variable silu(const Variable& x);
@@ -28,7 +29,7 @@ Variable softplus(const Variable& x, float beta = 1);
 // Along an axis:
 
 // exp(x) divided by its sum over the axis; negative axes count from the last one. The last axis is
-// the fastest.
+// fastest.
 Variable softmax(const Variable& x, int axis = 1);
 // The logarithm of softmax(x), exact also where softmax(x) would round to 0.
 Variable log_softmax(const Variable& x, int axis = 1);

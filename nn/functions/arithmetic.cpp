@@ -15,7 +15,7 @@ class Add final : public Function {
   }
 };
 
-// What the two operands were before they were converted and broadcast.
+// The two operands before conversion and broadcasting.
 struct Operands {
   Shape shapes[2];
   DType types[2];
@@ -34,7 +34,7 @@ class BinaryFunction final : public Function {
   }
 
  private:
-  // Of the first or the second operand, in the shape of the result.
+  // The gradient of the first or second operand, in the result's shape.
   Tensor gradient(bool of_first, const Tensor& dy) const {
     ElementwiseOperations& each = backend(dy.device()).elementwise();
     switch (f_) {

@@ -1,9 +1,8 @@
 // Arithmetic of arrays, element by element.
 //
 // Operands are broadcast as in NumPy: shapes are aligned at their last axes, and axes of size 1 are
-// repeated. Types are equal, or float32 (a parameter) and the type of the other operand, in which
-// the result is then computed. The gradient of an operand that was repeated is summed over the
-// repetitions.
+// repeated. Types are equal, or one is float32 (a parameter) and yields to the other type. The
+// gradient of a repeated operand is summed over the repetitions.
 //
 //   Variable y = gamma * (x - mean) / F::sqrt(variance + 1e-5f) + beta;
 #pragma once
@@ -18,14 +17,15 @@ Variable mul(const Variable& a, const Variable& b);
 Variable div(const Variable& a, const Variable& b);
 // a^b, as std::pow; the gradient of b is NaN where a is negative.
 Variable pow(const Variable& a, const Variable& b);
-// NaN where either is. Where both are equal, a gets the gradient; where either is NaN, b.
+// NaN where either is NaN. The gradient goes to a where both are equal, and to b where either is
+// NaN.
 Variable maximum(const Variable& a, const Variable& b);
 Variable minimum(const Variable& a, const Variable& b);
 // a where `condition` is not 0, else b. `condition` is a tensor of any type, such as a comparison
 // below, and has no gradient.
 Variable where(const Tensor& condition, const Variable& a, const Variable& b);
 
-// 1 where it holds, else 0, in the type of the operands.
+// 1 where the comparison holds, else 0, in the operands' type.
 Tensor equal(const Variable& a, const Variable& b);
 Tensor greater(const Variable& a, const Variable& b);
 Tensor greater_equal(const Variable& a, const Variable& b);
@@ -36,17 +36,16 @@ Variable exp(const Variable& x);
 Variable log(const Variable& x);
 // NaN below 0; the gradient is infinite at 0.
 Variable sqrt(const Variable& x);
-// x^exponent, as std::pow: NaN where x is negative and the exponent no integer.
+// x^exponent, as std::pow: NaN where x is negative and the exponent is not an integer.
 Variable pow(const Variable& x, float exponent);
-// |x|; the gradient is 0 at 0.
+// |x|, with gradient 0 at 0.
 Variable abs(const Variable& x);
-// x limited to low .. high; the gradient is 0 beyond.
+// x limited to low .. high, with gradient 0 outside.
 Variable clip(const Variable& x, float low, float high);
 
 }  // namespace tasuki::functions
 
-// Operators are found by the type of their operands (argument-dependent lookup), wherever they are
-// used.
+// Argument-dependent lookup finds operators in any namespace.
 namespace tasuki {
 
 inline Variable operator+(const Variable& a, const Variable& b) {

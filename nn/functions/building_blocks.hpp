@@ -1,5 +1,5 @@
-// What functions are made of, for functions of your own, too: checks of operands, functions of
-// single elements, and the backward passes of broadcast operands and of weights.
+// Parts shared by functions, for your own functions, too: checks of operands, functions of single
+// elements, and the backward passes of broadcast operands and of weights.
 #pragma once
 
 #include <vector>
@@ -18,15 +18,15 @@ DType common_type(const Variable& a, const Variable& b, const char* what);
 
 // An axis of a shape; negative ones count from the last. An error names the function.
 int checked_axis(int axis, const Shape& shape, const char* what);
-// Distinct axes of a shape; none stand for all.
+// Distinct axes of a shape; an empty list means all.
 AxisSet checked_axes(const std::vector<int>& axes, const Shape& shape, const char* what);
 
 // The gradient of a broadcast result as the gradient of an operand of this shape and type: summed
 // over the axes along which the operand was repeated. Sums are float32.
 Tensor sum_to(const Tensor& gradient, const Shape& shape, DType type);
 
-// f of each element of x with the settings p and q, as a differentiable function; `name`: the
-// function's in errors, text that lives on.
+// Applies f, with settings p and q, to each element of x, as a differentiable function. `name`
+// names it in errors and must outlive it.
 Variable mapped(const char* name, Map f, const Variable& x, float p = 0, float q = 0);
 
 // The backward pass of functions of x, w, b (linear, conv2d, deconv2d). Calls weights(dw,

@@ -29,7 +29,7 @@ class Concat final : public Function {
 }  // namespace
 
 Variable concat(const std::vector<Variable>& parts, int axis) {
-  TASUKI_CHECK(!parts.empty(), "concat of no values");
+  TASUKI_CHECK(!parts.empty(), "concat: expected values, found none");
   std::vector<Tensor> tensors;
   tensors.reserve(parts.size());
   for (const Variable& part : parts) tensors.push_back(part.value());

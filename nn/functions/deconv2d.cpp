@@ -45,11 +45,12 @@ Shape result_of(const Shape& x, const Shape& w, const Conv2dOptions& o,
     size = {natural(x[2], w[2], o.stride_h, o.pad_h, o.dilation_h),
             natural(x[3], w[3], o.stride_w, o.pad_w, o.dilation_w)};
   TASUKI_CHECK(size->first > 0 && size->second > 0,
-               "deconv2d of {} with weights of {}: a result of {} x {}", x.text(), w.text(),
-               size->first, size->second);
+               "deconv2d of {} with weights of {}: the result cannot have {} x {} pixels", x.text(),
+               w.text(), size->first, size->second);
   const Shape y{x[0], w[1] * o.groups, size->first, size->second};
   TASUKI_CHECK(ConvolutionGeometry(y, w, o).y == x,
-               "deconv2d of {} with weights of {}: a convolution does not make this of {} x {}",
+               "deconv2d of {} with weights of {}: a convolution of {} x {} pixels does not give "
+               "this input",
                x.text(), w.text(), size->first, size->second);
   return y;
 }

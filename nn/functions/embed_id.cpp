@@ -24,7 +24,7 @@ class EmbedId final : public Function {
   std::optional<std::int64_t> ignore_;
 };
 
-// Ids have no type of activations to follow.
+// Ids do not say which type activations have.
 Tensor weights_of(const Variable& w) {
   for (const DType type : {DType::bfloat16, DType::float16})
     if (Tensor rounded = w.value_as(type); rounded.dtype() == type) return rounded;

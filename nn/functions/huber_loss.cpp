@@ -26,7 +26,7 @@ class HuberLoss final : public Function {
 }  // namespace
 
 Variable huber_loss(const Variable& x, const Tensor& t, float delta) {
-  TASUKI_CHECK(x.shape() == t.shape(), "huber_loss: values of {} and targets of {}",
+  TASUKI_CHECK(x.shape() == t.shape(), "huber_loss: values of {} and targets of {} do not fit",
                x.shape().text(), t.shape().text());
   TASUKI_CHECK(t.dtype() == DType::float32, "huber_loss: expected targets of float32, found {}",
                name_of(t.dtype()));

@@ -8,7 +8,7 @@ namespace {
 
 class Linear final : public Function {
  public:
-  // `y` is kept for its signs, only with ReLU.
+  // `y` is kept only with ReLU, for its signs.
   Linear(Tensor x, Tensor w, Tensor y) : x_(std::move(x)), w_(std::move(w)), y_(std::move(y)) {}
   const char* name() const override { return "linear"; }
 

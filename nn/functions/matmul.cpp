@@ -18,7 +18,7 @@ class Matmul final : public Function {
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     ArrayOperations& arrays = backend(dy.device()).arrays();
-    // The gradient of a single matrix is a sum over those that it met.
+    // The gradient of a single matrix is a sum over all its products.
     const bool sums_a = a_.shape().rank() < dy.shape().rank();
     const bool sums_b = b_.shape().rank() < dy.shape().rank();
     if (gradients.needed(1))

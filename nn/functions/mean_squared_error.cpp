@@ -12,7 +12,7 @@ class MeanSquaredError final : public Function {
       : difference_(std::move(difference)), dtype_(dtype) {}
   const char* name() const override { return "mean_squared_error"; }
 
-  // dy * 2 / count * (y - t): the product of a scalar that the device knows and a vector.
+  // dy * 2 / count * (y - t): the product of a scalar in device memory and a vector.
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(difference_.device());
     const std::int64_t count = difference_.count();
@@ -30,10 +30,12 @@ class MeanSquaredError final : public Function {
 }  // namespace
 
 Variable mean_squared_error(const Variable& y, const Tensor& t) {
-  TASUKI_CHECK(y.shape() == t.shape(), "mean_squared_error: values of {} and targets of {}",
+  TASUKI_CHECK(y.shape() == t.shape(),
+               "mean_squared_error: values of {} and targets of {} do "
+               "not fit",
                y.shape().text(), t.shape().text());
   Backend& device = backend(y.value().device());
-  // In float32: targets need not be near what 16 bits can hold.
+  // In float32: targets may exceed the range of 16 bits.
   const Tensor difference = y.value().plain().to(DType::float32).clone();
   device.accumulate(difference, t.to(DType::float32), -1);
   const std::int64_t count = difference.count();

@@ -7,13 +7,13 @@
 namespace tasuki::functions {
 namespace {
 
-// Where the gradients of gamma and beta (inputs 1 and 2) go.
+// Destinations of the gradients of gamma and beta (inputs 1 and 2).
 struct GammaBetaGradients {
   Tensor gamma, beta;
   bool accumulate = false;  // add to their contents
 };
 
-// Backends compute both at once; one that is not needed goes to temporary memory.
+// Backends compute both at once; an unneeded one goes to temporary memory.
 GammaBetaGradients gamma_beta_gradients(Gradients& gradients, const Tensor& gamma) {
   const auto destination = [&](std::size_t i) -> Gradients::Destination {
     if (gradients.needed(i)) return gradients.into(i, gamma.shape());
@@ -126,7 +126,7 @@ Variable fixed_batch_norm(const Variable& x, const Variable& gamma, const Variab
 
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, float eps) {
   const std::int64_t length = gamma.value().count();
-  // How many of the last axes make a row.
+  // The number of last axes that make a row.
   std::int64_t last = 1;
   for (int axis = x.shape().rank() - 1; axis >= 0 && last < length; --axis) last *= x.shape()[axis];
   TASUKI_CHECK(x.shape().rank() > 0 && length > 0 && last == length,

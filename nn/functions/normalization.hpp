@@ -1,4 +1,4 @@
-// Normalisation by the batch, within each example and across channels, and noise.
+// Batch, layer, group and local response normalisation; dropout and noise.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct BatchStatistics {
 Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta,
                     float eps = 2e-5f, bool relu = false, BatchStatistics* statistics = nullptr);
 
-// The same with given statistics; for evaluation only, its backward pass is an error.
+// The same with given statistics, for evaluation: its backward pass is an error.
 Variable fixed_batch_norm(const Variable& x, const Variable& gamma, const Variable& beta,
                           const BatchStatistics& statistics, float eps = 2e-5f, bool relu = false);
 
@@ -35,13 +35,13 @@ Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& be
 Variable group_norm(const Variable& x, std::int64_t groups, const Variable& gamma,
                     const Variable& beta, float eps = 1e-5f);
 
-// Chainer's local_response_normalization of N x C x H x W: each element divided by a function of
-// those around it in other channels (ResponseNormOptions, with Chainer's defaults). Unlike
+// Chainer's local_response_normalization of N x C x H x W: divides each element by a function of
+// the same pixel in neighbouring channels (ResponseNormOptions, with Chainer's defaults). Unlike
 // PyTorch's, alpha is not divided by the window's size.
 Variable local_response_norm(const Variable& x, const ResponseNormOptions& options = {});
 
-// Noise is a function of the RandomScope's seed and epoch, of the example, of the place in the
-// model and of the element (nn/random.hpp), never of how examples are batched.
+// Noise depends on the RandomScope's seed and epoch, the example, the place in the model and the
+// element (nn/random.hpp), never on how examples are batched.
 
 // Dropout (Srivastava et al., JMLR 15, 2014), scaled in training: each element is set to 0 with
 // probability `ratio`, and the others are multiplied by 1 / (1 - ratio). In evaluation returns x.
@@ -50,8 +50,8 @@ Variable dropout(const Variable& x, float ratio = 0.5f);
 // x + sigma * normal in training, x in evaluation.
 Variable gaussian_noise(const Variable& x, float sigma);
 
-// Numbers in [-1, 1), in training and evaluation: the input of a generator, in GANs for example.
-// Axis 0 of `shape` is the axis of the examples.
+// Uniform numbers in [-1, 1), in training and evaluation, such as the input of a GAN's generator.
+// Axis 0 of `shape` counts examples.
 Tensor uniform_noise(const Shape& shape, DType dtype, Device device);
 
 }  // namespace tasuki::functions

@@ -66,7 +66,7 @@ Variable relu_average_pooling_2d(const Variable& x, std::int64_t window, std::in
 
 Variable global_average_pooling_2d(const Variable& x) {
   const Shape& shape = x.shape();
-  TASUKI_CHECK(shape.rank() == 4, "global_average_pooling_2d of {}: four axes are needed",
+  TASUKI_CHECK(shape.rank() == 4, "global_average_pooling_2d: expected four axes, found {}",
                shape.text());
   const Pool2dOptions options{PoolKind::average, shape[2], shape[3], shape[2],
                               shape[3],          0,        0,        false};

@@ -11,7 +11,7 @@ ArrayOperations& arrays_of(const Tensor& x) {
   return backend(x.device()).arrays();
 }
 
-// Writes `part` to the place that it has in an array of `value` elsewhere.
+// Writes `part` to its place in an array that is `value` elsewhere.
 Tensor surrounded(const Tensor& part, const Shape& whole, const View& place, float value) {
   Tensor result = Tensor::full(whole, static_cast<double>(value), part.dtype(), part.device());
   arrays_of(part).put_view(result, place, part);
@@ -68,7 +68,7 @@ class Pad final : public Function {
 };
 
 // A split array in the graph. Its parts write their gradients into one array; this function runs
-// after all of them and passes it on. A later pass through the same graph begins with none.
+// after all of them and passes it on. A later pass through the same graph begins without an array.
 class SplitArray final : public Function {
  public:
   explicit SplitArray(std::shared_ptr<Tensor> whole) : whole_(std::move(whole)) {}
@@ -99,7 +99,7 @@ class SplitPart final : public Function {
   }
 
  private:
-  std::shared_ptr<Tensor> whole_;  // a pass's gradient, from the first part on that has one
+  std::shared_ptr<Tensor> whole_;  // a pass's gradient, once a part has one
   Shape from_;
   View place_;
 };
@@ -126,7 +126,7 @@ Variable sliced(const Variable& x, const View& view) {
                           [&] { return std::make_unique<Slice>(x.shape(), view); });
 }
 
-// Sizes with one more, or one less.
+// A shape with one axis more, or one axis less.
 Shape with_axis(const Shape& shape, int axis) {
   std::vector<std::int64_t> sizes(shape.begin(), shape.end());
   sizes.insert(sizes.begin() + axis, 1);
@@ -162,8 +162,8 @@ Variable transpose(const Variable& x, const std::vector<int>& axes) {
   for (std::size_t i = 0; i < order.size() && i < inverse.size(); ++i)
     inverse[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
   TASUKI_CHECK(std::ssize(order) == rank && !std::ranges::count(inverse, -1),
-               "transpose: the axes {} are no order of those of {}", fmt::join(axes, ", "),
-               x.shape().text());
+               "transpose: the axes {} are not a permutation of the axes of {}",
+               fmt::join(axes, ", "), x.shape().text());
   const View view = transposed(x.shape(), order);
   return Function::record(arrays_of(x.value()).take_view(x.value(), view), {x}, [&] {
     return std::make_unique<Transpose>(transposed(view.shape, inverse));
@@ -189,7 +189,7 @@ Variable slice(const Variable& x, const std::vector<AxisRange>& ranges) {
 Variable get_item(const Variable& x, std::int64_t index, int axis) {
   const int along = checked_axis(axis, x.shape(), "get_item");
   const std::int64_t size = x.shape()[along], at = index < 0 ? index + size : index;
-  TASUKI_CHECK(at >= 0 && at < size, "get_item: axis {} of {} has no place {}", axis,
+  TASUKI_CHECK(at >= 0 && at < size, "get_item: axis {} of {} has no index {}", axis,
                x.shape().text(), index);
   View view(x.shape());
   narrow(view, along, at, 1);
@@ -208,8 +208,8 @@ std::vector<Variable> split_at(const Variable& x, const std::vector<std::int64_t
     const std::int64_t begin = i == 0 ? 0 : places[i - 1];
     const std::int64_t end = i == places.size() ? size : places[i];
     TASUKI_CHECK(begin >= 0 && begin <= end && end <= size,
-                 "split: the places {} do not ascend within axis {} of {}", fmt::join(places, ", "),
-                 axis, x.shape().text());
+                 "split: the indices {} do not ascend within axis {} of {}",
+                 fmt::join(places, ", "), axis, x.shape().text());
     View view(x.shape());
     narrow(view, along, begin, end - begin);
     parts.push_back(
@@ -221,7 +221,9 @@ std::vector<Variable> split_at(const Variable& x, const std::vector<std::int64_t
 
 std::vector<Variable> split(const Variable& x, int parts, int axis) {
   const std::int64_t size = x.shape()[checked_axis(axis, x.shape(), "split")];
-  TASUKI_CHECK(parts >= 1 && size % parts == 0, "split: axis {} of {} does not have {} equal parts",
+  TASUKI_CHECK(parts >= 1 && size % parts == 0,
+               "split: axis {} of {} cannot be divided into {} "
+               "equal parts",
                axis, x.shape().text(), parts);
   std::vector<std::int64_t> places;
   for (int i = 1; i < parts; ++i) places.push_back(size / parts * i);
@@ -237,7 +239,7 @@ std::vector<Variable> separate(const Variable& x, int axis) {
 }
 
 Variable stack(const std::vector<Variable>& parts, int axis) {
-  TASUKI_CHECK(!parts.empty(), "stack of no values");
+  TASUKI_CHECK(!parts.empty(), "stack: expected values, found none");
   const Shape expanded = expand_dims(parts[0], axis).shape();
   const int along = axis < 0 ? axis + expanded.rank() : axis;
   std::vector<Variable> rows;

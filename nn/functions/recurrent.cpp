@@ -10,7 +10,8 @@
 namespace tasuki::functions {
 namespace {
 
-// Tensors stacked along axis 0: a view if each begins where the one before ends, else undefined.
+// A view of tensors stacked along axis 0 if each begins where the previous one ends, else
+// undefined.
 Tensor joined_view(std::span<const Tensor> parts) {
   Shape shape = parts[0].shape();
   std::size_t end = parts[0].offset() + parts[0].bytes();
@@ -56,7 +57,7 @@ class StackedGradient {
 
   const RecurrentGradients::Destination& whole() const { return whole_; }
 
-  // After `whole` was written.
+  // To be called after `whole` was written.
   void finish() {
     for (std::size_t k = 0; k < parts_.size(); ++k) {
       const auto& [tensor, accumulate] = parts_[k];

@@ -6,7 +6,7 @@
 namespace tasuki::functions {
 namespace {
 
-// `reduced` without the axes, whose size is 1.
+// `reduced` without the reduced axes, which have size 1.
 Shape without(const Shape& reduced, AxisSet axes) {
   std::vector<std::int64_t> sizes;
   for (int axis = 0; axis < reduced.rank(); ++axis)
@@ -31,7 +31,7 @@ class Sum final : public Function {
 
  private:
   const char* name_;
-  Shape x_, reduced_;  // of the input, and of the result with the axes
+  Shape x_, reduced_;  // of the input, and of the result with the reduced axes
   float factor_;
 };
 
@@ -47,7 +47,7 @@ class Max final : public Function {
   }
 
  private:
-  Tensor x_, y_;  // y with the axes
+  Tensor x_, y_;  // y with the reduced axes
 };
 
 Variable summed(const char* name, const Variable& x, AxisSet axes, bool keepdims, float factor) {

@@ -28,8 +28,8 @@ Variable resize_images(const Variable& x, std::int64_t height, std::int64_t widt
                        const ResizeOptions& options) {
   const Shape& shape = x.shape();
   TASUKI_CHECK(shape.rank() == 4 && shape[2] > 0 && shape[3] > 0 && height > 0 && width > 0,
-               "resize_images: images of {} (N x C x H x W) to {} x {}", shape.text(), height,
-               width);
+               "resize_images: images of {} (N x C x H x W) cannot become {} x {}", shape.text(),
+               height, width);
   Tensor y = backend(x.value().device()).images().resize(x.value(), height, width, options);
   return Function::record(std::move(y), {x},
                           [&] { return std::make_unique<ResizeImages>(shape, options); });
@@ -37,7 +37,9 @@ Variable resize_images(const Variable& x, std::int64_t height, std::int64_t widt
 
 Variable upsampling_2d(const Variable& x, std::int64_t factor, const ResizeOptions& options) {
   const Shape& shape = x.shape();
-  TASUKI_CHECK(shape.rank() == 4 && factor >= 1, "upsampling_2d: images of {} by a factor of {}",
+  TASUKI_CHECK(shape.rank() == 4 && factor >= 1,
+               "upsampling_2d: images of {} cannot be enlarged "
+               "by a factor of {}",
                shape.text(), factor);
   return resize_images(x, shape[2] * factor, shape[3] * factor, options);
 }

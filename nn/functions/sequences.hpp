@@ -11,10 +11,10 @@ namespace tasuki::functions {
 
 struct AttentionSettings {
   std::int64_t heads = 1;
-  bool causal = false;  // position i sees the positions 0 .. i only
-  // Int64, N values on the inputs' device, or undefined: how many keys of each item count (and, if
-  // `causal`, queries). No query sees the padding behind them; results of causal queries in the
-  // padding are 0.
+  bool causal = false;  // position i sees only positions 0 .. i
+  // Int64, N values on the inputs' device, or undefined: the number of keys (and, if `causal`,
+  // queries) of each item that count. No query sees the padding after them; results of causal
+  // queries in the padding are 0.
   Tensor lengths = {};
 };
 
@@ -24,19 +24,19 @@ struct AttentionSettings {
 Variable attention(const Variable& q, const Variable& k, const Variable& v,
                    const AttentionSettings& settings);
 
-// The same with queries, keys and values of one Linear, which are read where they are: qkv is N x T
-// x (3 heads d), first all heads of q, then of k, then of v.
+// The same with queries, keys and values from one Linear, read in place: qkv is N x T x (3 heads
+// d), first all heads of q, then of k, then of v.
 Variable self_attention(const Variable& qkv, const AttentionSettings& settings);
 
 // Chainer's matrices and vectors, by their numbers: w0 .. of x (H x D), for each gate in the order
 // i, f, a, o (LSTM; Chainer's documentation has o before a, its code and cuDNN do not) or r, z, n
-// (GRU), then as many of h (H x H); and the biases b0 .. of x and of h. If those of one kind are
+// (GRU), then as many of h (H x H); and the biases b0 .. of x and of h. If matrices of one kind are
 // neighbours in memory, as NStepLSTM registers them for an optimizer's arena, no copies are made.
 struct RecurrentWeights {
   std::vector<Variable> w, b;
 };
 
-// The weights as a backend takes them. `type`: the inputs' type.
+// The weights in a backend's form. `type`: the inputs' type.
 RecurrentLayer stacked_layer(Recurrence kind, const RecurrentWeights& weights, DType type,
                              bool is_reversed = false);
 
@@ -45,8 +45,8 @@ struct RecurrentResult {
   Variable states;  // N x S x H: h, and c of an LSTM, after the last element
 };
 
-// x: N x T x D, padded; `lengths`: N int64 on x's device, from 0 to T. `states`: what it begins
-// with, like the result's; undefined for zeros. `is_reversed`: from the last element to the first.
+// x: N x T x D, padded; `lengths`: N int64 on x's device, from 0 to T. `states`: initial states,
+// shaped like the result's; undefined for zeros. `is_reversed`: from the last element to the first.
 RecurrentResult recurrent(Recurrence kind, const Variable& x, const Tensor& lengths,
                           const Variable& states, const RecurrentWeights& weights,
                           bool is_reversed = false);

@@ -33,7 +33,9 @@ class SigmoidCrossEntropy final : public Function {
 }  // namespace
 
 Variable sigmoid_cross_entropy(const Variable& x, const Tensor& t, std::int64_t ignored_label) {
-  TASUKI_CHECK(x.shape() == t.shape(), "sigmoid_cross_entropy: scores of {} and targets of {}",
+  TASUKI_CHECK(x.shape() == t.shape(),
+               "sigmoid_cross_entropy: scores of {} and targets of {} do "
+               "not fit",
                x.shape().text(), t.shape().text());
   TASUKI_CHECK(
       t.dtype() == DType::float32 || t.dtype() == DType::int32 || t.dtype() == DType::int64,

@@ -9,7 +9,7 @@
 namespace tasuki::functions {
 namespace {
 
-// Of N x C scores and plain labels, in fewer passes.
+// For N x C scores and plain labels, in fewer passes.
 class SoftmaxCrossEntropy final : public Function {
  public:
   SoftmaxCrossEntropy(CrossEntropyResult forward, Tensor t)

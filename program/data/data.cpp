@@ -216,8 +216,8 @@ TrainingData find_data(const ProgramData& program, const std::string& name,
   if (setup.resumption.lacks_exif && settings.exif == Exif::ignore && has_image_files(data) &&
       communicator.rank() == 0)
     log_info(
-        "images are not turned as their EXIF orientation says, because the resumed run is of a "
-        "version that did not; --exif on turns them from here on");
+        "images are not rotated as their EXIF orientation says, because the resumed run's "
+        "version did not do so; --exif on rotates them from now on");
   if (settings.skip_damaged) {
     const auto leave_out = [&](SplitData& split, const char* name) {
       leave_out_unreadable(

@@ -26,8 +26,8 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "PERIOD";
   option.help =
-      "how often to save a checkpoint to continue from (20it, 0.5epoch, 10min or 90s), besides the "
-      "end of the run and a stop. It is written while training goes on, except with `it`: then "
+      "how often to save a checkpoint (20it, 0.5epoch, 10min or 90s), in addition to the end of "
+      "the run or a stop. Training continues while it is written, except with `it`: then "
       "training waits for the disk, so that a failure costs no more than these steps. `none`: "
       "never";
   bind_or_none(option, settings.checkpoint_every, parse_checkpoint_period,
@@ -67,12 +67,12 @@ void add_checkpoint_flags(Options& options, TrainingSettings& settings) {
   options.add(
       "keep-best", settings.keep_best, "none", "KEY",
       "also save and keep the checkpoint of the epoch with the best value of KEY in the log (for "
-      "example validation/main/accuracy), which the file `best` in --out names; larger is better "
-      "if KEY contains `accuracy`");
+      "example validation/main/accuracy); the file `best` in --out names it; larger is better if "
+      "KEY contains `accuracy`");
   options.add(
       "snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
-      "epochs between snapshots, files that Chainer reads and that are never removed; there "
-      "is always one at the end");
+      "epochs between snapshots, which Chainer can read and which are never removed; one is "
+      "always saved at the end");
 }
 
 void check_checkpoint_flags(const Options& options, const TrainingSettings& settings) {

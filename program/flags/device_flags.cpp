@@ -21,9 +21,9 @@ Option compress_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "METHOD";
   option.help =
-      "none or powersgd:R: on CPUs, send R directions of each parameter's gradient in place of the "
-      "whole matrix (PowerSGD of rank R). What is not sent is kept and added to the gradient of "
-      "the next step. Gradients then travel after the backward pass";
+      "none or powersgd:R: on CPUs, send R directions of each parameter's gradient instead of "
+      "the whole matrix (PowerSGD of rank R), and add the rest to the next step's gradient. "
+      "Gradients then travel after the backward pass";
   option.set = [&settings](const std::string& text) {
     const std::string method = "powersgd:";
     if (text != "none" && !text.starts_with(method))
@@ -70,7 +70,7 @@ void add_gpu_flags(Options& options, GpuSettings& settings) {
   option.value_name = "N";
   option.help =
       "compute on GPUs. Without a value, or with `auto`, each rank uses the GPU whose number is "
-      "its rank within the node; with N, every rank uses GPU N, so there may be only one rank per "
+      "its rank within the node; with N, every rank uses GPU N, which allows only one rank per "
       "node (unless --share-gpu is given)";
   option.implicit = "auto";
   option.set = [&settings](const std::string& text) {
@@ -100,27 +100,26 @@ void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& alg
     choices.push_back({name_of(each), each});
   options.add(
       "allreduce", algorithm, "auto", choices, "NAME",
-      "auto, ring, halving-doubling, tree, direct or mpi: how hierarchical, "
-      "two_dimensional, non_cuda_aware and flat send an allreduce's messages; `auto`: the one "
-      "with the least predicted time, for flat MPI_Allreduce. Without effect where MPI itself sums "
-      "what is in the memory of GPUs");
+      "auto, ring, halving-doubling, tree, direct or mpi: algorithm of hierarchical, "
+      "two_dimensional, non_cuda_aware and flat; `auto`: the one with the lowest predicted time "
+      "(flat: MPI_Allreduce). No effect where MPI itself sums values in GPU memory");
 }
 
 void add_probe_flag(Options& options, LinkProbe& probe) {
   options.add(
       "probe", probe,
       std::vector<Choice<LinkProbe>>{{"on", LinkProbe::on}, {"off", LinkProbe::off}}, "on|off",
-      "on: at the start, measure latency and rate between machines, and of messages inside them "
-      "(at most 0.3 s). `--allreduce auto` chooses by them, and later runs find them in the output "
-      "folder as link.json; off: assume 50 us and 1 Gbit/s, inside machines 1 us and 4 GB/s");
+      "on: at the start, measure latency and rate of messages between and inside machines (at "
+      "most 0.3 s) for `--allreduce auto`; later runs read them from link.json in the output "
+      "folder; off: assume 50 us and 1 Gbit/s between machines, 1 us and 4 GB/s inside");
 }
 
 void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
                          ConvAlgorithm& conv) {
   options
       .add("threads", threads, "auto", thread_numbers, "N",
-           "threads per rank; `auto`: OMP_NUM_THREADS if it is set, else the node's cores divided "
-           "among its ranks, but no more than the cores that mpirun binds the rank to")
+           "threads per rank; `auto`: OMP_NUM_THREADS if set, else the node's cores divided "
+           "among its ranks, at most the cores to which mpirun binds the rank")
       .common();
   options.add(
       "conv", conv,
@@ -129,9 +128,9 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
        {"winograd", ConvAlgorithm::winograd},
        {"interleaved", ConvAlgorithm::interleaved}},
       "NAME",
-      "auto, direct, winograd or interleaved: algorithm of convolutions on CPUs; `auto` times the "
-      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in every "
-      "run");
+      "auto, direct, winograd or interleaved: convolution algorithm on CPUs; `auto` times the "
+      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in "
+      "every run");
 }
 
 void add_device_flags(Options& options, TrainingSettings& settings) {
@@ -140,9 +139,8 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
       .common("how to sum gradients, or `help`");
   options.add(
       "wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
-      "fp32, fp16 or bf16: type in which gradients travel between machines (naive, flat and "
-      "NCCL: between ranks); 16 bits halve the traffic, and round sums each time they are "
-      "sent");
+      "fp32, fp16 or bf16: type of gradients on the wire between machines (naive, flat and NCCL: "
+      "between ranks); 16 bits halve the traffic, but round sums each time they are sent");
   add_allreduce_flag(options, settings.allreduce);
   add_probe_flag(options, settings.probe);
   options.add(
@@ -153,43 +151,43 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
                                         {"whole", ExchangeMode::whole},
                                         {"double-buffered", ExchangeMode::double_buffered}},
       "NAME",
-      "when gradients travel, with the same result: during the backward pass, on CPUs in `slices` "
-      "between layers or by a `thread`, or all after it (`whole`); `overlapped`: the faster of the "
-      "first two, as measured in the first steps; `auto`: the fastest of the three if ranks are on "
-      "several machines, else `whole`. On GPUs, with pure_nccl and single_node, `overlapped` and "
-      "`auto` mean during the backward pass; other communicators send them after it; with "
-      "--sync-bn all do. `double-buffered` (on GPUs not with --sync-bn): during the next step, "
-      "whose update uses them, as with ChainerMN; the first step updates nothing, and evaluations "
-      "and snapshots wait for the last gradients");
+      "when gradients travel; except for `double-buffered`, results are the same. During the "
+      "backward pass, on CPUs in `slices` between layers or by a `thread`; after it: `whole`. "
+      "`overlapped`: the faster of slices and thread, measured in the first steps; `auto`: the "
+      "fastest of all three if ranks are on several machines, else `whole`. On GPUs, "
+      "`overlapped` and `auto` mean during the backward pass with pure_nccl and single_node, "
+      "unless --sync-bn is given, and after it otherwise. `double-buffered` (on GPUs not with "
+      "--sync-bn): during the next step, whose update uses them, as in ChainerMN; the first step "
+      "updates nothing, and evaluations and snapshots wait for the last gradients");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
-      "MiB of gradients that are sent at a time; `auto`: a sixteenth of all, but 1 (on GPUs 4) to "
-      "25 (all where gradients are sent after the backward pass, unless --exchange is given)");
+      "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, at least 1 (on "
+      "GPUs 4) and at most 25 (all at once if they are sent after the backward pass, unless "
+      "--exchange is given)");
   options.add("sync-bn", settings.sync_bn,
-              "batch normalisation uses the statistics of the global batch, by two messages for "
-              "each such layer and step");
+              "batch normalisation over the global batch, with two messages per layer and step");
   options.add(
       "error-feedback", settings.error_feedback,
-      "on CPUs, with a 16-bit --wire-dtype: keep what rounding takes from gradients (4 bytes of "
-      "memory for each) and add it to those of the next step; cannot be combined with --compress");
+      "on CPUs, with a 16-bit --wire-dtype: keep the rounding errors of gradients (4 bytes of "
+      "memory each) and add them in the next step; cannot be combined with --compress");
   options.add("compress", compress_flag(settings));
   options.add(
       "node-weights", settings.node_weights,
       {{"shared", NodeWeights::shared}, {"private", NodeWeights::separate}}, "NAME",
-      "shared: on CPUs, the ranks of a machine (of a socket, if they are bound to sockets) have "
-      "one set of weights and optimizer states together, of which each updates a part; private: "
-      "each rank has its own. Training is the same");
+      "shared: on CPUs, the ranks of a machine (of a socket, if they are bound to sockets) share "
+      "one copy of weights and optimizer states, and each updates a part; private: each rank has "
+      "its own copy. Results are the same");
   add_gpu_flags(options, settings.gpu);
   add_processor_flags(options, settings.threads, settings.conv);
   options.add("dtype", settings.dtype, compute_types(), "NAME",
-              "fp32, tf32, bf16 or fp16: type to compute in; weights stay fp32. CPUs support fp32, "
-              "and bf16 for matrix products only; tf32 and fp16 need a GPU. fp16 uses dynamic loss "
-              "scaling");
+              "fp32, tf32, bf16 or fp16: type of computations; weights stay fp32. CPUs support "
+              "fp32, and bf16 only for matrix products; tf32 and fp16 need a GPU. fp16 uses "
+              "dynamic loss scaling");
   options.add("graph", settings.graph,
               {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
               "WHEN",
               "auto, on or off: record a training step on a GPU as a CUDA graph and replay it; "
-              "`auto`: if possible; `on`: stop with an error if it is not");
+              "`auto`: if possible; `on`: fail if it is not possible");
   options.add(
       "autotune", settings.autotune,
       "on GPUs, time all of cuDNN's algorithms once per shape instead of asking cuDNN for one");

@@ -48,11 +48,11 @@ void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
   options.add("lr-scaling", settings.lr_scaling, lr_scalings(), "NAME",
               "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
   options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",
-              "global batch that --lr is meant for; used only by --lr-scaling");
+              "the global batch for which --lr is meant; used only by --lr-scaling");
   options.add(
       "lr-schedule", settings.lr_schedule, schedules, "NAME",
-      "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine` "
-      "or `polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
+      "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine`, "
+      "`polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
       "the finished fraction and P is --lr-power");
   options.add(
       "lr-drops", settings.lr_drops, "auto", {0.0, 1e9}, "E,E,...",
@@ -86,10 +86,10 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
   options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
               "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");
   options.add("weight-decay", settings.weight_decay, {0.0, 1e3}, "X",
-              "add X times each weight to its gradient, for all parameters (adamw, lamb: decay the "
-              "weights themselves)");
+              "add X times each weight to its gradient (adamw, lamb: decay the weights "
+              "themselves)");
   options.add("no-decay-1d", settings.no_decay_1d,
-              "do not apply --weight-decay to parameters with one axis (biases, and the scales of "
+              "no --weight-decay for parameters with one axis (biases, and scales of "
               "normalisation layers)");
   options.add(
       "clip-norm", settings.clip_norm, "none", {1e-30, 1e30}, "X",
@@ -97,13 +97,12 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "(before --weight-decay and --lars)");
   options.add(
       "lars", settings.lars,
-      "layer-wise adaptive rates, as Chainer's GradientLARS: each parameter's gradient g becomes "
-      "(g + D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
+      "layer-wise adaptive rates, Chainer's GradientLARS: each parameter's gradient g becomes (g "
+      "+ D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
   options.add(
       "shard-optimizer", settings.shard_optimizer,
-      "each rank keeps the optimizer's states of its part of the weights, updates that part "
-      "and sends it to the others. States take less memory; training is the same. On GPUs "
-      "not with lamb");
+      "each rank keeps the optimizer's states of a part of the weights, updates that part and "
+      "sends it to the others. Takes less memory; results are the same. Not with lamb on GPUs");
 }
 
 }  // namespace tasuki::program

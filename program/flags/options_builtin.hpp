@@ -20,10 +20,10 @@ inline constexpr std::string_view help = "help", version = "version", config = "
 
 inline constexpr std::array<Flag, 4> flags = {
     {{help, 'h', "WORD",
-      "print the flags that are used most; with `all`: every flag; with another WORD: those that "
-      "have it in their name, text or group",
+      "print the most common flags; `all`: every flag; another WORD: the flags with WORD in "
+      "their name, text or group",
       true},
-     {version, 0, "", "print the versions of Tasuki and of the libraries it runs on"},
+     {version, 0, "", "print the versions of Tasuki and of its libraries"},
      {config, 0, "FILE",
       "read settings from an INI file: long flag names, one `name = value` per line; the command "
       "line wins"},

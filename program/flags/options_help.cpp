@@ -183,7 +183,7 @@ std::string Options::help_on_screen() const {
   }
   for (Option& option : common) option.group = "Common flags";
   const std::string more = fmt::format(
-      "\nMore: --help all (every flag in full), --help WORD (those with WORD in their name, text "
+      "\nMore: --help all (every flag in full), --help WORD (flags with WORD in their name, text "
       "or group: {})\n",
       fmt::join(group_names(all), ", "));
   return help_head() + in_groups(own, screen_line) + in_groups(common, screen_line) +

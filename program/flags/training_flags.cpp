@@ -18,7 +18,7 @@ Option batchsize_flag(TrainingSettings& settings) {
   option.value_name = "N";
   option.help = settings.model_ranks == 1
                     ? "examples per rank and step"
-                    : "examples per model and step, whatever the number of ranks that hold it";
+                    : "examples per model and step, for any number of ranks per model";
   option.set = [&settings](const std::string& text) {
     settings.batchsize = parse_integer(text, batch_sizes);
     settings.global_batch.reset();
@@ -31,8 +31,9 @@ Option global_batch_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "B";
   option.help =
-      "examples per step on all ranks together, shared as evenly as possible; unless `none`, used "
-      "instead of --batchsize. Giving --batchsize sets it to `none`; the last one given counts";
+      "examples per step on all ranks together, divided as evenly as possible; replaces "
+      "--batchsize unless it is `none`. Of --batchsize and --global-batch, the last one given "
+      "counts";
   bind_or_none(
       option, settings.global_batch,
       [](const std::string& text) { return parse_integer(text, batch_sizes); },
@@ -44,9 +45,9 @@ Option time_limit_flag(std::optional<double>& seconds) {
   Option option;
   option.value_name = "TIME";
   option.help =
-      "stop when the job has run for TIME since its start (90s, 30m, 12h, 1:30:00), as SIGUSR1 "
-      "does: after the step, with a checkpoint and exit code 79. Saving comes after it, so choose "
-      "it a few minutes shorter than the time that you have";
+      "stop after the step when the job has run for TIME (90s, 30m, 12h, 1:30:00), save a "
+      "checkpoint and end with exit code 79, as after SIGUSR1. Saving takes additional time, so "
+      "leave a few minutes for it";
   bind_or_none(option, seconds, parse_duration, duration_text);
   return option;
 }
@@ -57,8 +58,8 @@ Option resume_flag(ResumeSettings& resume) {
   option.value_name = "PATH";
   option.help =
       "continue from this checkpoint or snapshot, or from the newest intact one in this output "
-      "folder; --epoch and the optimizer's flags default to those saved there. `auto`: continue "
-      "from the newest one in --out, or start there if it has none";
+      "folder; --epoch and the optimizer's flags default to the saved ones. `auto`: the newest "
+      "in --out; if there is none, start a new run there";
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
     resume.path = resume.from == From::path ? text : "";
@@ -75,8 +76,8 @@ Option check_data_flag(std::optional<bool>& check) {
   option.value_name = "";
   option.implicit = "true";
   option.help =
-      "read all examples before training, decode image files, and list each that cannot be read on "
-      "a line; `auto`: with --dry-run";
+      "before training, read all examples, decode image files, and list unreadable ones, one per "
+      "line; `auto`: only with --dry-run";
   option.set = [&check](const std::string& text) {
     if (text == "auto")
       check.reset();
@@ -93,13 +94,13 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
       .common(settings.model_ranks == 1 ? "" : "examples per model and step");
   options.add("global-batch", global_batch_flag(settings));
   options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
-              "add up the gradients of K batches, exchange them once and update once. An iteration "
-              "is then K batches, or those that are left in the epoch, and is not recorded on GPUs "
+              "add up the gradients of K batches, then exchange and update once. An iteration is "
+              "then K batches, or what is left of the epoch, and is not recorded on GPUs "
               "(--graph)");
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data")
       .common();
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
-              "stop after N steps, if --epoch does not end the run earlier");
+              "stop after N steps, or at the end of --epoch, whichever comes first");
   options.add("time-limit", time_limit_flag(settings.time_limit));
   options.add("early-stopping", settings.early_stopping, "none", "KEY",
               "stop when this value in the log (for example validation/main/loss) has not improved "
@@ -110,29 +111,29 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
               "seed of the initial weights and of the order of examples");
   options.add("resume,r", resume_flag(settings.resume)).common("continue from PATH, or `auto`");
   options.add("init", settings.init, "none", "FILE",
-              "start from the weights in this model file, snapshot or checkpoint; of a model on "
-              "several ranks: FILE.0, FILE.1, ..., or a checkpoint");
+              "initial weights: a model file, snapshot or checkpoint; for a model on several "
+              "ranks, a checkpoint or FILE.0, FILE.1, ...");
   options.add("dry-run", settings.dry_run, "set everything up and print the plan without training");
   options.add("find-batchsize", settings.find_batchsize,
-              "print the largest --batchsize that all ranks have memory for, without training");
+              "print the largest --batchsize that fits into the memory of all ranks, without "
+              "training");
   options.add("max-loss", settings.max_loss, {0.0, 1e300}, "FACTOR",
               "stop with an error when the loss exceeds FACTOR times the first loss (or FACTOR, if "
               "the first was below 1); 0: never");
   options.add(
       "on-nan", settings.on_nan, {{"abort", OnNan::abort}, {"skip", OnNan::skip}}, "WHAT",
-      "what follows a loss that is not a finite number. abort: end the job and name rank, "
-      "iteration and examples. skip: leave out the update of an iteration, on all ranks, if the "
-      "loss of any rank or a gradient is not finite, and warn; the tenth in a row ends the job; on "
-      "GPUs the host then waits for each step. Not with --exchange double-buffered, --compress, "
-      "--error-feedback, --communicator dummy and several --devices");
+      "what to do if a loss is not finite. abort: end the job, and name rank, iteration and "
+      "examples. skip: warn, and skip the iteration's update on all ranks, also if a gradient is "
+      "not finite; the tenth in a row ends the job; on GPUs the host waits for each step. `skip` "
+      "does not work with --exchange double-buffered, --compress, --error-feedback, "
+      "--communicator dummy or several --devices");
   options.add(
       "check-replicas", settings.check_replicas, "never", {1, billion}, "N",
-      "every N iterations, before each checkpoint or snapshot and at the end, compare a hash "
-      "of the weights (and of optimizer states that every rank has: every N iterations a "
-      "16th of them) over the ranks, and stop with an error that names those that deviate, "
-      "as damaged memory makes them. Ranks that share one copy (--node-weights shared) "
-      "cannot deviate from each other, so that machines are compared; --node-weights "
-      "private compares all ranks");
+      "detect damaged memory: every N iterations, before each checkpoint or snapshot, and at the "
+      "end, compare hashes of the ranks' weights and optimizer states (every N iterations only a "
+      "16th of the states), and stop with an error that names ranks that differ. Ranks with one "
+      "copy of the weights (--node-weights shared) cannot differ, so machines are compared; "
+      "--node-weights private compares all ranks");
   add_stall_flags(options, settings.stalls);
 }
 
@@ -141,31 +142,30 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
   if (!left_out.data)
     options
         .add("data", settings.data, "auto", "DIR",
-             "folder with the data set's files; `auto`: the first that exists of "
+             "folder with the data set's files; `auto`: the first existing one of "
              "$TASUKI_DATA/<data set>, ~/.cache/tasuki/<data set> and the folder of Debian's "
              "package")
         .common();
   options.add("examples", settings.examples, "all", {1, unlimited}, "N",
-              "train on the first N examples only");
+              "train on only the first N examples");
   options.add("test-examples", settings.test_examples, "all", {1, unlimited}, "N",
-              "evaluate on the first N examples only");
+              "evaluate on only the first N examples");
   options.add(
       "shards", settings.shards, "none", {1, 1 << 20}, "V",
-      "deal the data to V virtual shards, a multiple of the number of ranks: global batches "
-      "are then the same for every number of ranks that divides V");
+      "deal the data to V virtual shards, a multiple of the number of ranks: any number of ranks "
+      "that divides V then gets the same global batches");
   if (!left_out.augment)
     options.add("augment", settings.augment,
                 "train on random crops and mirror images with random brightness and contrast; "
-                "standardise all images, those for evaluation included");
+                "standardise all images, including those for evaluation");
   options.add("check-data", check_data_flag(settings.check_data));
   if (!left_out.images) {
     options.add("skip-damaged", settings.skip_damaged,
-                "decode all image files before training and leave out those that cannot be read; a "
-                "resumed run leaves out the same");
+                "before training, decode all image files and leave out unreadable ones; a "
+                "resumed run leaves out the same files");
     options.add("exif", settings.exif, {{"on", Exif::apply}, {"off", Exif::ignore}}, "WHEN",
-                "on or off: turn images as their EXIF orientation says, as viewers show them; off: "
-                "take them as they are stored, as Pillow and torchvision do. A resumed run keeps "
-                "its own");
+                "on: rotate images as their EXIF orientation says, as viewers do; off: take them "
+                "as stored, as Pillow and torchvision do. A resumed run keeps its setting");
   }
   options.add("loader-threads", settings.loader_threads, "auto", {0, 256}, "N",
               fmt::format("threads per rank that read batches ahead; `auto`: {}",
@@ -176,27 +176,27 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
   options.group("Output", OnScreen::no);
   options
       .add("out,o", settings.out, "DIR",
-           "folder for log, checkpoints and snapshots; if it has another run's results or another "
-           "job is writing to it, the next free one of DIR-2, DIR-3, ... is used. With --resume "
-           "PATH the default is the folder of that run")
+           "folder for log, checkpoints and snapshots; if it holds another run's results or "
+           "another job writes to it, the next free one of DIR-2, DIR-3, ... is used. With "
+           "--resume PATH the default is that run's folder")
       .common("folder for log and checkpoints");
   options.add("overwrite", settings.overwrite,
-              "write to --out even if it has another run's results; its log, checkpoints and "
-              "snapshots are removed");
+              "write to --out even if it holds another run's results; removes their log, "
+              "checkpoints and snapshots");
   options.add("log-every", settings.log_every, "epoch", {1, unlimited}, "N",
               "iterations between lines of the log");
   options.add("print-every", settings.print_every, "never", {1, unlimited}, "N",
-              "iterations between lines with loss and speed, besides the table");
+              "iterations between additional lines with loss and speed");
   options.add("progress-every", settings.progress_every, {0, 1e6}, "SECONDS",
-              "without a progress bar (no terminal, or TERM=dumb): print a line with position, "
-              "loss and speed when nothing else was printed for this long; 0: never");
+              "without a progress bar (no terminal, or TERM=dumb), print a line with position, "
+              "loss and speed after this long without output; 0: never");
   add_checkpoint_flags(options, settings);
   options.add("monitor", settings.monitor, "never", {0.01, 1e6}, "SECONDS",
-              "seconds between lines about each rank's device (load, memory, ...), which are "
-              "written to monitor.<rank>.csv");
+              "write the load, memory, ... of each rank's device to monitor.<rank>.csv at this "
+              "interval");
   options.add("trace", settings.trace, "none", "FILE",
-              "write a timeline of all ranks' steps, waits and exchanges to FILE, which Perfetto "
-              "(https://ui.perfetto.dev) and Chrome open; on GPUs it shows what the host does");
+              "write a timeline of all ranks' steps, waits and exchanges to FILE, for Perfetto "
+              "(https://ui.perfetto.dev) or Chrome; with GPUs it shows only the host");
   options.add("trace-steps", settings.trace_steps, {1, 100'000}, "N",
               "iterations in the --trace, from the fourth of this run on");
   options.add("quiet", settings.quiet, "print only warnings and errors");
@@ -213,8 +213,8 @@ void add_stall_flags(Options& options, StallSettings& settings) {
       .in_short("name the rank others wait for");
   options
       .add("stall-timeout", settings.timeout, seconds, "SECONDS",
-           "end the job when no rank has made progress for this long (six times as long if "
-           "ranks wait only for user code); 0: never, and --silence-timeout then has no effect")
+           "end the job when no rank has made progress for this long (six times as long if ranks "
+           "wait only for user code); 0: never, and --silence-timeout has no effect")
       .in_short("end a job without progress");
   options
       .add(

@@ -93,8 +93,8 @@ void add_worker_flags(Options& options, WorkerSettings& settings) {
   Option devices;
   devices.value_name = "LIST";
   devices.help =
-      "devices to train on: GPUs by number (`0,1`), or workers on the CPU (`cpu:2`), each with its "
-      "threads";
+      "devices to train on: GPUs by number (`0,1`), or workers on the CPU (`cpu:2`), each with "
+      "its own threads";
   devices.set = [&settings](const std::string& text) { settings.devices = parse_devices(text); };
   devices.get = [&settings] { return devices_text(settings.devices); };
   options.add("devices", devices).common();

@@ -59,8 +59,8 @@ std::string describe_timed_saves(const TrainingSettings& settings, const Optimiz
       ranks->size() == 1)
     return "";
   return fmt::format(
-      "every {}, by the clock: as gradients are double-buffered, the moments of saves change the "
-      "bits of the results; with --checkpoint-every in `it` or `epoch` they are the same again",
+      "every {}, by the clock: with double-buffered gradients the times of saves affect the bits "
+      "of the results; --checkpoint-every in `it` or `epoch` avoids that",
       to_text(*period));
 }
 

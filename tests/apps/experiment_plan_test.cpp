@@ -129,7 +129,7 @@ TEST(ExperimentFile, NamesInvalidSections) {
     EXPECT_THAT(error_of(fmt::format("program = t\n[{}]\n", name)),
                 HasSubstr("e.ini:2: expected a"));
   EXPECT_EQ(error_of("program = t\n[a]\n[b]\n[a]\n"),
-            "e.ini:4: there is a section [a] in line 2 already");
+            "e.ini:4: there is already a section [a] in line 2");
   EXPECT_THAT(error_of("[a]\nnp = 2\n"), HasSubstr("e.ini [a]: no program is given"));
   EXPECT_THAT(error_of("program = t\n[a]\nlr = 1\nlr = 2\n"),
               HasSubstr("e.ini:4: 'lr' is set twice, first in line 3"));

@@ -155,7 +155,7 @@ TEST_F(ImageNetFiles, ApplyExifOrientation) {
     fs::remove_all(folder / "resumed");
     return std::pair(about.at("flags").at("exif").get<std::string>(), job.all());
   };
-  const std::string line = "images are not turned as their EXIF orientation says";
+  const std::string line = "images are not rotated as their EXIF orientation says";
   const auto [own, said] = goes_on(folder / "stored/snapshot_iter_3", {});
   EXPECT_EQ(own, "off");
   EXPECT_EQ(count_of(said, line), 0) << said;

@@ -137,7 +137,7 @@ TEST_F(TrainLm, NamesBadInput) {
   write_text(5);
   expect_error({}, ErrorKind::data, "too short for windows");
   write_text(0);
-  expect_error({}, ErrorKind::data, "not even one byte");
+  expect_error({}, ErrorKind::data, "expected a text, found no bytes");
 }
 
 }  // namespace

@@ -136,7 +136,7 @@ TEST_F(ModelParallel, RewritesMissingPartOfTheLastSnapshot) {
   expect_said("nothing to do: ");
   for (const char* const part : {"snapshot_iter_10.0", "snapshot_iter_10.1"}) {
     ASSERT_TRUE(std::filesystem::remove(folder / "run" / part));
-    expect_said("making what the run has not left at its end: ");
+    expect_said("writing what is missing at the end of the run: ");
     EXPECT_TRUE(std::filesystem::exists(folder / "run" / part));
   }
   expect_said("nothing to do: ");

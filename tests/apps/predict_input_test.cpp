@@ -32,7 +32,7 @@ TEST_F(PredictWeights, NeedsTheNetworkOfAWeightsFile) {
         "model.npz: no about.json beside it says which network it is; give --arch",
         ErrorKind::usage},
        {{model, "--arch", "mlp"},
-        "nothing says what the model was tested on; give --data",
+        "the model's test data are not known; give --data",
         ErrorKind::usage},
        {{model, data, "--arch", "lenet"}, "give --standardize on or off", ErrorKind::usage},
        {{model, data, "--arch", "lenet", "--standardize", "off"},
@@ -58,9 +58,8 @@ TEST_F(PredictWeights, NeedsTheNetworkOfAWeightsFile) {
   const std::string deep(200'000, '[');
   for (const std::string& text : {std::string("[1]"), deep, deep + std::string(200'000, ']')}) {
     write_file(folder / "model/about.json", text);
-    expect_lines({{{model, data},
-                   "about.json: expected what a training program wrote there",
-                   ErrorKind::data}});
+    expect_lines(
+        {{{model, data}, "about.json: expected the file of a training program", ErrorKind::data}});
   }
   for (const char* shape : {"[-1]", "[1, 2, 3, 4, 5, 6, 7]", "[1e300]", "[null]", "[[[]]]",
                             "[1099511627776, 1099511627776]", "[9223372036854775807]"}) {

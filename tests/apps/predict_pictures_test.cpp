@@ -109,7 +109,7 @@ TEST_F(PredictPictures, AppliesExifLikeTheTraining) {
   about.at("flags").erase("exif");
   write_file(result + "/about.json", about.dump());
   const Finished older = run_program(predict_words({result, "--quiet", "--format", "json"}));
-  EXPECT_THAT(older.err, HasSubstr("images are not turned as their EXIF orientation says"));
+  EXPECT_THAT(older.err, HasSubstr("images are not rotated as their EXIF orientation says"));
   EXPECT_EQ(lines_of(older.out).back().at("summary").at("loss"),
             summary_of(1, {result, "--exif", "off"}).at("loss"));
 }

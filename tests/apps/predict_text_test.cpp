@@ -72,7 +72,7 @@ TEST_F(PredictText, RejectsBadInputInOneLine) {
   write_file(folder / "one", "x");
   expect_lines(
       {{{result(), folder / "text", "--prompt", "x"},
-        "a text goes on or is measured; leave one out",
+        "a text is either continued or measured; leave one out",
         ErrorKind::usage},
        {{result(), folder / "nothing"},
         "nothing: expected a data file, found no file",

@@ -79,7 +79,7 @@ TEST_F(ResumedFolder, WritesResultsMissingAfterTheLastCheckpoint) {
   write_file(out / "log", "[]");
 
   const Finished second = run(2, "cut", again);
-  expect_once(second, "making what the run has not left at its end: ");
+  expect_once(second, "writing what is missing at the end of the run: ");
   expect_once(second, "\n20 steps in ");
   EXPECT_EQ(count_of(second.all(), "nothing to do"), 0) << second.all();
   EXPECT_EQ(without_times(read_log("cut")), whole);
@@ -114,7 +114,7 @@ TEST_F(ResumedFolder, IgnoresTheEndOfAnEarlierRun) {
   }
   std::filesystem::remove_all(out / "step_times.json");
   const Flags again = with(flags, {"--resume", "auto"});
-  expect_once(run(1, "run", again), "making what the run has not left at its end: ");
+  expect_once(run(1, "run", again), "writing what is missing at the end of the run: ");
   expect_once(run(1, "run", again), "nothing to do: ");
 }
 

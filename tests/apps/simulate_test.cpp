@@ -90,7 +90,7 @@ TEST_F(Simulate, PredictsFromNumbersOnly) {
 TEST_F(Simulate, NamesUnusableInput) {
   expect_error({}, 64, "no step was given");
   expect_error({"--trace", folder / "none.json"}, 66, "none.json");
-  expect_error({"--trace", write("damaged.json", R"({"otherData":)")}, 65, "it is no JSON");
+  expect_error({"--trace", write("damaged.json", R"({"otherData":)")}, 65, "it is not JSON");
   expect_error({"--trace", write("empty.json", R"({"otherData":{"ranks":[{"host":"a"}]},)"
                                                R"("traceEvents":[]})")},
                65, "expected at least 4 steps");

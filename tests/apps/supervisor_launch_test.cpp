@@ -48,11 +48,11 @@ TEST(CommandLines, ReportUsageErrors) {
   EXPECT_THAT(error_of({"--launcher", "srun", "--hostfile", "h", "train"}),
               HasSubstr("leave it out"));
   for (const std::string flag : {"-np 4", "--np 4", "-n 4", "-c 4"})
-    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("-np N in place of it"));
+    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("-np N instead"));
   for (const std::string flag : {"-H a", "--host a", "--hostfile h", "--machinefile h"})
-    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("--hostfile FILE in place"));
+    EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("--hostfile FILE instead"));
   EXPECT_THAT(error_of({"--launcher", "srun", "--mpirun-args", "--ntasks=4", "train"}),
-              HasSubstr("-np N in place of it"));
+              HasSubstr("-np N instead"));
   EXPECT_EQ(error_of({"--launcher", "srun", "--mpirun-args", "-c 4", "train"}), "(none)");
   EXPECT_THAT(error_of({"--mpirun-args", "-x 'A", "train"}), HasSubstr("a quote without its end"));
   EXPECT_THAT(error_of({"--mpirun-args", "-x A\\", "train"}), HasSubstr("a backslash at the end"));

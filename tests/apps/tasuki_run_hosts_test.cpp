@@ -53,7 +53,7 @@ TEST_F(TasukiRunHosts, AreAwaitedIfFewerRanksCannotContinue) {
   ASSERT_EQ(calls().size(), 3u) << job.all();
   EXPECT_THAT(calls()[1], HasSubstr("mpirun -np 1 "));
   EXPECT_THAT(calls()[2], HasSubstr("mpirun -np 2 "));
-  EXPECT_THAT(job.err, HasSubstr("cannot go on with fewer ranks; it starts again with all\n"));
+  EXPECT_THAT(job.err, HasSubstr("cannot continue with fewer ranks; it restarts with all\n"));
   EXPECT_THAT(job.err, HasSubstr("waiting for b at most 600 s"));
 }
 
@@ -62,9 +62,10 @@ TEST_F(TasukiRunHosts, CanHaveRemoteOutputFolder) {
   EXPECT_EQ(job.exit_code, 70);
   EXPECT_EQ(calls().size(), 1u);
   EXPECT_EQ(job.err,
-            "rank 0 on a: broken\ntasuki-run: no restart: " + out.string() +
-                " cannot be seen on this machine, so nothing says what was saved; give --resume "
-                "auto, or --out on a disk that all machines share\nrank 0 on a: broken\n");
+            "rank 0 on a: broken\ntasuki-run: no restart: this machine does not see " +
+                out.string() +
+                ", so the saved state is not known; give --resume auto, or --out on a disk that "
+                "all machines share\nrank 0 on a: broken\n");
 }
 
 // With the arguments of ssh that the first start had, from the user's file.

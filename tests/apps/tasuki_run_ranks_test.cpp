@@ -353,7 +353,7 @@ TEST_F(TasukiRunWithMpirun, DoesNotRestartWhatMpirunRefuses) {
           "error: mpirun: unknown option \"--no-such-flag\"");
   std::ofstream(folder / "hosts") << "localhost slots=1\n";
   refused({"--hostfile", folder / "hosts", "--mpirun-args", "--nooversubscribe", TRAIN_MNIST}, 1,
-          "error: mpirun could not start the ranks (exit code 1); it says why above");
+          "error: mpirun could not start the ranks (exit code 1); see its message above");
 }
 
 TEST_F(TasukiRunWithMpirun, GivesOtherProgramsTimeToExit) {

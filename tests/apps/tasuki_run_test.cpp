@@ -251,7 +251,7 @@ TEST_F(TasukiRun, ToleratesOtherProgramsThatPrintText) {
   EXPECT_EQ(job.out, "ranks\n");
   EXPECT_EQ(job.err, "tasuki-run: " + (folder / "other").string() +
                          " is not a program of Tasuki: signals are passed on to it, and it is not "
-                         "started again\n");
+                         "restarted\n");
   ASSERT_EQ(calls().size(), 1u);
   EXPECT_THAT(calls()[0], ::testing::EndsWith("other a b -- -x"));
 }
@@ -264,16 +264,17 @@ TEST_F(TasukiRun, DoesNotRetryRefusals) {
   EXPECT_EQ(job.exit_code, 1);
   EXPECT_EQ(calls().size(), 1u);
   EXPECT_THAT(job.err, ::testing::EndsWith(slots + "\nerror: mpirun could not start the ranks "
-                                                   "(exit code 1); it says why above\n"));
+                                                   "(exit code 1); see its message above\n"));
 }
 
 TEST_F(TasukiRun, DoesNotRetryRejectedFlags) {
   const Finished job = run("echo 'unknown option' >&2; exit 1", words({}));
   EXPECT_EQ(job.exit_code, 1);
   EXPECT_EQ(calls().size(), 1u);
-  EXPECT_EQ(job.err,
-            "unknown option\nerror: mpirun could not start the ranks (exit code 1); it says why "
-            "above\n");
+  EXPECT_EQ(
+      job.err,
+      "unknown option\nerror: mpirun could not start the ranks (exit code 1); see its message "
+      "above\n");
 }
 
 TEST_F(TasukiRun, LeavesNothingBehind) {

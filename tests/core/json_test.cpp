@@ -47,7 +47,7 @@ TEST(Json, WritesNonFiniteNumbersAsNull) {
 
 TEST(Json, ReportsDamageInOneLine) {
   for (const char* text : {"", "{", "[1,]", "\"\xff\"", "{\"a\":1}x", "nul"})
-    expect_error(ErrorKind::data, {"about.json is damaged: it is no JSON at byte"},
+    expect_error(ErrorKind::data, {"about.json is damaged: it is not JSON at byte"},
                  [&] { parse_json(text, "about.json"); });
   expect_error(ErrorKind::data, {"a number in it is too large"},
                [] { parse_json("[1e999]", "about.json"); });

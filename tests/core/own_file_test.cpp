@@ -84,7 +84,7 @@ TEST_F(OwnFiles, AreNotChangedThroughHardLinks) {
   write_file(folder / "theirs", "keep this");
   fs::create_hard_link(folder / "theirs", folder / "f");
   for (const OwnFile how : ways_to_write)
-    expect_error(ErrorKind::cannot_write, {folder / "f", "a file of 2 names (hard links)"},
+    expect_error(ErrorKind::cannot_write, {folder / "f", "the file has 2 hard links"},
                  [&] { open_own_file(folder / "f", how); });
   expect_error(ErrorKind::cannot_write, {folder / "f", "2 names"},
                [&] { FileLock::try_lock(folder / "f", "pid 1\n"); });

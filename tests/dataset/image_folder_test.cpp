@@ -289,8 +289,8 @@ TEST_F(ImageFolder, CountsSkippedFiles) {
   EXPECT_EQ(
       list.left_out,
       folder.path().string() +
-          "/train: 5 files are left out, for example stray.jpg (in no folder of a class); what "
-          "is read are JPEG and PNG images named .jpg, .jpeg or .png");
+          "/train: 5 files are left out, for example stray.jpg (not in the folder of a class); "
+          "only JPEG and PNG images named .jpg, .jpeg or .png are read");
   EXPECT_EQ(list_image_folder(folder / "test", DataSplit::test, classes).left_out, "");
 }
 
@@ -322,7 +322,7 @@ TEST_F(ImageFolder, NamesFormatsOfSkippedFiles) {
   EXPECT_EQ(example_of("x.tiff", ""), "a/x.tiff (TIFF)");
   EXPECT_EQ(example_of("x.dat", "II*" + std::string(8, ' ')), "");
   EXPECT_EQ(example_of("x.dat", std::string("II*\0", 4)), "a/x.dat (TIFF)");
-  EXPECT_EQ(example_of("x", "\xFF\xD8\xFF"), "a/x (its name ends otherwise)");
+  EXPECT_EQ(example_of("x", "\xFF\xD8\xFF"), "a/x (its name has another ending)");
   EXPECT_EQ(example_of("notes.txt", "GIF is a format"), "");
   EXPECT_EQ(example_of("notes.xml", "GIF89a"), "");
   EXPECT_EQ(example_of("a\x1B[31m\n.bmp", ""), "a/a?[31m?.bmp (BMP)");
@@ -423,7 +423,7 @@ TEST_F(ImageFolder, NamesMissingFiles) {
     comm->barrier();
   };
   change([&] { std::filesystem::rename(folder / "test/dog", folder / "test/doge"); });
-  fails_with(ErrorKind::data, {"test", "found 'doge', which is none of them"}, DataSplit::test);
+  fails_with(ErrorKind::data, {"test", "found 'doge', which is not one of them"}, DataSplit::test);
   change([&] { std::filesystem::rename(folder / "test", folder / "tests"); });
   fails_with(ErrorKind::missing, {"'test' or 'val'"}, DataSplit::test);
   change([&] { std::filesystem::remove_all(folder / "train/cat"); });

@@ -403,11 +403,15 @@ TEST(ArrayFunctions, ErrorsNameFunctionAndShapes) {
   expect(error_of([&] { F::sum(x, {1, -1}); }), "sum: axis -1 of 2x3 is named twice");
   expect(error_of([&] { F::broadcast_to(x, {2, 4}); }), "shapes 2x3 and 2x4 cannot be broadcast");
   expect(error_of([&] { F::broadcast_to(x, {3}); }), "2x3 cannot be repeated to 3");
-  expect(error_of([&] { F::transpose(x, {0, 0}); }), "transpose: the axes 0, 0 are no order");
-  expect(error_of([&] { F::split(x, 2, 1); }), "split: axis 1 of 2x3 does not have 2 equal parts");
-  expect(error_of([&] { F::split_at(x, {2, 1}, 1); }), "split: the places 2, 1 do not ascend");
+  expect(error_of([&] {
+           F::transpose(x, {0, 0});
+         }),
+         "transpose: the axes 0, 0 are not a permutation");
+  expect(error_of([&] { F::split(x, 2, 1); }),
+         "split: axis 1 of 2x3 cannot be divided into 2 equal parts");
+  expect(error_of([&] { F::split_at(x, {2, 1}, 1); }), "split: the indices 2, 1 do not ascend");
   expect(error_of([&] { F::stack({x, y}); }), "stack: shapes 2x3 and 4x3 differ");
-  expect(error_of([&] { F::get_item(x, 2); }), "get_item: axis 0 of 2x3 has no place 2");
+  expect(error_of([&] { F::get_item(x, 2); }), "get_item: axis 0 of 2x3 has no index 2");
   expect(error_of([&] { F::squeeze(x, 0); }), "squeeze: axis 0 of 2x3 does not have size 1");
   expect(error_of([&] { F::pad(x, {{-1, 0}}); }), "pad: negative widths -1 and 0 of axis 0");
   expect(error_of([&] { F::matmul(x, y); }), "matmul: arrays of 2x3 and 4x3 do not fit each other");

@@ -75,10 +75,11 @@ TEST(Deconv2d, RejectsMismatchedShapes) {
   testing::expect_error(ErrorKind::internal, {"images of 2x3x5x5 and weights of 4x6x4x4"}, [&] {
     F::deconv2d(x, Variable(Tensor::zeros({4, 6, 4, 4})));
   });
-  testing::expect_error(ErrorKind::internal, {"does not make this of 20 x 10"}, [&] {
-    F::deconv2d(x, w, {}, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1},
-                std::pair<std::int64_t, std::int64_t>{20, 10});
-  });
+  testing::expect_error(
+      ErrorKind::internal, {"a convolution of 20 x 10 pixels does not give this"}, [&] {
+        F::deconv2d(x, w, {}, {.stride_h = 2, .stride_w = 2, .pad_h = 1, .pad_w = 1},
+                    std::pair<std::int64_t, std::int64_t>{20, 10});
+      });
 }
 
 // Moments, and the same numbers in every layout and batch.

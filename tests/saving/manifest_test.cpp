@@ -79,7 +79,7 @@ TEST(CheckpointManifest, RejectsImpossibleContents) {
       {with("600", "-600"), "its \"iteration\" is not a number from 0"},
       {with("600", "600.5"), "its \"iteration\" is not a number from 0"},
       {with("600", "9223372036854775808"), "its \"iteration\" is not a number from 0"},
-      {with("600", "0600"), "it is no JSON at byte"},
+      {with("600", "0600"), "it is not JSON at byte"},
       {with("600", "1e999"), "a number in it is too large"},
       {with("600", "\"600\""), "its \"iteration\" is not a number"},
       {with("\"parts\": 1", "\"parts\": 0"), "no files or no parts"},
@@ -102,8 +102,8 @@ TEST(CheckpointManifest, RejectsImpossibleContents) {
       {with("\"epoch\": 2", "\"epoch\": 2,\n\"more\": 3"), "not in the form"},
       {hashed("{\n\"files\": " + std::string(100'000, '[') + std::string(100'000, ']') + ",\n"),
        "more than 100 levels"},
-      {hashed(""), "it is no JSON at byte"},
-      {hashed("[1,\n"), "it is no JSON at byte"},
+      {hashed(""), "it is not JSON at byte"},
+      {hashed("[1,\n"), "it is not JSON at byte"},
       {"", "the hash of its text"},
       {std::string(100, '\0'), "the hash of its text"}};
   for (const auto& [text, reason] : cases)

@@ -1,4 +1,4 @@
-// The table of bench_allreduce: a row for each vector that was exchanged.
+// The table of bench_allreduce: a row for each exchanged vector.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace tasuki::program {
 
-// Times of exchanges; each is the time on the slowest rank.
+// Times of exchanges, each on its slowest rank.
 struct Percentiles {
   double least = 0, median = 0, p90 = 0, p99 = 0, most = 0;  // seconds
 };

@@ -89,7 +89,7 @@ void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs)
     const std::vector<std::string> words = plan.program_with_flags(run.settings);
     if (processes::was_interrupted() || !is_missing(run) || !asked.insert(words).second) continue;
     const ConfigAnswer answer = processes::ask_for_config(words, processes::was_interrupted);
-    // Any other failure depends on this moment or this machine.
+    // Any other failure depends on the moment or the machine.
     if (answer.exit_code != static_cast<int>(ErrorKind::usage) &&
         answer.exit_code != static_cast<int>(ErrorKind::config))
       continue;

@@ -1,4 +1,4 @@
-// Checks of an experiment's runs before the first of them starts.
+// Checks an experiment's runs before the first one starts.
 #pragma once
 
 #include <vector>
@@ -7,9 +7,9 @@
 
 namespace tasuki::experiment {
 
-// Asks the program which flags it has, and checks the flags of each run without a result, by
-// calling it with --print-config, which reads no data. An error of kind config names file and line,
-// or the row. A program that does not contain the word --print-config is not asked.
+// Calls the program with --print-config, which reads no data, to ask for its flags and to check the
+// flags of each run without a result. An error of kind config names file and line, or the row. A
+// program that does not contain the word --print-config is not called.
 void check_flags(const ExperimentPlan& plan, const std::vector<RunRecord>& runs);
 
 }  // namespace tasuki::experiment

@@ -39,8 +39,7 @@ std::optional<RunOrigin> read_origin(const std::filesystem::path& folder) {
     if (device.find("cuda") != std::string::npos) origin.gpu = device;
     return origin;
   } catch (const nlohmann::json::exception& error) {
-    fail(ErrorKind::data, "{} does not say what the run was made with: {}", file.string(),
-         error.what());
+    fail(ErrorKind::data, "{} does not describe the run: {}", file.string(), error.what());
   }
 }
 

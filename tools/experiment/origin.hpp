@@ -1,4 +1,4 @@
-// What a run was made with, and whether all rows of a table were made alike.
+// Version, machine and data of a run, and whether all rows of a table have the same ones.
 #pragma once
 
 #include <filesystem>
@@ -8,10 +8,10 @@
 
 namespace tasuki::experiment {
 
-// As the program reports it (program/report/about.hpp). Records of older versions have empty
-// members.
+// The program's own report (program/report/about.hpp). Members that older versions did not record
+// are empty.
 struct RunOrigin {
-  std::string version;                 // of Tasuki and of what it runs on
+  std::string version;                 // of Tasuki and the libraries under it
   std::string host, machine;           // of rank 0
   std::string gpu;                     // of rank 0; empty on CPUs
   std::string data;                    // folder
@@ -23,16 +23,15 @@ struct RunOrigin {
 // it. An error of kind data says what is wrong with the report.
 std::optional<RunOrigin> read_origin(const std::filesystem::path& folder);
 
-// Rows, counted from 1, that were made with the same version, on the same kind of machine, on the
-// same data. The host's name does not count, because runs on several nodes may start on any of
-// them.
+// Rows, counted from 1, with the same version, kind of machine and data. Host names do not count,
+// because runs on several nodes may start on any of them.
 struct AlikeRows {
-  std::string text;  // what they were made with
+  std::string text;  // version, machine and data
   std::vector<int> rows;
 };
-// Groups rows by origin. `origins`: for each row, those of its finished repeats. More than one
-// group is a mixture; a row whose repeats differ is in several. A GPU differs from another GPU but
-// not from a CPU, because a grid may compare the two.
+// Groups rows by origin. `origins`: for each row, the origins of its finished repeats. More than
+// one group means a mixture; a row whose repeats differ is in several groups. A GPU differs from
+// another GPU but not from a CPU, because a grid may compare the two.
 std::vector<AlikeRows> group_by_origin(const std::vector<std::vector<RunOrigin>>& origins);
 
 }  // namespace tasuki::experiment

@@ -52,7 +52,7 @@ std::vector<std::string> split_words(const std::string& text) {
   return words;
 }
 
-// Replaces each {name} by what `value` makes of the name.
+// Replaces each {name} by value(name).
 std::string fill_in(const std::string& word,
                     const std::function<std::string(const std::string&)>& value) {
   std::string filled;
@@ -71,8 +71,8 @@ struct Key {
   const char* name;
   const char* value;
   const char* help;
-  // Parses one setting; throws std::invalid_argument with what was expected. Axes of the grid have
-  // none.
+  // Parses one setting; throws std::invalid_argument with what was expected. Null for axes of the
+  // grid.
   void (*take)(ExperimentPlan& plan, const std::string& value);
 };
 
@@ -82,7 +82,7 @@ constexpr auto keys = std::to_array<Key>({
     {"title", "TEXT", "heading of the tables (default: the file's name)",
      [](ExperimentPlan& plan, const std::string& value) { plan.title = value; }},
     {"np", "N, ...", "processes (default: 1)", nullptr},
-    {"nodes", "N, ...", "nodes over which they are spread evenly (default: 1)", nullptr},
+    {"nodes", "N, ...", "nodes, each with the same number of processes (default: 1)", nullptr},
     {"repeat", "N", "runs of each row; tables show the median (default: 1)",
      [](ExperimentPlan& plan, const std::string& value) {
        plan.repeats = parse_integer(value, {1, 1000});
@@ -92,7 +92,7 @@ constexpr auto keys = std::to_array<Key>({
        plan.timeout = parse_number(value, {0.01, 1e9});
      }},
     {"compare", "NAME, ...",
-     "settings whose first row is the baseline of speed-ups (default: np, nodes)",
+     "settings whose first values are the baseline of speed-ups (default: np, nodes)",
      [](ExperimentPlan& plan, const std::string& value) { plan.compare = split_values(value); }},
     {"launcher", "WORDS", "words before the program, on one node (default: mpirun -np {np})",
      [](ExperimentPlan& plan, const std::string& value) { plan.launcher = value; }},
@@ -187,7 +187,7 @@ class Reader {
     plan_.axes.push_back(std::move(axis));
   }
 
-  // Unknown {names} are found before anything has run.
+  // Finds unknown {names} before anything has run.
   void check_launchers() {
     for (const RunSettings& run : plan_.runs()) {
       try {
@@ -208,7 +208,7 @@ struct Section {
   std::string text;
 };
 
-// "[name]" as "name"; nothing if the line begins no section.
+// "[name]" as "name"; nothing if the line does not begin a section.
 std::optional<std::string> section_name(std::string_view line, const std::string& place) {
   const auto begin = line.find_first_not_of(" \t");
   if (begin == std::string_view::npos || line[begin] != '[') return std::nullopt;
@@ -243,7 +243,7 @@ std::vector<Section> split_sections(std::string_view text, const std::string& fi
     if (auto name = section_name(line, place)) {
       const auto [first, is_new] = line_of.emplace(*name, number);
       if (!is_new)
-        fail_everywhere(ErrorKind::config, "{}: there is a section [{}] in line {} already", place,
+        fail_everywhere(ErrorKind::config, "{}: there is already a section [{}] in line {}", place,
                         *name, first->second);
       sections.push_back({std::move(*name), std::string(static_cast<std::size_t>(number), '\n')});
     } else {
@@ -371,7 +371,7 @@ std::vector<std::string> experiment_keys() {
 }
 
 std::string experiment_help() {
-  std::string text = "Keys of FILE, one `name = value` a line; `#` begins a comment:\n";
+  std::string text = "Keys of FILE, one `name = value` per line; `#` begins a comment:\n";
   for (const Key& key : keys)
     text += fmt::format("  {:<24}{}\n", fmt::format("{} = {}", key.name, key.value), key.help);
   return wrap_lines(text, usual_width) +

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Quoted for gnuplot with single quotes: in double quotes it would execute what is in backquotes.
+// Quoted for gnuplot with single quotes: in double quotes it would execute text in backquotes.
 std::string quoted(const std::string& text) {
   std::string made = "'";
   for (const char c : text) {

@@ -10,8 +10,8 @@
 namespace tasuki::experiment {
 
 // A gnuplot script with the data in it, which draws to `image` (.svg or .png by its ending). If the
-// number of processes varies: speed-up over processes, a line for each other setting, beside the
-// ideal one. Otherwise a bar with the time of each row.
+// number of processes varies, it plots speed-up against processes, with a line for each combination
+// of other settings and the ideal line. Otherwise it draws a bar with the time of each row.
 std::string gnuplot_script(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
                            const std::string& image);
 

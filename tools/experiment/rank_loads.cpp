@@ -19,7 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// (rank, device), in whose order names are sorted.
+// (rank, device); names are sorted in this order.
 using Place = std::pair<int, int>;
 
 std::vector<std::string> cells_of(const std::string& line) {
@@ -29,7 +29,7 @@ std::vector<std::string> cells_of(const std::string& line) {
   return cells;
 }
 
-// The median of a column's cells that are not empty; nothing without such a column.
+// The median of a column's non-empty cells; nothing without such a column.
 std::optional<double> median_of_column(const std::vector<std::vector<std::string>>& lines,
                                        const std::string& name) {
   const auto column = std::ranges::find(lines.front(), name) - lines.front().begin();
@@ -44,7 +44,7 @@ std::optional<double> median_of_column(const std::vector<std::vector<std::string
 
 RankLoad read_monitor(const fs::path& file) {
   std::string whole = read_own_file(file, own_log_limit);
-  whole.erase(whole.rfind('\n') + 1);  // a line that a killed rank did not end
+  whole.erase(whole.rfind('\n') + 1);  // without a line that a killed rank left incomplete
   std::istringstream text(whole);
   std::vector<std::vector<std::string>> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(cells_of(line));

@@ -35,7 +35,7 @@ std::optional<double> number(const json& object, const char* key) {
   return found->get<double>();
 }
 
-// 0 if it is none.
+// 0 if it is not a number.
 std::int64_t whole_number(const json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() ? 0 : integer_in(*found).value_or(0);
@@ -90,7 +90,7 @@ RunResult result_from_json(const json& object) {
   return result;
 }
 
-// A record that cannot be read counts as none: the run is done again.
+// An unreadable record counts as missing: the run is done again.
 void take_over(RunRecord& record) {
   const auto file = record.folder / "run.json";
   const auto text = read_file_if_there(file);

@@ -70,7 +70,7 @@ std::optional<double> examples_per_second(const TableRow& row) {
   return *examples * static_cast<double>(result.iterations) / result.seconds;
 }
 
-// What the column of examples per second measures.
+// The quantity in the column of examples per second.
 std::string note_on_speed(const std::vector<TableRow>& rows) {
   const auto has_speed = [](const TableRow& row) { return row.examples_per_second.has_value(); };
   const auto has_steps = [](const TableRow& row) {
@@ -184,7 +184,7 @@ std::string markdown_table(const Cells& cells) {
   return text;
 }
 
-// A title's words, of which a hyphen ends one, too.
+// A title's words; a hyphen also ends a word.
 std::vector<std::string> words_of(const std::string& title) {
   std::vector<std::string> words;
   std::istringstream stream(title);
@@ -199,7 +199,7 @@ std::vector<std::string> words_of(const std::string& title) {
   return words;
 }
 
-// Of the widest cell, or word of the title.
+// The width of the widest cell or word of the title.
 std::size_t width_of(const Cells& cells, std::size_t column) {
   std::size_t width = 0;
   for (const std::string& word : words_of(cells[0][column])) width = std::max(width, word.size());
@@ -219,7 +219,7 @@ std::vector<std::string> lines_of(const std::string& title, std::size_t width) {
   return lines;
 }
 
-// With titles over several lines, which end in the same one, and `gap` blanks between columns.
+// With titles over several lines, aligned at the last one, and `gap` blanks between columns.
 std::string aligned_table(const Cells& cells, std::size_t gap) {
   const std::size_t columns = cells[0].size();
   std::vector<std::size_t> widths;

@@ -44,8 +44,8 @@ bool standardizes(const Flags& flags, const TaskContext& context) {
   const auto augmented = context.trained.run.flag("augment");
   if (!augmented)
     fail_everywhere(ErrorKind::usage,
-                    "nothing says whether the model was trained with --augment, which standardises "
-                    "images; give --standardize on or off");
+                    "it is not known whether the model was trained with --augment, which "
+                    "standardises images; give --standardize on or off");
   return *augmented == "true";
 }
 
@@ -93,7 +93,7 @@ std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Fl
                                      exif_for(flags, context));
   if (crops && !field.is_image_file)
     fail_everywhere(ErrorKind::usage,
-                    "the model was trained by train_imagenet; expected image files, found a data "
+                    "the model was trained by train_imagenet: expected image files, found a data "
                     "set of pixels");
   const bool takes_long = is_standardized || field.is_image_file;
   if (crops)
@@ -120,31 +120,31 @@ class Classification final : public Task {
     options.add("top", flags_.top, {1, 1000}, "K", "show the K most probable classes").common();
     options
         .add("labels", flags_.labels, "none", "FILE",
-             "labels of the images of --data: an IDX file, or text with a number or the name "
-             "of a class on each line")
-        .common("labels of the images of --data");
+             "labels of the images in --data: an IDX file, or text with the number or name of a "
+             "class on each line")
+        .common("labels of the images in --data");
     options.add("split", flags_.split, {{"test", DataSplit::test}, {"train", DataSplit::train}},
-                "NAME", "test or train: the part of a data set that has both");
+                "NAME", "test or train: the split to use of a data set that has both");
     options.add("classes-file", flags_.classes_file, "none", "FILE",
-                "names of the classes, one on each line; default: those of the training's data");
+                "names of the classes, one per line; default: those of the training data");
     options.add("classes", flags_.classes, "auto", {1, 1 << 20}, "N",
-                "number of classes; `auto`: as in the file");
+                "number of classes; `auto`: as in the model file");
     options.add("unit,u", flags_.units, "auto", {1, 1 << 20}, "N",
-                "units in each of the two hidden layers of mlp; `auto`: as in the file");
+                "units in each of the two hidden layers of mlp; `auto`: as in the model file");
     options.add("image-size", flags_.image_side, "auto", {8, 1024}, "N",
-                "height and width in pixels that images in files are scaled to; `auto`: as in the "
+                "height and width in pixels to which image files are scaled; `auto`: as in "
                 "training");
     options.add(
         "standardize", flags_.standardize,
         {{"auto", Standardize::automatic}, {"on", Standardize::on}, {"off", Standardize::off}},
         "WHEN",
-        "auto, on or off: bring each image to mean 0 and deviation 1, as training with "
-        "--augment does; `auto`: as in the training");
-    options.add(
-        "exif", flags_.exif,
-        {{"auto", ExifFlag::automatic}, {"on", ExifFlag::on}, {"off", ExifFlag::off}}, "WHEN",
-        "auto, on or off: turn images in files as their EXIF orientation says; `auto`: as in "
-        "training; runs of versions without this flag did not turn images");
+        "auto, on or off: bring each image to mean 0 and deviation 1, as training with --augment "
+        "does; `auto`: as in training");
+    options.add("exif", flags_.exif,
+                {{"auto", ExifFlag::automatic}, {"on", ExifFlag::on}, {"off", ExifFlag::off}},
+                "WHEN",
+                "auto, on or off: rotate image files as their EXIF orientation says; `auto`: as in "
+                "training; runs of versions without this flag did not rotate images");
     options.add("loader-threads", flags_.loader_threads, {1, 256}, "N",
                 "threads per rank that decode and standardise images ahead");
   }
@@ -193,8 +193,8 @@ class Classification final : public Task {
     if (flags_.exif == ExifFlag::automatic && !context.trained.run.flag("exif") &&
         !source.image_files().empty() && exif_for(flags_, context) == Exif::ignore)
       log_warning(
-          "images are not turned as their EXIF orientation says, because the run is of a version "
-          "that did not; --exif on turns them");
+          "images are not rotated as their EXIF orientation says, because the run's version did "
+          "not do so; --exif on rotates them");
   }
 
   InputRequest request_for(const TaskContext& context, std::int64_t classes,

@@ -1,4 +1,4 @@
-// Images that the generators of train_dcgan make.
+// Images from the generators of train_dcgan.
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ using nlohmann::ordered_json;
 
 const char* const network_name = "dcgan";
 
-// What the shapes of its weights say about a generator.
+// A generator's settings, from the shapes of its weights.
 DcganSettings settings_of(const TrainedModel& trained) {
   const auto shape = [&](const std::string& name, int axes) {
     const auto found = trained.shapes.find(name);
@@ -53,8 +53,8 @@ class Generation final : public Task {
     options.group("Generated images (of train_dcgan)", program::OnScreen::no);
     options
         .add("samples", samples_, {1, 1 << 20}, "N",
-             "images to generate, written to --out: FILE.png is a grid of them, "
-             "FILE-idx3-ubyte has grey ones in MNIST's format, a new folder a PNG file of each")
+             "images to generate and write to --out: FILE.png (a grid), FILE-idx3-ubyte (grey "
+             "images in MNIST's format) or a new folder (one PNG file each)")
         .common("images to generate");
   }
 

@@ -72,7 +72,7 @@ void warn_of_left_out(const ImageSearch& search) {
   if (const std::string text = search.text_of_left_out(); !text.empty()) log_warning("{}", text);
 }
 
-// How the network takes images.
+// The form of the network's images.
 struct Picture {
   std::int64_t side = 0;
   bool is_grey = false;
@@ -82,8 +82,7 @@ Picture picture_for(const InputRequest& request) {
   if (!request.example) {
     if (request.image_side) return {*request.image_side, false};
     fail(ErrorKind::usage,
-         "nothing says to which size image files are scaled for this model; give --image-size N "
-         "as in its training");
+         "the size of this model's images is not known; give --image-size N as in training");
   }
   const Shape& shape = *request.example;
   if (shape.rank() == 1) {  // rows of a grey image
@@ -138,7 +137,7 @@ Inputs open_class_folders(const fs::path& folder, const InputRequest& request) {
       of_class[i].push_back({std::move(path), label});
   }
   warn_of_left_out(search);
-  // In the order of training programs.
+  // In the order that training programs use.
   std::vector<ImageFile> files = take_in_turn(std::move(of_class));
   if (files.empty())
     fail(ErrorKind::missing, "{}: expected .jpg, .jpeg or .png files in its subfolders, found none",
@@ -226,23 +225,23 @@ Inputs open_several(const InputRequest& request) {
   return open_files(std::move(files), 0, request);
 }
 
-// What a run of train_imagenet evaluated with.
+// The evaluation data of a run of train_imagenet.
 Inputs open_streamed(const InputRequest& request) {
   return open_files(read_as_told([&] { return evaluated_images(request.run); }), request.classes,
                     request);
 }
 
-// What the run evaluated with.
+// The run's evaluation data.
 Inputs open_test_data(const InputRequest& request) {
   const TrainingRun& run = request.run;
   if (run.dataset.empty())
     fail(ErrorKind::usage,
-         "no images were given, and nothing says what the model was tested on; give --data PATH");
+         "no images were given, and the model's test data are not known; give --data PATH");
   const bool is_streamed = run.program == "train_imagenet";
   if (!is_streamed && !is_folder(run.data))
     fail(ErrorKind::missing,
-         "the data that the model was tested on are not in {}, which about.json beside the model "
-         "names; give --data PATH",
+         "the model's test data are not in {}, which about.json beside the model names; give "
+         "--data PATH",
          run.data);
   if (is_streamed && request.split != DataSplit::test)
     fail(ErrorKind::usage, "--split train: give the folder of these images with --data");
@@ -254,7 +253,7 @@ Inputs open_test_data(const InputRequest& request) {
   try {
     if (const auto first = run.flag("test-examples"); first && *first != "all")
       inputs.source->keep_first(program::parse_integer(*first, {1, INT64_MAX}));
-  } catch (const std::invalid_argument&) {  // of another version; all examples are as good
+  } catch (const std::invalid_argument&) {  // of another version; takes all examples instead
   }
   return inputs;
 }

@@ -22,7 +22,7 @@ fs::path file_of(fs::path place, std::size_t part) {
   return place += fmt::format(".{}", part);
 }
 
-// The arrays of an entry, of the parts that have it.
+// The arrays of an entry, from the parts that have it.
 std::vector<Tensor> arrays_of(const ModelFiles& files, const std::string& name) {
   std::vector<Tensor> arrays;
   for (const auto& part : files.parts)
@@ -31,7 +31,7 @@ std::vector<Tensor> arrays_of(const ModelFiles& files, const std::string& name) 
   return arrays;
 }
 
-// The only axis along which the arrays add up to `whole`; nothing if there is none.
+// The only axis along which the arrays add up to `whole`; nothing if no single axis does.
 std::optional<int> divided_axis(const std::vector<Tensor>& arrays, const Shape& whole) {
   for (int axis = 0; axis < whole.rank(); ++axis) {
     std::int64_t sum = 0;
@@ -48,10 +48,10 @@ std::optional<int> divided_axis(const std::vector<Tensor>& arrays, const Shape& 
   return std::nullopt;
 }
 
-// The arrays one after the other along the axis.
+// The arrays concatenated along the axis.
 Tensor join(const std::vector<Tensor>& arrays, int axis, const Shape& whole) {
   Tensor joined = Tensor::empty(whole, arrays[0].dtype());
-  std::int64_t runs = 1;  // of memory in which the arrays alternate
+  std::int64_t runs = 1;  // contiguous runs of memory in which the arrays alternate
   for (int before = 0; before < axis; ++before) runs *= whole[before];
   auto* to = static_cast<std::byte*>(joined.raw());
   for (std::int64_t run = 0; run < runs; ++run)
@@ -72,7 +72,7 @@ std::string shapes_text(const std::vector<Tensor>& arrays) {
   return texts.empty() ? "in none of them" : fmt::format("{}", fmt::join(texts, ", "));
 }
 
-// The array `path` of a model, in which it has the shape `whole`.
+// The array `path`, whose shape in the model is `whole`.
 Tensor whole_array(const ModelFiles& files, const std::string& prefix, const std::string& path,
                    const Shape& whole) {
   const std::vector<Tensor> arrays = arrays_of(files, prefix + path);

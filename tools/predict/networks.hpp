@@ -1,4 +1,4 @@
-// The networks that classify images, as they are in a file.
+// The networks that classify images, as stored in files.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace tasuki::predict {
 
-// mlp (of train_mnist), and those of models/catalog.
+// mlp (of train_mnist), and the models of models/catalog.
 std::vector<std::string> image_networks();
 
-// The network that a training program's flags chose; nothing for other programs.
+// The network chosen by a training program's flags; nothing for other programs.
 std::optional<std::string> image_network_of(const TrainingRun& run);
 
-// The shape of its examples, if the name, the file or the run says it.
+// The shape of its examples, if the name, the file or the run determines it.
 std::optional<Shape> example_shape(const std::string& network, const TrainedModel& trained);
 
-// The number of classes according to the file: the size of the arrays that depend on it. Nothing
-// if the file has none of them.
+// The number of classes, from the size of the file's arrays that depend on it. Nothing if the file
+// has no such array.
 std::optional<std::int64_t> classes_in(const TrainedModel& trained, const std::string& network);
 
-// `units`: of the hidden layers of mlp; default: those in the file.
+// `units`: of the hidden layers of mlp; default: from the file.
 std::unique_ptr<Layer> create_image_network(const std::string& network, const TrainedModel& trained,
                                             const Shape& example, std::int64_t classes,
                                             std::optional<std::int64_t> units);

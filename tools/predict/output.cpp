@@ -49,7 +49,7 @@ void deliver(const PredictionSettings& settings, const std::string& rows,
     make_output_folder(std::filesystem::absolute(*settings.out).parent_path());
     write_named_file(*settings.out, rows);
   }
-  // What people read fits a terminal.
+  // Text for people fits a terminal.
   const auto fitted = [](const std::string& text, std::FILE* stream) {
     return wrap_lines(text, line_width(stream));
   };

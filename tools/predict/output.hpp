@@ -1,4 +1,4 @@
-// Where results go: rows of examples, then a summary.
+// Writes results: rows of examples, then a summary.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -13,7 +13,7 @@ std::string json_line(const nlohmann::ordered_json& value);
 // A cell of CSV (RFC 4180): quoted if it has to be.
 std::string csv_cell(const std::string& text);
 
-// Checks that --out can be written, before any work is done; to be called on one rank.
+// Checks before any work that --out can be written; to be called on one rank.
 void check_output(const PredictionSettings& settings);
 
 // Writes the rows to --out or standard output (with --quiet nowhere), then the summary to standard
@@ -22,12 +22,12 @@ void check_output(const PredictionSettings& settings);
 void deliver(const PredictionSettings& settings, const std::string& rows,
              const std::string& summary);
 
-// The same in all formats.
+// A result in all formats.
 struct Report {
   std::string table, csv, json;       // rows
   std::string summary, json_summary;  // text; a line of JSON
 };
-// Delivers it in that of the settings.
+// Writes the result in the format of the settings.
 void deliver(const PredictionSettings& settings, const Report& report);
 
 }  // namespace tasuki::predict

@@ -41,7 +41,7 @@ double loss_of(std::span<const float> scores, std::int32_t label) {
 
 // On the CPU, examples x classes.
 struct Scores {
-  Tensor main, first, second;  // the latter two: of GoogLeNetBn's auxiliary classifiers
+  Tensor main, first, second;  // first and second: GoogLeNetBn's auxiliary classifiers
 };
 
 Scores scores_of(Layer& network, const Variable& x) {

@@ -28,7 +28,7 @@ Sentence words_of(std::string_view line) {
   return words;
 }
 
-// The lines that have words, by their numbers, and the number of all lines.
+// The lines with words, by line number, and the number of all lines.
 struct Lines {
   std::map<std::int64_t, Sentence> sentences;
   std::int64_t count = 0;
@@ -47,7 +47,7 @@ bool is_given(const TrainingRun& run, const std::string& flag) {
   return run.flag(flag).value_or("none") != "none";
 }
 
-// The training's files, read as it read them.
+// The training's files, read in the same way.
 seq2seq::SentenceFiles files_of(const TrainingRun& run) {
   seq2seq::SentenceFileSettings settings{.source = run.flag("source").value_or(""),
                                          .target = run.flag("target").value_or(""),

@@ -20,22 +20,22 @@ struct Language {
   seq2seq::Vocabulary source, target;
 
   std::string text(const Sentence& words) const;
-  std::string text(const Ids& words) const;  // of the target
+  std::string text(const Ids& words) const;  // in the target language
 };
-// The vocabularies as the training program made them: of dates, or of its files, which it reads
-// again. Files that have changed since are an error of kind data.
+// The vocabularies of the training program: of dates, or of its files, which are read again. Files
+// that have changed since are an error of kind data.
 Language language_of(const TrainedModel& trained);
 
-// In order; with their translations, or without any.
+// In order; either all have translations or none.
 struct Sentences {
   std::vector<Sentence> source, target;
 };
-// One sentence on each line of `files`, and its translation on the same line of `target`, plain or
-// packed by gzip; lines without words are left out. Different numbers of lines are an error of kind
-// data.
+// One sentence per line of `files`, and its translation on the same line of `target`, plain or
+// gzip-compressed; lines without words are left out. Different numbers of lines are an error of
+// kind data.
 Sentences read_sentences(const std::vector<std::string>& files,
                          const std::optional<std::string>& target, bool is_dates);
-// What the run evaluated with: its test files, or what it held out.
+// The run's evaluation data: its test files, or the sentences that it held out.
 Sentences test_sentences(const TrainingRun& run);
 
 }  // namespace tasuki::predict

@@ -1,4 +1,4 @@
-// What the flags of `tasuki-predict` say, as far as all kinds of models share them.
+// The flags of `tasuki-predict` that all kinds of models share.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct PredictionSettings {
   std::optional<std::string> arch;
   std::int64_t batchsize = 100;          // per rank
   std::optional<std::int64_t> examples;  // only the first ones
-  std::optional<std::int64_t> seed;      // of what is made up; default: the run's
+  std::optional<std::int64_t> seed;      // for generated text or images; default: the run's
   Format format = Format::table;
   bool quiet = false;              // only the summary
   std::optional<std::string> out;  // file; default: standard output

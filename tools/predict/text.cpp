@@ -1,4 +1,4 @@
-// Text, by the models of train_lm: how many bits each of its bytes takes, or how it goes on.
+// Text, with the models of train_lm: bits per byte, or a continuation.
 
 #include <algorithm>
 #include <array>
@@ -35,7 +35,7 @@ GptSettings settings_of(const TaskContext& context, const Flags& flags) {
   const std::int64_t heads = flags.heads.value_or(context.trained.run.number("heads", 0));
   if (heads == 0)
     fail_everywhere(ErrorKind::usage,
-                    "nothing says how many attention heads the model has; give --heads");
+                    "the model's number of attention heads is not known; give --heads");
   try {
     return lm::settings_of(context.trained.shapes, heads);
   } catch (const Error& error) {  // the same on all ranks
@@ -51,7 +51,7 @@ std::shared_ptr<const Dataset> first_of(std::shared_ptr<const Dataset> windows,
   return subset_of(std::move(windows), std::move(indices));
 }
 
-// What the run was tested on.
+// The run's test data.
 std::shared_ptr<const Dataset> held_out_windows(const TrainingRun& run, std::int64_t context) {
   auto place = run.flag("data");
   if (place == lm::default_text_name) place.reset();
@@ -62,7 +62,7 @@ std::shared_ptr<const Dataset> held_out_windows(const TrainingRun& run, std::int
   return first_of(held_out, run.number("test-examples", held_out->size()));
 }
 
-// A file's, which may be shorter than the model's context.
+// A file's windows; the file may be shorter than the model's context.
 std::shared_ptr<const Dataset> windows_of(const std::string& file, std::int64_t context) {
   std::string text = read_text(file, lm::most_text_bytes + 1);
   if (std::ssize(text) > lm::most_text_bytes)
@@ -119,14 +119,15 @@ class Text final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Text (of --data, in place of which --prompt may stand)", program::OnScreen::no);
-    options.add("prompt", flags_.prompt, "none", "TEXT", "print this text, and how it goes on")
+    options.group("Text (in --data, or --prompt)", program::OnScreen::no);
+    options.add("prompt", flags_.prompt, "none", "TEXT", "print this text and continue it")
         .common("text to continue");
-    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes that follow --prompt").common();
+    options.add("length", flags_.length, {1, 1 << 20}, "N", "bytes to generate after --prompt")
+        .common();
     options.add("temperature", flags_.temperature, {0.0, 100.0}, "X",
-                "of what follows: below 1 likelier bytes, 0 the likeliest ones only");
+                "randomness of the continuation: below 1 likelier bytes, 0 only the likeliest");
     options.add("heads", flags_.heads, "auto", {1, 1024}, "N",
-                "attention heads of the model; `auto`: as in the training");
+                "attention heads of the model; `auto`: as in training");
   }
 
   void run(const TaskContext& context) override {

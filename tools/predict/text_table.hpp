@@ -8,8 +8,8 @@
 
 namespace tasuki::predict {
 
-// Columns are as wide as their widest cell, in characters (UTF-8), but not wider than `most`: cells
-// that are longer push the next one to the right in their row alone. The last one is not padded.
+// Columns are as wide as their widest cell, in characters (UTF-8), but at most `most` wide; a
+// longer cell shifts the rest of its own row. The last column is not padded.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header, std::size_t most = 1000) : most_(most) {

@@ -30,8 +30,8 @@ std::vector<std::string> names_in(const ModelFiles& files) {
   return names;
 }
 
-// The model's place in a snapshot (of the generator, if it has two networks), and the classifier's
-// predictor in a model.
+// The place of the model in a snapshot (of the generator, if there are two networks), and of the
+// classifier's predictor in a model.
 std::string prefix_in(const ModelFiles& files) {
   const std::vector<std::string> names = names_in(files);
   std::string prefix;
@@ -66,8 +66,8 @@ json read_about(const fs::path& folder) {
     if (error.kind() != ErrorKind::data) throw;  // else reported below
   }
   fail(ErrorKind::data,
-       "{}: expected what a training program wrote there, found something else; move the model "
-       "elsewhere and say with flags what is in it",
+       "{}: expected the file of a training program, found something else; move the model "
+       "elsewhere and describe it with flags",
        path.string());
 }
 

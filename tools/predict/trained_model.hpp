@@ -1,4 +1,4 @@
-// A file with the weights of a model, and what is known about the run that trained it.
+// A file with a model's weights, and the description of the run that trained it.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@
 
 namespace tasuki::predict {
 
-// From about.json beside the file (program/report/about.hpp). Everything is empty if there is none,
-// or an older one without these.
+// From about.json beside the file (program/report/about.hpp). Members are empty without such a
+// file, or if an older version did not write them.
 struct TrainingRun {
   std::string program;
   std::map<std::string, std::string> flags;
@@ -25,13 +25,13 @@ struct TrainingRun {
   std::vector<std::string> class_names;
   std::map<std::string, std::string> vocabularies;  // hashes by flag
 
-  // The text of a flag; nothing if it is not known.
+  // The text of a flag; nothing if unknown.
   std::optional<std::string> flag(const std::string& name) const;
-  // Its value if it is a number, else `other`.
+  // The flag's value if it is a number, else `other`.
   std::int64_t number(const std::string& name, std::int64_t other) const;
 };
 
-// Calls `read`, which reads files that about.json names; its errors say so.
+// Calls `read`, which reads files that about.json names; adds this to its errors.
 template <class Read>
 auto read_as_told(const Read& read) {
   try {
@@ -44,9 +44,10 @@ auto read_as_told(const Read& read) {
 }
 
 struct TrainedModel {
-  std::filesystem::path file;           // of parts without their suffix (model_parts.hpp)
+  std::filesystem::path file;           // without the suffix of a part (model_parts.hpp)
   std::string prefix;                   // of the model's entries in the file
-  std::map<std::string, Shape> shapes;  // of these, without the prefix; divided: of the first part
+  std::map<std::string, Shape> shapes;  // of the entries, without the prefix; if divided, of the
+                                        // first part
   TrainingRun run;
 };
 
@@ -54,8 +55,8 @@ struct TrainedModel {
 // in a run's folder. Rank 0 reads it for all; its errors are errors on all ranks. Collective.
 TrainedModel find_trained_model(const std::string& path, Communicator& communicator);
 
-// Gives all ranks' models, which are on CPUs, the file's weights. One that does not fit the file is
-// an error of kind data that names the first difference. Collective.
+// Gives all ranks' models, which are on CPUs, the file's weights. If the model does not fit the
+// file, an error of kind data names the first difference. Collective.
 void load_weights(const TrainedModel& trained, const Module& model, Communicator& communicator);
 
 }  // namespace tasuki::predict

@@ -1,4 +1,4 @@
-// Translation: sentences, or dates written in many ways, by the models of train_seq2seq.
+// Translation of sentences, or of dates written in many ways, with the models of train_seq2seq.
 
 #include <fmt/ranges.h>
 
@@ -40,7 +40,7 @@ std::unique_ptr<Seq2seq> create_network(const TrainedModel& trained) {
                                                 .units = size("embed_x/W", 1, 1)});
 }
 
-// Each translation, and before it its length.
+// Each translation, preceded by its length.
 std::vector<std::int32_t> translate(Seq2seq& model, Iterator& batches, std::int64_t longest) {
   const PhaseScope evaluating(Phase::evaluating);
   const NoGrad no_grad;
@@ -61,7 +61,7 @@ std::vector<std::int32_t> translate(Seq2seq& model, Iterator& batches, std::int6
   return found;
 }
 
-// Those of all ranks at the root, in order.
+// All ranks' translations at the root, in order.
 std::vector<Ids> gather_translations(const std::vector<std::int32_t>& own,
                                      Communicator& communicator) {
   std::vector<Ids> all;
@@ -129,12 +129,12 @@ class Translation final : public Task {
   }
 
   void add_flags(program::Options& options) override {
-    options.group("Sentences (of --data, one a line)", program::OnScreen::no);
+    options.group("Sentences (in --data, one per line)", program::OnScreen::no);
     options
         .add("target", target_, "none", "FILE",
-             "their translations: the summary then says how many are exact, and BLEU")
-        .common("translations, to count exact ones");
-    options.add("longest", longest_, {1, 1 << 20}, "N", "words of a translation at most");
+             "reference translations: the summary then reports exact matches and BLEU")
+        .common("reference translations");
+    options.add("longest", longest_, {1, 1 << 20}, "N", "longest translation, in words");
   }
 
   void run(const TaskContext& context) override {
@@ -173,7 +173,7 @@ class Translation final : public Task {
       if (!sentences.target.empty()) sentences.target.resize(static_cast<std::size_t>(*first));
     }
     if (sentences.source.empty())
-      fail(ErrorKind::data, "{}: expected sentences, one a line, found none", files.at(0));
+      fail(ErrorKind::data, "{}: expected sentences, one per line, found none", files.at(0));
     return sentences;
   }
 

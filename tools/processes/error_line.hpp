@@ -1,4 +1,4 @@
-// The line of a program's output that says why it failed.
+// Finds the line of a program's output that says why it failed.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace tasuki::processes {
 
-// Whether a line is an error as job/run_job.hpp prints them: "rank 1 on node2: ..." of one rank,
-// "error: ..." of all ranks or of a program without ranks.
+// Whether a line is an error in the form of job/run_job.hpp: "rank 1 on node2: ..." from one rank,
+// "error: ..." from all ranks or a program without ranks.
 bool is_error_line(std::string_view line);
 
 // The last such line, or else the last line with words.

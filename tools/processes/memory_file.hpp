@@ -1,4 +1,4 @@
-// MemoryFile: a file that is on no disk, which other processes open by its path.
+// MemoryFile: a file in memory that other processes can open by a path.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace tasuki::processes {
 
-// It goes away with this object, or with this process. Errors are of kind io.
+// It disappears with this object or process. Errors are of kind io.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view contents = "");
@@ -15,7 +15,7 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
 
-  // For this process and others of the same user on this machine.
+  // Valid for this process and others of the same user on this machine.
   const std::filesystem::path& path() const { return path_; }
   int descriptor() const { return descriptor_; }
   std::string text() const;

@@ -52,7 +52,8 @@ std::vector<GradientRange> ranges_of(const TracedRun& run) {
         for (const TracedRange& same : step.ranges)
           if (same.first == range.first && same.ready >= 0)
             ready.push_back(same.ready - step.backward_begin);
-    // The loss does not use its parameters: it is complete when the backward pass has ended.
+    // The loss does not use the range's parameters: it is complete when the backward pass has
+    // ended.
     if (ready.empty()) ready.push_back(last.backward);
     ranges.push_back({.bytes = range.bytes, .ready = median(std::move(ready))});
   }

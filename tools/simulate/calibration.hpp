@@ -1,4 +1,4 @@
-// The model's numbers from traces of real runs.
+// Calibrates the model from traces of real runs.
 #pragma once
 
 #include <optional>
@@ -12,16 +12,16 @@ namespace tasuki::simulate {
 double median(std::vector<double> values);  // 0 if there are none
 
 // Medians over the steps and ranks of a run, and the ranges of gradients if the run exchanges any.
-// Jitter is how much ranks differ in the same step or, in a run of one rank, how much its steps
-// differ: half of the distance between the quantiles at 15.9 and 84.1 %. For normal numbers this is
-// the standard deviation, and a few outliers do not change it.
+// Jitter is the spread of ranks in the same step or, in a run of one rank, of its steps: half the
+// distance between the quantiles at 15.9 and 84.1 %. For normal numbers this is the standard
+// deviation, and a few outliers do not change it.
 Workload workload_of(const TracedRun& run);
 
 // The rate of the link between two or more nodes with one rank each: the bytes that the algorithm
 // sends, divided by the time of the ranges without the latencies of its steps; the median over the
-// steps. The time of a range is from the last rank's beginning to the last rank's end. Only ranges
-// count that every rank began after its backward pass, because then nothing else slows them down.
-// Empty: there are none, or ranks of a node exchanged gradients in shared memory first.
+// steps. A range takes from the last rank's beginning to the last rank's end. Only ranges that
+// every rank began after its backward pass count, because nothing else slows them down. Empty if
+// there are none, or if ranks of a node exchanged gradients in shared memory first.
 std::optional<double> fitted_rate(const TracedRun& run, double latency,
                                   std::optional<AllreduceAlgorithm> algorithm);
 
@@ -32,7 +32,7 @@ struct MeasuredStep {
 };
 MeasuredStep measured_step(const TracedRun& run);
 
-// How much of the exchange an overlap can hide, and how much of it the run hid.
+// How much of the exchange overlap can hide, and how much the run hid.
 struct Hiding {
   double exchange = 0, can_be_hidden = 0, hidden = 0;  // seconds
 };

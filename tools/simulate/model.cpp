@@ -45,7 +45,8 @@ double exchange_seconds(double bytes, int ranks, const Cluster& cluster) {
   if (cluster.is_hierarchical)
     return allreduce_seconds(bytes, inside, cluster.inside, AllreduceAlgorithm::ring) +
            allreduce_seconds(bytes, nodes, cluster.between, cluster.algorithm);
-  // A ring over all ranks leaves each node once; with the other algorithms all its ranks send.
+  // In a ring over all ranks, one rank per node sends out of it; in the other algorithms, all ranks
+  // do.
   const double ring = predicted_seconds(AllreduceAlgorithm::ring, bytes, ranks, cluster.between);
   if (cluster.algorithm == AllreduceAlgorithm::ring) return ring;
   Link shared = cluster.between;

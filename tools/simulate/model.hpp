@@ -11,7 +11,7 @@ namespace tasuki::simulate {
 
 // Gradients that travel together.
 struct GradientRange {
-  double bytes = 0;  // as they travel
+  double bytes = 0;  // on the wire
   double ready = 0;  // seconds after the beginning of the backward pass
 };
 
@@ -19,7 +19,7 @@ struct GradientRange {
 struct Workload {
   double input = 0, forward = 0, backward = 0, update = 0;
   double jitter = 0;                    // standard deviation of a rank's input + forward + backward
-  std::vector<GradientRange> ranges{};  // in the order in which they travel
+  std::vector<GradientRange> ranges{};  // in the order of exchange
   double compute() const { return input + forward + backward; }
 };
 
@@ -35,31 +35,31 @@ struct Cluster {
 
 struct Prediction {
   double step = 0;      // seconds
-  double exchange = 0;  // of all ranges, if nothing else went on
-  double exposed = 0;   // of this, what is left when the slowest rank has ended its backward pass
+  double exchange = 0;  // of all ranges, without other work
+  double exposed = 0;   // the part after the slowest rank's backward pass
   double waiting = 0;   // for the slowest rank, on average
 };
 
-// Mean of the largest of `count` independent standard normal numbers: the integral of
-// 1 - Phi(x)^count over x > 0 less that of Phi(x)^count over x < 0. count >= 1.
+// The expected largest of `count` independent standard normal numbers: the integral of 1 -
+// Phi(x)^count over x > 0 minus the integral of Phi(x)^count over x < 0. count >= 1.
 double expected_maximum(double count);
 
-// An allreduce of `bytes` over `ranks`: inside a node by a ring and then between nodes, one after
-// the other; ranks that share a node's link share its rate. If `ranks` are not a multiple of
-// ranks_per_node, the last node has fewer.
+// The time of an allreduce of `bytes` over `ranks`: by a ring inside each node, then between nodes;
+// ranks that share a node's link share its rate. If `ranks` are not a multiple of ranks_per_node,
+// the last node has fewer.
 double exchange_seconds(double bytes, int ranks, const Cluster& cluster);
 
-// When the last range has been exchanged, in seconds from the beginning of the backward pass.
-// Ranges follow each other: each begins when it is ready and the one before it has ended. Unless
-// `overlaps`, the first one begins when the backward pass has ended.
+// The end of the last range's exchange, in seconds from the beginning of the backward pass. Each
+// range begins when it is ready and the previous one has ended. Unless `overlaps`, the first begins
+// when the backward pass has ended.
 double end_of_exchange(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps);
 
 // step = input + forward + jitter * expected_maximum(ranks)
 //        + max(backward, end_of_exchange) + update; of one rank: without exchange and jitter.
 Prediction predict(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps);
 
-// The same step with a batch that is `factor` times as large: input, forward, backward and the
-// moments in which ranges are ready take so many times as long. Jitter is a share of these.
+// The same step with a batch `factor` times as large: input, forward, backward, and the times at
+// which ranges are ready, grow by this factor, and jitter in proportion.
 Workload with_batch(const Workload& workload, double factor);
 
 }  // namespace tasuki::simulate

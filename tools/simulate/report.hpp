@@ -1,4 +1,4 @@
-// What `tasuki-simulate` prints and writes.
+// The output of `tasuki-simulate`.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -22,9 +22,9 @@ struct PredictionRow {
 
 struct Question {
   Workload one;      // rank alone
-  Workload several;  // of a rank among others
+  Workload several;  // one of several ranks
   Cluster cluster{};
-  double batch = 1;                      // examples of a rank in both
+  double batch = 1;                      // examples per rank, in both
   std::optional<double> global_batch{};  // of all ranks; empty: each rank keeps its `batch`
   bool overlaps = true;
 };
@@ -32,7 +32,7 @@ struct Question {
 // For each number of ranks.
 std::vector<PredictionRow> rows_of(const Question& question, const std::vector<int>& ranks);
 
-// "model: ..." and "link: ..."; `source` says where the link's numbers are from.
+// "model: ..." and "link: ..."; `source`: the origin of the link's numbers.
 std::string describe(const Workload& workload);
 std::string describe(const Cluster& cluster, const std::string& source);
 // "of the exchange of 61.0 ms, ...".

@@ -24,7 +24,7 @@ constexpr std::size_t least_steps = 4;
        quoted_input(json_text(value)));
 }
 
-// Of microseconds.
+// Seconds from microseconds.
 double seconds_in(const json& value, const std::string& file) {
   constexpr double most = 1e15;  // thirty years
   if (!value.is_number() || !(std::abs(value.get<double>()) < most))
@@ -32,7 +32,7 @@ double seconds_in(const json& value, const std::string& file) {
   return value.get<double>() * 1e-6;
 }
 
-// Of ranks, rows, ranges and bytes; -1: none.
+// Numbers of ranks, rows, ranges and bytes; -1: none.
 std::int64_t number_in(const json& value, const std::string& file) {
   constexpr std::int64_t most = std::int64_t{1} << 50;
   const auto number = integer_in(value, -1, most);
@@ -40,7 +40,7 @@ std::int64_t number_in(const json& value, const std::string& file) {
   return *number;
 }
 
-// The events of one rank in the order of their beginning.
+// The events of one rank, ordered by their beginning.
 struct Event {
   std::string name;
   double begin = 0, end = 0;
@@ -78,7 +78,7 @@ bool is_part(const std::string& name) {
 }
 
 // Steps begin with their input and end with their update; those cut off at either end are left out.
-// Of a process with several clocks (ParallelUpdater's workers) only the first counts.
+// In a process with several clocks (ParallelUpdater's workers) only the first counts.
 std::vector<TracedStep> steps_of(const std::vector<Event>& events) {
   std::vector<TracedStep> steps;
   std::optional<TracedStep> step;
@@ -125,7 +125,7 @@ TracedRun parse_trace(std::string_view text, const std::string& file) {
                     file),
         limits_of_logs);
     const json& about = trace.at("otherData");
-    // Ranges and updates of several optimizers would be taken for those of one.
+    // Ranges and updates of several optimizers would look like one optimizer's.
     if (const std::int64_t optimizers = number_in(about.value("optimizers", json(1)), file);
         optimizers > 1)
       fail(ErrorKind::data, "{}: expected a run with one optimizer, found {}", file, optimizers);

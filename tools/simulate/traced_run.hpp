@@ -1,4 +1,4 @@
-// What a file of --trace says about the steps of a run.
+// The steps of a run, from a file of --trace.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@
 
 namespace tasuki::simulate {
 
-// Times in seconds, moments on the clock of the file.
+// Times in seconds; moments by the file's clock.
 struct TracedRange {
-  std::int64_t first = 0;       // element of the gradients; identifies the range
+  std::int64_t first = 0;       // first element of the gradients; identifies the range
   double bytes = 0;             // of float32 gradients
   double ready = -1;            // when its last gradient was written; -1: not in the file
   double begin = -1, end = -1;  // of its exchange; -1: not in the file
@@ -19,8 +19,8 @@ struct TracedRange {
 struct TracedStep {
   double begin = 0, end = 0;
   double input = 0, forward = 0, backward = 0, exchange = 0, update = 0;
-  double backward_begin = 0;          // of the last pass, during which gradients travel
-  std::vector<TracedRange> ranges{};  // in the order in which they were exchanged
+  double backward_begin = 0;          // of the last backward pass, during which gradients travel
+  std::vector<TracedRange> ranges{};  // in the order of exchange
   double compute() const { return input + forward + backward; }
 };
 
@@ -32,8 +32,8 @@ struct TracedRun {
 };
 
 // Reads the contents of a trace and keeps the later half of its steps, because in the earlier ones
-// the run may have tried modes of the exchange. Errors call the trace `file`. A text that is no
-// trace, or one with fewer than 4 steps computed on CPUs, is an error of kind data.
+// the run may have tried exchange modes. Errors call the trace `file`. A text that is not a trace,
+// or a trace with fewer than 4 steps on CPUs, is an error of kind data.
 TracedRun parse_trace(std::string_view text, const std::string& file);
 
 }  // namespace tasuki::simulate

@@ -15,7 +15,7 @@
 namespace tasuki::supervisor {
 namespace {
 
-constexpr std::size_t enough = 65536;  // at a time, so that signals are not kept waiting
+constexpr std::size_t enough = 65536;  // at a time, so that signals need not wait
 
 void check(bool is_fine, const char* what) {
   if (!is_fine) fail(ErrorKind::io, "{}: {}", what, std::strerror(errno));
@@ -32,7 +32,7 @@ ErrorStream::ErrorStream() {
   is_terminal_ =
       isatty(STDERR_FILENO) != 0 && openpty(&reader_, &writer_, nullptr, nullptr, nullptr) == 0;
   if (is_terminal_) {
-    // The real terminal does what there is to do with line ends.
+    // The real terminal converts line ends.
     termios mode{};
     check(tcgetattr(writer_, &mode) == 0, "tcgetattr");
     cfmakeraw(&mode);

@@ -1,5 +1,5 @@
-// The launcher's standard error, which tasuki-run reads and passes on. (Its standard output is this
-// process's own.)
+// The launcher's standard error, which tasuki-run reads and passes on. (The launcher writes
+// standard output directly.)
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@ namespace tasuki::supervisor {
 
 class ErrorStream {
  public:
-  // A pseudo terminal of the same size if this process's standard error is a terminal, so that
-  // colours and widths stay as they are; else, or where there are none, a pipe.
+  // A pseudo terminal of the same size if this process's standard error is a terminal, to keep
+  // colours and widths; otherwise, or where pseudo terminals are missing, a pipe.
   ErrorStream();
   ~ErrorStream();
   ErrorStream(const ErrorStream&) = delete;
@@ -17,10 +17,10 @@ class ErrorStream {
 
   int reader() const { return reader_; }  // does not block
   int writer() const { return writer_; }  // for the launcher
-  void close_writer();                    // when the launcher has it
-  // The terminal's present size.
+  void close_writer();                    // once the launcher has it
+  // Passes on the terminal's current size.
   void follow_size() const;
-  // What there is to read; false at the end of the stream.
+  // Reads what is available; false at the end of the stream.
   bool read(std::string& bytes) const;
 
  private:

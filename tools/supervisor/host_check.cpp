@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds look{20};
 
-// mpirun splits at blanks, too, and knows no quotes.
+// Like mpirun, splits at blanks and knows no quotes.
 std::vector<std::string> split_words(const std::string& text) {
   std::istringstream stream(text);
   return {std::istream_iterator<std::string>(stream), {}};
@@ -49,7 +49,7 @@ bool collect(std::vector<Question>& questions) {
 
 std::vector<std::string> remote_shell(const McaParameters& parameters) {
   std::vector<std::string> chosen = {"ssh"};
-  // "ssh : rsh" offers several, of which mpirun takes the first that is there.
+  // "ssh : rsh" offers several; mpirun takes the first that exists.
   std::istringstream offers(
       parameters.find({"plm_rsh_agent", "orte_rsh_agent", "pls_rsh_agent"}).value_or(""));
   for (std::string offer; std::getline(offers, offer, ':');) {

@@ -1,4 +1,4 @@
-// Which hosts answer.
+// Finds out which hosts answer.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,13 @@
 
 namespace tasuki::supervisor {
 
-// The words to which a host and a command are appended to run the command there, as mpirun does:
-// plm_rsh_agent, or ssh, which asks nothing and gives up soon, and plm_rsh_args.
+// The words to which mpirun appends a host and a command to run it there: plm_rsh_agent, or ssh
+// with settings that ask nothing and give up soon; then plm_rsh_args.
 std::vector<std::string> remote_shell(const McaParameters& parameters);
 
-// Runs `true` on all hosts at once but this machine, and returns those where that works within
-// `longest`. Nothing if a signal asked for the end of the job meanwhile; `signal` is that.
+// Runs `true` on all hosts except this machine at once, and returns the hosts where that succeeds
+// within `longest`. Nothing if a signal asked for the end of the job meanwhile; `signal` is then
+// that signal.
 std::optional<std::vector<Host>> answering(const std::vector<Host>& hosts,
                                            const std::vector<std::string>& remote_shell,
                                            std::chrono::seconds longest, const Signals& signals,

@@ -15,7 +15,8 @@ using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds longest_answer{10};  // of a host that is asked
 constexpr milliseconds asked_again{2000};
-constexpr int most_ranks_of_core = 128;  // with tens of thousands, mpirun's start does not end
+constexpr int most_ranks_of_core = 128;  // with tens of thousands of ranks, mpirun never finishes
+                                         // its start
 
 std::vector<Host> read_hosts(const SupervisorSettings& settings) {
   if (!settings.hostfile) return {};

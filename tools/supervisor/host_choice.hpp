@@ -1,4 +1,4 @@
-// HostChoice: on which hosts a job starts, and with how many ranks.
+// HostChoice: the hosts on which a job starts, and the number of ranks.
 #pragma once
 
 #include <chrono>
@@ -15,26 +15,26 @@
 
 namespace tasuki::supervisor {
 
-// What happens is said, and added to `incidents`. A signal that asks for the end of the job while
-// hosts are asked or waited for is handed to `stop`.
+// Events are reported through `incidents`. A signal that asks for the end of the job while this
+// object asks or waits for hosts is passed to `stop`.
 class HostChoice {
  public:
-  // All hosts of the hostfile. Errors are of kind usage if --min-np does not fit, config if there
-  // is no host.
+  // Takes all hosts of the hostfile. Errors are of kind usage if --min-np does not fit, config if
+  // there is no host.
   HostChoice(const SupervisorSettings& settings, const Surroundings& around, const Program& program,
              const Signals& signals, StopRequest& stop, Incidents& incidents);
 
-  // Chooses the hosts that answer, if they take --min-np ranks; else waits for the others, at most
-  // --host-timeout. False: gave up, or a signal came.
+  // Chooses the hosts that answer, if they have room for --min-np ranks; otherwise waits for the
+  // others, at most --host-timeout. False: gave up, or a signal came.
   bool choose_again();
-  // --min-np counts no longer, as the program cannot go on with fewer ranks. False if there are as
-  // many as at the first start.
+  // Ignores --min-np from now on, because the program cannot continue with fewer ranks. False if
+  // the job has as many as at the first start.
   bool require_all();
 
   Placement placement() const;
-  // np and hosts, as far as they are known.
+  // np and hosts, if known.
   nlohmann::ordered_json entries() const;
-  // Whether rank 0 runs on this machine, so that its disks are those of this one.
+  // Whether rank 0 runs on this machine, and so uses this machine's disks.
   bool is_rank_0_here() const;
 
  private:
@@ -50,7 +50,7 @@ class HostChoice {
   std::vector<Host> all_, used_;
   std::optional<int> np_, present_np_;  // at the first start; at the next one
   bool are_fewer_allowed_;
-  // What mpirun reads if it cannot be the user's file.
+  // The hostfile for mpirun, if mpirun cannot use the user's file.
   std::unique_ptr<processes::MemoryFile> own_hostfile_;
 };
 

@@ -40,7 +40,7 @@ bool are_equal(const sockaddr* one, const sockaddr* other) {
                      sizeof(in6_addr)) == 0;
 }
 
-// Whether one of the name's addresses is this machine's; nothing if it has none that are known.
+// Whether one of the name's addresses is this machine's; nothing if no address is known.
 std::optional<bool> leads_here(const std::string& name) {
   addrinfo wanted{}, *found = nullptr;
   wanted.ai_socktype = SOCK_STREAM;  // each address once
@@ -69,7 +69,7 @@ void check_name(const std::string& name, std::string_view file) {
     fail(ErrorKind::config, "{}: expected the name of a host, found '{}'", file, printable(name));
 }
 
-// What hosts take in proportion to each other.
+// The hosts' relative capacities.
 int weight_of(const std::vector<Host>& hosts, bool by_slots) {
   return by_slots ? *slots_of(hosts) : static_cast<int>(hosts.size());
 }

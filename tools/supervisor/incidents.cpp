@@ -20,8 +20,8 @@
 namespace tasuki::supervisor {
 namespace {
 
-// In one write, so that several jobs in one folder do not mix their lines. Removes from `text` what
-// was written, which may be a part of it where the disk is full.
+// In one write, so that several jobs in one folder do not mix their lines. Removes the written part
+// from `text`, which may not be all of it if the disk is full.
 void append(const std::filesystem::path& path, std::string& text) {
   Descriptor file = open_own_file(path, OwnFile::append);
   const ssize_t written = write(file.get(), text.data(), text.size());

@@ -1,4 +1,4 @@
-// What happened to a job: a line on standard error for each event, and one in incidents.jsonl.
+// The events of a job: each is a line on standard error and one in incidents.jsonl.
 #pragma once
 
 #include <filesystem>
@@ -14,18 +14,18 @@ void say(const std::string& line);
 
 class Incidents {
  public:
-  // Keeps the event, an object, with the time (UTC) and `event` before its own entries. It is
-  // written at once if the folder is known, else when it becomes known.
+  // Adds the event, an object, with the time (UTC) and `event` before its own entries. It is
+  // written at once, or when the folder becomes known.
   void add(const std::string& event, const nlohmann::ordered_json& entries);
 
-  // The output folder; appends to the file there what was kept. That it cannot be written is said
-  // once.
+  // Sets the output folder, and appends earlier events to the file there. Reports once if that file
+  // cannot be written.
   void write_to(const std::filesystem::path& folder);
 
  private:
   void flush();
 
-  std::string kept_;              // what is not in the file yet
+  std::string kept_;              // events not yet in the file
   std::filesystem::path folder_;  // empty: not known
   bool has_failed_ = false;
 };

@@ -24,8 +24,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds tick{1};           // of JobWatch::meanwhile
-constexpr std::chrono::milliseconds pause{300};   // of mpirun within a paragraph, at most
-constexpr std::chrono::seconds launchers_end{5};  // that SIGTERM gives the launcher
+constexpr std::chrono::milliseconds pause{300};   // mpirun's longest within a paragraph
+constexpr std::chrono::seconds launchers_end{5};  // the launcher's time after SIGTERM
 
 pid_t start(const Launch& launch, int errors) {
   for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
@@ -71,7 +71,7 @@ class RunningJob {
       }
       keep_time();
     }
-    const bool is_clean = processes::end_orphans();  // above all ranks, if the launcher was killed
+    const bool is_clean = processes::end_orphans();  // mainly ranks, if the launcher was killed
     const int exit_code = processes::exit_code_of(*status);
     if (exit_code > 128) remove_files_of(launcher_);
     pass_errors();
@@ -114,21 +114,21 @@ class RunningJob {
         end();
         break;
       case StopAction::pass_on:
-        // mpirun that has not got so far would be ended by a question.
+        // SIGUSR2 would end an mpirun that is not yet ready for it.
         if (signal != SIGUSR2 || catches(launcher_, signal)) kill(launcher_, signal);
         break;
     }
   }
 
-  // Again and again, as mpirun drops the signal while it has no ranks yet. (Ranks take it as the
-  // same request.)
+  // Repeatedly, because mpirun drops the signal until it has ranks. (Ranks take repeated signals as
+  // one request.)
   void ask_to_save() {
     kill(launcher_, SIGUSR1);
     ask_again_at_ = Clock::now() + tick;
   }
 
-  // Ctrl-Z, which reaches this process alone. mpirun stops its ranks on all hosts and goes on
-  // running itself.
+  // Ctrl-Z, which reaches this process alone. mpirun stops its ranks on all hosts but keeps
+  // running.
   void pause_job() {
     kill(launcher_, catches(launcher_, SIGTSTP) ? SIGTSTP : SIGSTOP);
     const auto begin = Clock::now();
@@ -156,7 +156,7 @@ class RunningJob {
       watch_.on_stop(StopAction::end_at_once, 0);
       end();
     }
-    // A launcher that is about to end has given up its handler.
+    // A launcher that is about to end has removed its handler.
     if (ask_again_at_ && now > *ask_again_at_ && catches(launcher_, SIGUSR1)) ask_to_save();
     // mpirun waits without a limit for hosts that it cannot reach.
     if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
@@ -174,8 +174,7 @@ class RunningJob {
   const JobWatch& watch_;
   std::string launcher_name_;
   pid_t launcher_;
-  int output_ =
-      pipe_or_socket(STDOUT_FILENO);  // as long as it is not known to have lost its reader
+  int output_ = pipe_or_socket(STDOUT_FILENO);  // until it is known to have lost its reader
   bool is_open_ = true;
   bool is_marked_ = false;  // the launcher's files
   Clock::time_point last_bytes_, next_tick_ = Clock::now() + tick;

@@ -18,7 +18,7 @@ void append(Words& words, const Words& more) {
   words.insert(words.end(), more.begin(), more.end());
 }
 
-// mpirun takes its flags with one dash or two, and --tune also in its older form.
+// mpirun takes flags with one dash or two, and --tune also in an older form.
 bool has_flag(const Words& words, const Words& names) {
   return std::ranges::any_of(words, [&](const std::string& word) {
     return std::ranges::any_of(
@@ -26,7 +26,7 @@ bool has_flag(const Words& words, const Words& names) {
   });
 }
 
-// Of mpirun, for this placement.
+// mpirun's flags for this placement.
 Words binding(const Surroundings& around, const Placement& placement) {
   if (around.slurm && placement.hostfile.empty()) {
     const SlurmJob& job = *around.slurm;
@@ -46,7 +46,7 @@ std::string opposite_of(const std::string& name) {
   return name;
 }
 
-// The file with settings for training, without what the user has set.
+// The file with settings for training, without parameters that the user has set.
 Words tuning(const Surroundings& around, const Words& chosen, const McaParameters& users) {
   if (around.tune.empty() || has_flag(chosen, {"tune", "am"})) return {};
   auto settings = read_mca_file(around.tune);
@@ -59,11 +59,11 @@ Words tuning(const Surroundings& around, const Words& chosen, const McaParameter
   return words;
 }
 
-// Of mpirun, for ranks that are all on this machine.
+// mpirun's flags if all ranks are on this machine.
 Words without_network(const Surroundings& around, const Placement& placement, const Words& chosen,
                       const McaParameters& users) {
   constexpr const char* parameter = "btl";
-  constexpr std::uintmax_t of_rank = 8 << 20;  // twice what Open MPI takes
+  constexpr std::uintmax_t of_rank = 8 << 20;  // twice what Open MPI uses
   const bool is_here = placement.is_here && (!around.slurm || around.slurm->nodes == 1) &&
                        (!placement.hostfile.empty() || !around.may_have_other_hosts) &&
                        !has_flag(chosen, {"rankfile", "rf", "app"});
@@ -75,7 +75,7 @@ Words without_network(const Surroundings& around, const Placement& placement, co
   return {"--mca", parameter, left_out + (left_out == "^" ? "tcp" : ",tcp")};
 }
 
-// Of mpirun, for a program that ends by SIGTERM.
+// mpirun's flags for a program that ends by SIGTERM.
 Words time_to_end(const SupervisorSettings& settings, const McaParameters& users) {
   constexpr const char* parameter = "odls_base_sigkill_timeout";
   if (users.find({parameter})) return {};

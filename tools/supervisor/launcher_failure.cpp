@@ -13,13 +13,13 @@ LauncherFailure refusal(const std::string& line, const std::string& host) {
   return {Cause{line, std::nullopt, host}, StartFailure::refused};
 }
 
-// What mpirun says, and what follows from it.
+// mpirun's texts, and their meaning.
 struct Pattern {
   std::regex text;
   LauncherFailure (*meaning)(const Match& found);
 };
 
-// Line breaks differ with the lengths of names, so every space stands for any number of them.
+// Line breaks depend on the lengths of names, so every space matches any amount of white space.
 const std::vector<Pattern>& paragraphs() {
   static const std::vector<Pattern> patterns = {
       {std::regex(
@@ -82,8 +82,8 @@ const std::vector<Pattern>& paragraphs() {
       {std::regex("ORTE was unable to reliably start one or more daemons|An ORTE daemon has "
                   "unexpectedly failed after launch"),
        [](const Match&) {
-         return LauncherFailure{Cause{"error: mpirun could not start its daemon on a host, or has "
-                                      "lost it; it says more above",
+         return LauncherFailure{Cause{"error: mpirun could not start its daemon on a host, or "
+                                      "has lost it; see its message above",
                                       std::nullopt, ""},
                                 StartFailure::no_daemon, true};
        }}};

@@ -1,5 +1,5 @@
-// What mpirun and srun say on standard error when a job fails: the texts of Open MPI 4.1
-// (share/openmpi/help-*.txt) and Slurm.
+// Interprets what mpirun and srun print on standard error when a job fails: the texts of Open MPI
+// 4.1 (share/openmpi/help-*.txt) and Slurm.
 #pragma once
 
 #include <optional>
@@ -18,31 +18,31 @@ struct Cause {
 // "rank 1 on node2: the cause", or "error: the cause".
 Cause parse_error_line(std::string_view line);
 
-// What kept the launcher from starting the ranks.
+// Why the launcher did not start the ranks.
 enum class StartFailure {
-  none,      // it has started them
-  refused,   // flags, slots, or a program or folder that it cannot use: another start would end
-             // alike
-  no_daemon  // its daemon did not start on a host, which may be away
+  none,      // it did start them
+  refused,   // flags, slots, or a program or folder that it cannot use: another start would fail in
+             // the same way
+  no_daemon  // its daemon did not start on a host, which may be down
 };
 
 struct LauncherFailure {
   std::optional<Cause> cause;
   StartFailure start = StartFailure::none;
-  bool says_more = false;  // than the cause does, so that its text is to be shown
+  bool says_more = false;  // than the cause, so its text is shown
 };
 
-// A paragraph of mpirun's between its lines of dashes; nothing if it is another one.
+// Interprets a paragraph of mpirun's between lines of dashes; nothing if it is unknown.
 std::optional<LauncherFailure> parse_paragraph(const std::string& text);
 
-// The paragraph about a daemon that did not start, once ranks have run: mpirun prints the same for
+// The paragraph about a daemon that did not start, after ranks have run: mpirun prints the same for
 // a daemon that it loses later.
 LauncherFailure lost_daemon();
 
-// A line of mpirun's or srun's that stands alone; nothing if it is another one.
+// Interprets a single line of mpirun's or srun's; nothing if it is unknown.
 std::optional<LauncherFailure> parse_launcher_line(const std::string& line);
 
-// A line of ssh's: which host it does not reach. mpirun says so without the name.
+// The host that ssh cannot reach, from ssh's line; mpirun reports this without the name.
 std::optional<Cause> parse_ssh_line(const std::string& line);
 
 }  // namespace tasuki::supervisor

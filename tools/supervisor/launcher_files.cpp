@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* mark_name = "tasuki-run";
 
-// Not a link, which may lead to others' files.
+// Not a link, which may lead to someone else's files.
 bool is_own_folder(const fs::path& path) {
   struct stat found {};
   return lstat(path.c_str(), &found) == 0 && S_ISDIR(found.st_mode) && found.st_uid == getuid();
@@ -65,8 +65,8 @@ std::vector<Session> sessions() {
   return found;
 }
 
-// How the files in /dev/shm begin the last part of their names, "HOST.USER.JOB.RANK"; nothing if
-// the job's number is not known. Jobs of one mpirun share the upper half of their numbers.
+// The beginning of the last part of the names in /dev/shm, "HOST.USER.JOB.RANK"; nothing if the
+// job's number is unknown. Jobs of one mpirun share the upper half of their numbers.
 std::optional<std::string> mark_of_memory(const Session& session) {
   std::uint32_t job_family = 0;
   if (!(std::ifstream(session.folder / "contact.txt") >> job_family)) return std::nullopt;
@@ -108,7 +108,7 @@ bool is_mapped(const Session& session) {
   return false;
 }
 
-// The processes that numbers mean here: containers may share the folder, but not the numbers.
+// Process numbers in this namespace: containers may share the folder, but not the numbers.
 std::string number_space() {
   std::error_code ignored;
   return fs::read_symlink("/proc/self/ns/pid", ignored);
@@ -128,7 +128,7 @@ void remove_files_of(pid_t mpirun) {
 
 bool mark_files_of(pid_t mpirun) {
   for (const Session& session : sessions()) {
-    // mpirun writes this file when its folder is complete.
+    // mpirun writes this file once its folder is complete.
     if (session.mpirun != mpirun || !fs::exists(session.folder / "contact.txt")) continue;
     const int mark = open((session.folder / mark_name).c_str(),
                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);

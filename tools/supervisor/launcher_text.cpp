@@ -30,7 +30,7 @@ bool is_remark(const std::string& line) {
   return line.size() <= longest_remark && std::regex_match(line, remark);
 }
 
-// Whether a line that begins like this may turn out to be a rule or a remark.
+// Whether a line with this beginning may become a rule (of dashes) or a remark.
 bool may_be_launchers(std::string_view line) {
   if (line.size() > longest_remark) return false;
   if (line.find_first_not_of('-') == std::string_view::npos) return true;
@@ -50,7 +50,7 @@ bool may_be_launchers(std::string_view line) {
          (may_follow || set.starts_with(rest.substr(0, set.size())));
 }
 
-// The line as a terminal shows it after a progress bar that was erased.
+// The line as a terminal shows it after an erased progress bar.
 std::string without_bar(std::string line) {
   while (line.ends_with('\r')) line.pop_back();
   if (const auto begin = line.rfind('\r'); begin != std::string::npos) line.erase(0, begin + 1);
@@ -112,7 +112,7 @@ void LauncherText::note(const LauncherFailure& failure) {
   if (failure.cause && !learned_) learned_ = failure.cause;
 }
 
-// What was held back, without the last `left` bytes, is no paragraph of the launcher's.
+// Releases the held text, except the last `left` bytes: it is not a paragraph of the launcher's.
 std::string LauncherText::take_paragraph(std::size_t left) {
   std::string text = paragraph_.substr(0, paragraph_.size() - left);
   std::istringstream lines(text);

@@ -1,5 +1,5 @@
-// mpirun's own text on standard error: which parts of it hide the error of a rank, and what they
-// say.
+// mpirun's own text on standard error: finds the parts that hide a rank's error, and interprets
+// them.
 #pragma once
 
 #include <functional>
@@ -13,29 +13,29 @@
 namespace tasuki::supervisor {
 
 // Passes a stream through and learns from it why the job ended. mpirun frames its paragraphs with
-// lines of dashes. Those that say no more than the cause are left out, and so are its remarks about
-// them; every other byte is passed unchanged, and at once unless it may belong to such a paragraph.
-// Without `leave_out` nothing is held back.
+// lines of dashes. Paragraphs that say no more than the cause are left out, and so are mpirun's
+// remarks about them. All other bytes are passed unchanged, and at once unless they may belong to
+// such a paragraph. Without `leave_out` nothing is held back.
 class LauncherText {
  public:
-  // `have_ranks_run`: whether a rank is known to have run, without which mpirun's text about a
-  // daemon has another meaning.
+  // `have_ranks_run`: whether a rank is known to have run. If not, mpirun's text about a daemon has
+  // another meaning.
   explicit LauncherText(
       bool leave_out, std::function<bool()> have_ranks_run = [] { return false; })
       : leave_out_(leave_out), have_ranks_run_(std::move(have_ranks_run)) {}
 
-  // What of the stream is to be shown now.
+  // The part of the stream to show now.
   std::string pass(std::string_view bytes);
-  // What is held back because it may be left out, to be shown after all: when mpirun has paused, or
-  // at the end of the stream.
+  // Text that was held back, to be shown after all when mpirun has paused or at the end of the
+  // stream.
   std::string release();
   bool is_holding() const { return leave_out_ && (is_in_paragraph_ || shown_ < line_.size()); }
 
-  // An error line of a rank, the last one; else what mpirun said about the first failure.
+  // The last error line of a rank, or else mpirun's text about the first failure.
   std::optional<Cause> cause() const { return error_ ? error_ : learned_; }
   // Whether that line was the last one shown.
   bool is_cause_last() const { return error_ && is_error_last_; }
-  // What kept the launcher from starting the ranks, as far as it said so.
+  // Why the launcher did not start the ranks, if it said so.
   StartFailure start_failure() const { return start_failure_; }
 
  private:
@@ -47,12 +47,12 @@ class LauncherText {
 
   bool leave_out_;
   std::function<bool()> have_ranks_run_;
-  std::string line_;       // the present one, without its end
+  std::string line_;       // the current one, without its end
   std::size_t shown_ = 0;  // bytes of it that were shown
   bool is_in_paragraph_ = false;
-  std::string paragraph_;  // with the line that began it
+  std::string paragraph_;  // including the line that began it
   std::optional<Cause> error_, learned_;
-  std::optional<Cause> unreached_;  // the last host that ssh has not reached
+  std::optional<Cause> unreached_;  // the last host that ssh could not reach
   StartFailure start_failure_ = StartFailure::none;
   bool is_error_last_ = false;
 };

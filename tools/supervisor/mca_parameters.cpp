@@ -30,7 +30,7 @@ bool is_one_of(const std::string& word, std::initializer_list<std::string_view> 
          std::ranges::find(flags, std::string_view(word).substr(begin)) != flags.end();
 }
 
-// Of --tune and --am, separated by commas.
+// The files of --tune and --am, separated by commas.
 std::vector<fs::path> files_in(const std::vector<std::string>& words) {
   std::vector<fs::path> files;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
@@ -41,14 +41,14 @@ std::vector<fs::path> files_in(const std::vector<std::string>& words) {
   return files;
 }
 
-// Empty if it is not there.
+// Empty if it does not exist.
 fs::path find_system_file(const std::string& name, const std::string& mpirun) {
   std::error_code not_there;
   const bool is_path = mpirun.find('/') != std::string::npos;
   const fs::path program = fs::canonical(is_path ? mpirun : find_in_path(mpirun), not_there);
   const fs::path prefix = program.parent_path().parent_path();
   if (fs::path file = prefix / "etc" / name; fs::exists(file, not_there)) return file;
-  // Of Debian's package.
+  // Debian's package.
   if (fs::path file = fs::path("/etc/openmpi") / name;
       prefix == "/usr" && fs::exists(file, not_there))
     return file;

@@ -1,4 +1,4 @@
-// McaParameters: Open MPI's settings, as mpirun finds them without what tasuki-run adds.
+// McaParameters: Open MPI's settings as mpirun finds them, before tasuki-run adds its own.
 #pragma once
 
 #include <filesystem>
@@ -11,25 +11,24 @@
 
 namespace tasuki::supervisor {
 
-// The lines "name = value" of a file like mca-params.conf, in their order; none if it cannot be
-// read.
+// The lines "name = value" of a file like mca-params.conf, in order; none if it cannot be read.
 std::vector<std::pair<std::string, std::string>> read_mca_file(const std::filesystem::path& file);
 
-// The user's file and the system's, as far as they are there: the latter belongs to the Open MPI
-// of `mpirun`, a path or a name in PATH.
+// The user's file and the system's, if they exist: the latter belongs to the Open MPI of `mpirun`,
+// a path or a name in PATH.
 std::vector<std::filesystem::path> find_mca_files(const std::string& mpirun);
-// The hosts that mpirun takes if it is given none; empty if there is no such file.
+// The file of hosts that mpirun uses by default; empty if there is none.
 std::filesystem::path find_default_hostfile(const std::string& mpirun);
 
 class McaParameters {
  public:
-  // Words of mpirun's command line (--mca NAME VALUE) win over the environment (OMPI_MCA_NAME),
-  // that over files that the words name (--tune FILE), and those over `files`, of which the first
-  // that sets a parameter counts.
+  // In descending order of precedence: words of mpirun's command line (--mca NAME VALUE), the
+  // environment (OMPI_MCA_NAME), files that the words name (--tune FILE), and `files`, the first
+  // that sets a parameter.
   explicit McaParameters(std::vector<std::string> launcher_words,
                          const std::vector<std::filesystem::path>& files = {});
 
-  // The value of a parameter by one of its names, which mean the same.
+  // The value of a parameter, under any of its synonymous names.
   std::optional<std::string> find(std::initializer_list<std::string_view> names) const;
   // Only from the command line or the environment; only from files.
   std::optional<std::string> find_given(std::string_view name) const;

@@ -18,7 +18,7 @@ OutputStream::OutputStream(int file) : file_(file) {
   struct stat kind {};
   const bool is_known = fstat(file, &kind) == 0;
   is_socket_ = is_known && S_ISSOCK(kind.st_mode);
-  // Opened anew, as O_NONBLOCK of `file` would hold for all processes that have it.
+  // Opened anew, because O_NONBLOCK on `file` would affect all processes that share it.
   if (is_known && (S_ISFIFO(kind.st_mode) || S_ISCHR(kind.st_mode)))
     own_ = open(fmt::format("/proc/self/fd/{}", file).c_str(),
                 O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -47,7 +47,7 @@ void OutputStream::write(std::string_view text) {
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     const std::size_t written =
-        n > 0 ? static_cast<std::size_t>(n) : kept_.size();  // the reader has gone away
+        n > 0 ? static_cast<std::size_t>(n) : kept_.size();  // the reader is gone
     kept_.erase(0, written);
   }
 }

@@ -1,5 +1,5 @@
-// Output that does not wait for its reader, so that a reader who has stopped (a pager, a terminal
-// after Ctrl-S) does not keep signals and time limits waiting.
+// Output that does not wait for its reader, so that a stopped reader (a pager, a terminal after
+// Ctrl-S) does not delay signals and time limits.
 #pragma once
 
 #include <cstddef>
@@ -18,14 +18,14 @@ class OutputStream {
   OutputStream(const OutputStream&) = delete;
   OutputStream& operator=(const OutputStream&) = delete;
 
-  // Writes what the reader takes now, and keeps the rest. Without a reader all is lost.
+  // Writes what the reader takes now, and keeps the rest. Without a reader all of it is lost.
   void write(std::string_view text);
   void flush() { write(""); }
-  // Whether so much is kept that whoever produces it should wait.
+  // Whether so much is kept that the producer should wait.
   bool is_full() const { return kept_.size() >= capacity; }
   // Waits until the reader has taken all, or a signal asks for the end.
   void drain(const Signals& signals);
-  // Is ready to be written when flush() has something to do; -1 if nothing is kept.
+  // A descriptor that becomes writable when flush() has work; -1 if nothing is kept.
   int awaited() const { return kept_.empty() ? -1 : writer(); }
 
  private:
@@ -35,7 +35,7 @@ class OutputStream {
   std::ptrdiff_t write_some() const;
 
   int file_;
-  int own_ = -1;  // of the same stream, but does not block
+  int own_ = -1;  // the same stream, non-blocking
   bool is_socket_;
   std::string kept_;
 };
@@ -43,10 +43,11 @@ class OutputStream {
 // This process's standard error.
 OutputStream& error_output();
 
-// Whether nobody can read any more what is written to a descriptor: a pipe, or a socket, whose
-// other end is closed. A file, /dev/null and a terminal are never that.
+// Whether a descriptor has lost its reader: a pipe or socket whose other end is closed. Never true
+// for a file, /dev/null or a terminal.
 bool has_lost_reader(int file);
-// What poll() is to watch for that: the descriptor, with POLLERR or POLLHUP; -1 if it cannot come.
+// What poll() should watch to notice this: the descriptor, for POLLERR or POLLHUP; -1 if it cannot
+// happen.
 int pipe_or_socket(int file);
 
 }  // namespace tasuki::supervisor

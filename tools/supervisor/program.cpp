@@ -30,7 +30,7 @@ bool is_of_settings(std::string_view line) {
   return line.empty() || line.front() == '#' || line.find('=') != std::string_view::npos;
 }
 
-// What --print-config says, whatever the program prints besides; empty if it is not in the text.
+// The answer to --print-config within everything that the program prints; empty if it is missing.
 std::map<std::string, std::string> parse_settings(const std::string& text) {
   std::string lines;
   std::istringstream stream(text);
@@ -44,7 +44,8 @@ std::map<std::string, std::string> parse_settings(const std::string& text) {
   return settings;
 }
 
-// Whether the command line has one of these flags, by which a program of Tasuki prints and ends.
+// Whether the command line has one of these flags, with which Tasuki's programs print something and
+// end.
 bool has_flag(const std::vector<std::string>& words,
               std::initializer_list<std::string_view> names) {
   const auto end = std::ranges::find(words, "--");
@@ -52,14 +53,14 @@ bool has_flag(const std::vector<std::string>& words,
     std::ranges::replace(word, '_', '-');
     return std::ranges::any_of(names, [&](std::string_view name) {
       if (word == fmt::format("--{}", name)) return true;
-      // Also with the word that it looks for.
+      // Also with an operand, the word to look for.
       return name == program::builtin::help &&
              (word.starts_with("--help=") || (word.starts_with("-h") && !word.starts_with("--")));
     });
   });
 }
 
-// The command line without a flag that has a value, wherever it is given in full ("--out").
+// The command line without all occurrences of a flag with a value, spelled in full ("--out").
 std::vector<std::string> without_flag(std::vector<std::string> words, const std::string& flag) {
   for (auto word = words.begin(); word != words.end() && *word != "--";) {
     const bool is_alone = *word == flag && std::next(word) != words.end();

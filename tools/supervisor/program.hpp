@@ -1,4 +1,4 @@
-// The program that tasuki-run starts, and what it says about its flags.
+// The program that tasuki-run starts, and its flags.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,34 @@
 namespace tasuki::supervisor {
 
 struct Program {
-  std::vector<std::string> words;  // name and flags, as mpirun gets them
-  // What --print-config says; empty for a program that does not know it.
+  std::vector<std::string> words;  // name and flags, as passed to mpirun
+  // The answer to --print-config; empty for a program that does not have the flag.
   std::map<std::string, std::string> config;
 
-  // Whether it is a program of Tasuki.
+  // Whether it is one of Tasuki's programs.
   bool is_known() const { return !config.empty(); }
-  // Whether it can continue from what it has saved (--out, --resume).
+  // Whether it can resume from what it has saved (--out, --resume).
   bool can_resume() const;
   std::filesystem::path out() const { return config.at("out"); }
-  // The file or folder that --resume names; nothing: none, or auto.
+  // The file or folder that --resume names; nothing for none or auto.
   std::optional<std::filesystem::path> resumed_from() const;
   // --resume auto was given.
   bool resumes_by_itself() const;
   std::optional<std::int64_t> shards() const;  // of --shards
   bool keeps_global_batch() const;             // --global-batch was given
 
-  // The words of a later start, which takes the same folder.
+  // The words of a later start, which uses the same folder.
   std::vector<std::string> words_to_continue(const std::filesystem::path& folder,
                                              bool has_saved) const;
 };
 
-// What `name` means: a path, or a program in PATH, or else one beside tasuki-run. An error of kind
+// Resolves `name`: a path, a program in PATH, or else a program beside tasuki-run. An error of kind
 // missing if it cannot be started.
 std::string find_program(const std::string& name);
-// Empty if it is not there.
+// Empty if it does not exist.
 std::string find_in_path(const std::string& name);
 
-// A program that has answered in place of starting: to --help, or with an error.
+// A program that has answered instead of starting: to --help, or with an error.
 struct Answered {
   int exit_code = 0;
   std::string out, err;
@@ -49,9 +49,9 @@ struct CheckedProgram {
   Program program;
   std::optional<Answered> answered;
 };
-// Asks a program of Tasuki for its settings, as a single process. Others are taken as they are. An
-// error of kind hang if it does not answer.
-// `is_interrupted`: whether this process is asked to end, which ends the program that is asked.
+// Asks one of Tasuki's programs for its settings, as a single process; other programs are not
+// asked. An error of kind hang if it does not answer. `is_interrupted`: whether this process is
+// asked to end, which also ends the program that is asked.
 CheckedProgram check_program(const std::vector<std::string>& words,
                              const std::function<bool()>& is_interrupted);
 

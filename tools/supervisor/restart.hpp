@@ -1,4 +1,4 @@
-// Whether a job that ended is started again, and when.
+// Decides whether and when to restart a job that ended.
 #pragma once
 
 #include <chrono>
@@ -7,16 +7,18 @@
 
 namespace tasuki::supervisor {
 
-// Whether another start would end alike: after success (0), a stop on request (79), and errors in
-// flags, data, files or settings (64, 65, 66, 78), or of output that cannot be written (73).
+// Whether another start would end in the same way: after success (0), a stop on request (79),
+// errors in flags, data, files or settings (64, 65, 66, 78), or output that cannot be written (73).
 bool is_final(int exit_code);
 
-// Whether mpirun or srun ends like this before it has started a rank, because of its flags or the
-// slots: another start would end alike. Afterwards the code may mean anything.
+// Whether mpirun or srun ends with this code before it has started a rank, because of its flags or
+// the slots: another start would fail in the same way. After ranks have started, the code may mean
+// anything.
 bool is_launchers_refusal(int exit_code);
 
-// Whether mpirun, whose daemon did not start on a host, ends like this because the host has no such
-// program (a shell's exit codes): another start would end alike. Otherwise the host may be away.
+// Whether mpirun, when its daemon did not start on a host, ends with this code because the host has
+// no such program (a shell's exit codes): another start would fail in the same way. Otherwise the
+// host may be down.
 bool is_daemon_missing(int exit_code);
 
 // Counts the starts since a job last made progress.
@@ -24,8 +26,8 @@ class Restarts {
  public:
   explicit Restarts(std::int64_t most) : most_(most) {}
 
-  // How long to wait before the next start: 1, 2, 4, ... at most 60 s; nothing: give up. Where the
-  // start that failed had made progress, counting begins anew, and its first wait is none.
+  // The wait before the next start: 1, 2, 4, ... at most 60 s; nothing: give up. If the failed
+  // start had made progress, counting restarts, and the first wait is 0.
   std::optional<std::chrono::seconds> next(bool has_progressed);
   std::chrono::seconds wait() const;  // the latest answer
   std::int64_t count() const { return count_; }

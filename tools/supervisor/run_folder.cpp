@@ -20,7 +20,7 @@ bool has_mark(const fs::path& folder, const std::string& mark) {
     const auto text = read_file_if_there(file);
     const auto about = text ? parse_json(*text, file.string()) : nlohmann::json();
     return about.is_object() && about.value("supervisor", nlohmann::json()) == mark;
-  } catch (const Error&) {  // not the program's
+  } catch (const Error&) {  // not this program's
     return false;
   }
 }
@@ -29,11 +29,11 @@ bool has_mark(const fs::path& folder, const std::string& mark) {
 
 std::optional<SavedState> last_saved(const fs::path& folder) {
   try {
-    for (const char* suffix : {"", ".0"}) {  // of a whole model, or of one on several ranks
+    for (const char* suffix : {"", ".0"}) {  // for a whole model, or one on several ranks
       const auto states = saved_states_in(folder, suffix);
       if (!states.empty()) return states.front();
     }
-  } catch (const Error& error) {  // the program says so, too, when it is to go on from there
+  } catch (const Error& error) {  // the program reports it, too, when it resumes from there
     log_verbose("{}", error.what());
   }
   return std::nullopt;
@@ -45,7 +45,7 @@ RunFolder::RunFolder(fs::path out, std::optional<fs::path> resumed_from, std::st
 std::vector<fs::path> RunFolder::candidates() const {
   std::vector<fs::path> folders;
   if (resumed_from_) folders = {*resumed_from_, resumed_from_->parent_path()};
-  // One that was removed leaves a gap.
+  // A removed folder leaves a gap.
   constexpr int most_gaps = 3;
   int gaps = 0;
   for (int number = 1; gaps <= most_gaps; ++number) {

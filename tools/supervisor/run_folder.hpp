@@ -1,7 +1,7 @@
-// The output folder that a program has taken, seen from outside.
+// The output folder that a program uses, seen from outside.
 //
-// A new run may take another folder than --out names (training/output_folder.hpp). It finds a mark
-// in its environment and writes it into about.json, by which its folder is recognised.
+// A new run may use another folder than --out names (training/output_folder.hpp). It writes a mark
+// from its environment into about.json, which identifies its folder.
 #pragma once
 
 #include <filesystem>
@@ -13,23 +13,23 @@
 
 namespace tasuki::supervisor {
 
-// What a run in the folder would continue from, if it is intact: the state that was saved last.
+// The state from which a run in the folder would resume: the one saved last, if it is intact.
 // Nothing if there is none.
 std::optional<SavedState> last_saved(const std::filesystem::path& folder);
 
 class RunFolder {
  public:
-  // `out`: the folder that the program is asked to take. `resumed_from`: the snapshot or folder
-  // that it continues from, whose folder it may take.
+  // `out`: the folder that the program is asked to use. `resumed_from`: the snapshot or folder from
+  // which it resumes, whose folder it may use.
   RunFolder(std::filesystem::path out, std::optional<std::filesystem::path> resumed_from,
             std::string mark);
 
-  // Looks for the folder with the mark, the latest if there are several (a folder that was removed
-  // is made anew, perhaps with another name). Nothing: not taken yet, or on a disk that this
+  // Looks for the folder with the mark, the latest if there are several (a removed folder is
+  // created again, perhaps under another name). Nothing: not yet created, or on a disk that this
   // machine does not see.
   const std::optional<std::filesystem::path>& find();
 
-  // When a start of the program last took the folder, by the clock of its disk; nothing: not yet.
+  // When a start of the program last took the folder, by its disk's clock; nothing: not yet.
   std::optional<std::filesystem::file_time_type> taken_at();
 
  private:

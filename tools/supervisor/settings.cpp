@@ -21,55 +21,54 @@ void add_flags(Options& options, SupervisorSettings& settings) {
   options.group("Ranks");
   options.add(
       "np,n", settings.np, "auto", {1, most_ranks}, "N",
-      "number of ranks, also as -np N; `auto`: the slots in --hostfile, or Slurm's tasks, or "
-      "one for each core of this machine, which takes 128 for each core at most");
+      "number of ranks, also as -np N; `auto`: the slots in --hostfile, or Slurm's tasks, or one "
+      "per core of this machine. At most 128 per core of this machine");
   options.add("hostfile", settings.hostfile, "none", "FILE",
-              "the hosts to run on, a line each: `node1 slots=4`");
+              "the hosts to run on, one per line: `node1 slots=4`");
   options.add("launcher", settings.launcher,
               {{"mpirun", LauncherKind::mpirun}, {"srun", LauncherKind::srun}}, "NAME",
               "what starts the ranks: mpirun, also in a Slurm job, or Slurm's srun");
   options
-      .add(
-          "mpirun-args", settings.mpirun_args, "none", "WORDS",
-          "more flags for mpirun or srun, in one word; --bind-to, --map-by, --tune, "
-          "--launch-agent, --oversubscribe and --prefix there replace what tasuki-run chooses, and "
-          "without -np a ppr in --map-by says how many ranks there are")
+      .add("mpirun-args", settings.mpirun_args, "none", "WORDS",
+           "more flags for mpirun or srun, quoted as one word; --bind-to, --map-by, --tune, "
+           "--launch-agent, --oversubscribe and --prefix replace tasuki-run's choices, and "
+           "without -np a ppr in --map-by sets the number of ranks")
       .in_short("more flags for mpirun or srun");
   options
       .add("stdin", settings.passes_stdin,
-           "pass standard input on to rank 0, unless it is a terminal; without this flag the "
-           "program reads nothing, so that a loop around tasuki-run keeps its input")
-      .in_short("pass standard input on to rank 0");
+           "pass standard input to rank 0, unless it is a terminal; without this flag the "
+           "program's input is empty, so that a shell loop around tasuki-run keeps its own")
+      .in_short("pass standard input to rank 0");
   options.add("print-command", settings.print_command,
-              "print the command that starts the ranks, and end");
+              "print the command that starts the ranks, and exit");
   options
       .add("verbose", settings.verbose,
-           "print the command before each start, and all that mpirun says")
-      .in_short("print each command and what mpirun says");
+           "print the command before each start, and everything that mpirun prints")
+      .in_short("print each command and mpirun's output");
 
   options.group("Failures");
   options
       .add("max-restarts", settings.max_restarts, {0, 1'000'000}, "R",
-           "how often a failed job is started again without progress, after 1, 2, 4, ... 60 s; at "
-           "once, and counted anew, when it has made progress: a newer saved state in --out; other "
-           "programs than Tasuki's only if this flag is given")
+           "restart a failed job at most R times without progress (a newer saved state in "
+           "--out), after 1, 2, 4, ... 60 s; after progress it restarts at once, and counting "
+           "starts again; programs other than Tasuki's restart only if this flag is given")
       .in_short("restarts without progress");
   options
       .add("min-np", settings.min_np, "np", {1, most_ranks}, "M",
-           "go on with M ranks or more on the remaining hosts if one of --hostfile does not "
-           "answer; `np`: wait for it")
-      .in_short("go on with M ranks if hosts are lost");
+           "if a host of --hostfile does not answer, continue with at least M ranks on the "
+           "remaining hosts; `np`: wait for the host")
+      .in_short("fewest ranks if hosts are lost");
   options
       .add("host-timeout", settings.host_timeout, {0, longest}, "SECONDS",
-           "how long to wait for a host that does not answer, or for a process of the job that "
-           "still writes to --out, before giving up")
+           "how long to wait for a host that does not answer, or a process of the job that still "
+           "writes to --out, before giving up")
       .in_short("time to wait for a silent host");
 
   options.group("Stopping");
   options
       .add("stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
            "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
-           "before it is ended; a second Ctrl-C ends it at once; other programs than Tasuki's "
+           "before it is ended; a second Ctrl-C ends it at once. Programs other than Tasuki's "
            "get SIGTERM from mpirun and have 1 second, or this time if the flag is given")
       .in_short("time to save after Ctrl-C");
 }
@@ -102,7 +101,7 @@ std::vector<std::string> split(const std::string& text) {
   return boost::program_options::split_unix(text);
 }
 
-// Flags that tasuki-run has to know of.
+// The program's flags that tasuki-run must know.
 void refuse_own_flags(const SupervisorSettings& settings) {
   const bool is_srun = settings.launcher == LauncherKind::srun;
   const std::vector<std::string> counts = {"np", "n", is_srun ? "ntasks" : "c"};
@@ -115,10 +114,9 @@ void refuse_own_flags(const SupervisorSettings& settings) {
       return word.starts_with('-') && std::ranges::find(names, plain) != names.end();
     };
     if (is_one_of(counts))
-      fail(ErrorKind::usage, "--mpirun-args: {}: give tasuki-run -np N in place of it", word);
+      fail(ErrorKind::usage, "--mpirun-args: {}: use tasuki-run -np N instead", word);
     if (!is_srun && is_one_of(hosts))
-      fail(ErrorKind::usage, "--mpirun-args: {}: give tasuki-run --hostfile FILE in place of it",
-           word);
+      fail(ErrorKind::usage, "--mpirun-args: {}: use tasuki-run --hostfile FILE instead", word);
   }
 }
 
@@ -128,8 +126,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   CommandLine line;
   SupervisorSettings& settings = line.settings;
   Options options("tasuki-run",
-                  "starts a training program with mpirun, and again from its last saved state when "
-                  "it fails; Ctrl-C saves and stops",
+                  "starts a training program with mpirun, and restarts it from its last saved "
+                  "state when it fails; Ctrl-C saves and stops",
                   "tasuki-run -np 4 train_mnist --epoch 20");
   options.operands("PROGRAM [its flags]");
   add_flags(options, settings);
@@ -141,7 +139,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       ++word;
       break;
     }
-    own.push_back(*word == "-np" ? "--np" : *word);  // as with mpirun
+    own.push_back(*word == "-np" ? "--np" : *word);  // as mpirun accepts
     if (word + 1 != arguments.end() && takes_next_word(options, own.back(), word[1]))
       own.push_back(*++word);
   }

@@ -1,4 +1,4 @@
-// What tasuki-run was asked for.
+// The settings of tasuki-run.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct SupervisorSettings {
   std::optional<std::string> hostfile;
   LauncherKind launcher = LauncherKind::mpirun;
   std::optional<std::string> mpirun_args;   // quoted as in a shell
-  std::vector<std::string> launcher_words;  // those of mpirun_args
+  std::vector<std::string> launcher_words;  // the words of mpirun_args
   bool print_command = false, verbose = false;
   bool passes_stdin = false;  // to rank 0
 
@@ -33,13 +33,13 @@ struct SupervisorSettings {
 
 struct CommandLine {
   program::Options::Request request = program::Options::Request::run;
-  std::string text;  // to print, for any request but run
+  std::string text;  // to print, for any request except run
   SupervisorSettings settings;
 };
 
-// `arguments`: those of tasuki-run without its own name. The first word that is neither a flag nor
-// the value of one is the program, and what follows belongs to the program; so does all that
-// follows "--". Errors are of kind usage.
+// `arguments`: tasuki-run's, without its own name. The first word that is neither a flag nor a
+// flag's value is the program, and the words after it are the program's; so is everything after
+// "--". Errors are of kind usage.
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
 }  // namespace tasuki::supervisor

@@ -44,7 +44,7 @@ Signals::Signals() {
     fail(ErrorKind::io, "sigprocmask: {}", std::strerror(errno));
   descriptor_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (descriptor_ < 0) fail(ErrorKind::io, "signalfd: {}", std::strerror(errno));
-  // A reader that has gone away is an error of the write.
+  // A missing reader makes the write fail.
   ::signal(SIGPIPE, SIG_IGN);
 }
 

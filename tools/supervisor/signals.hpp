@@ -1,4 +1,4 @@
-// The signals that tasuki-run answers, as events that are read one by one.
+// The signals that tasuki-run handles, as events that are read one by one.
 #pragma once
 
 #include <sys/types.h>
@@ -19,9 +19,9 @@ class Signals {
 
   // Becomes readable when a signal has arrived.
   int descriptor() const { return descriptor_; }
-  // The next one that has arrived; 0: none.
+  // The next signal that has arrived; 0: none.
   int next() const;
-  // Waits so long for a signal that asks for the end of the job (SIGINT, SIGTERM, SIGHUP or
+  // Waits this long for a signal that asks for the end of the job (SIGINT, SIGTERM, SIGHUP or
   // SIGUSR1); nothing if none came. SIGTSTP stops this process meanwhile.
   std::optional<int> wait_for_stop(std::chrono::milliseconds longest) const;
 

@@ -21,15 +21,15 @@ constexpr const char* nobody_reads = "nobody reads the output any more";
 std::string describe(const std::optional<SavedState>& saved, const Program& program) {
   if (saved) return fmt::format("from {}, iteration {}", saved->path.string(), saved->iteration);
   if (const auto from = program.resumed_from())
-    return fmt::format("from {} again, as nothing was saved", from->string());
-  return "from the beginning, as nothing was saved";
+    return fmt::format("from {} again, because nothing was saved", from->string());
+  return "from the beginning, because nothing was saved";
 }
 
 RunFolder folder_of(const Program& program, const std::string& mark) {
   return {program.can_resume() ? program.out() : fs::path(), program.resumed_from(), mark};
 }
 
-// What the first start continues from, which is no progress.
+// The state from which the first start resumes; it does not count as progress.
 std::optional<SavedState> saved_before(const Program& program) {
   return program.can_resume() && program.resumes_by_itself() ? last_saved(program.out())
                                                              : std::nullopt;
@@ -63,10 +63,10 @@ std::string Supervisor::first_command() const {
 
 int Supervisor::run() {
   if (!program_.is_known())
-    say(fmt::format("{} is not a program of Tasuki: signals are passed on to it, and {}",
-                    program_.words.front(),
-                    restarts_.most() == 0 ? "it is not started again"
-                                          : "it is started again from the beginning"));
+    say(fmt::format(
+        "{} is not a program of Tasuki: signals are passed on to it, and {}",
+        program_.words.front(),
+        restarts_.most() == 0 ? "it is not restarted" : "it is restarted from the beginning"));
   for (;;) {
     JobEnd end = start_once();
     std::optional<int> exit_code;
@@ -155,11 +155,11 @@ bool Supervisor::prepare_restart(JobEnd& end) {
     has_spoken_ = true;
     return false;
   }
-  // What was saved may not fit fewer ranks than it was saved with.
+  // A saved state may not fit fewer ranks than saved it.
   const bool needs_all =
       end.exit_code == static_cast<int>(ErrorKind::config) && hosts_.require_all();
   if (needs_all) {
-    say("the job cannot go on with fewer ranks; it starts again with all");
+    say("the job cannot continue with fewer ranks; it restarts with all");
   } else if (is_final(end.exit_code) || is_refused(end) || is_unread() || !can_find_folder() ||
              !wait_before_restart(end, saved_ && saved_->iteration > before)) {
     return false;
@@ -187,7 +187,8 @@ bool Supervisor::wait_before_restart(const JobEnd& end, bool has_progressed) {
     }
     return false;
   }
-  // A start that did not get as far as its folder leaves what the first one was to go on from.
+  // If a start did not reach its folder, the state from which the first start resumes still
+  // applies.
   const auto saved = folder_ ? saved_ : saved_before(program_);
   const std::string from = program_.can_resume() ? ' ' + describe(saved, program_) : "";
   const std::string when = delay->count() == 0 ? "at once" : fmt::format("in {} s", delay->count());
@@ -217,7 +218,7 @@ bool Supervisor::can_find_folder() {
       program_.resumes_by_itself())
     return true;
   say(
-      fmt::format("no restart: {} cannot be seen on this machine, so nothing says what was saved; "
+      fmt::format("no restart: this machine does not see {}, so the saved state is not known; "
                   "give --resume auto, or --out on a disk that all machines share",
                   program_.out().string()));
   has_spoken_ = true;
@@ -261,7 +262,7 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
     if (starts_ > 1) say(fmt::format("finished after {} starts", starts_));
     return;
   }
-  const bool is_unread = stop_.signal() == SIGPIPE;  // which has been said
+  const bool is_unread = stop_.signal() == SIGPIPE;  // already reported
   const std::string way = way_to_go_on();
   if (stop_.is_made() && exit_code != end.exit_code && program_.can_resume()) {
     if (is_unread && way.empty()) return;
@@ -276,16 +277,14 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
     has_spoken_ = true;
   }
   if (is_unread && !end.cause) return;
-  if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has said it
+  if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has reported it
   if (end.is_cause_last && !has_spoken_) return;
   const std::string launcher = settings_.launcher == LauncherKind::srun ? "srun" : "mpirun";
   const std::string line =
       end.cause ? end.cause->line
       : is_refused(end)
-          ? fmt::format(
-                "error: {} could not start the ranks (exit code {}); "
-                "it says why above",
-                launcher, exit_code)
+          ? fmt::format("error: {} could not start the ranks (exit code {}); see its message above",
+                        launcher, exit_code)
           : fmt::format("error: {} ended with exit code {}", program_.words.front(), exit_code);
   error_output().write(line + '\n');
 }

@@ -1,4 +1,4 @@
-// Finds the launcher, its settings, and what else a start depends on.
+// Finds the launcher, its settings, and everything else on which a start depends.
 
 #include <dlfcn.h>
 #include <link.h>
@@ -36,7 +36,7 @@ std::optional<SlurmJob> slurm_job() {
                   std::getenv("SLURMD_NODENAME") != nullptr};
 }
 
-// The MPI library that this program was loaded with.
+// The MPI library that this program has loaded.
 fs::path mpi_library() {
   fs::path found;
   dl_iterate_phdr(
@@ -50,8 +50,8 @@ fs::path mpi_library() {
   return found;
 }
 
-// mpirun of an Open MPI that is not in PATH, by its full path: then it finds its daemons on other
-// hosts, too.
+// The full path of an mpirun that is not in PATH; started by it, mpirun also finds its daemons on
+// other hosts.
 std::string mpirun_beside_library() {
   for (fs::path folder = mpi_library().parent_path(); folder.has_relative_path();
        folder = folder.parent_path())
@@ -75,7 +75,7 @@ std::string find_launcher(LauncherKind launcher) {
   return mpirun;
 }
 
-// In the build tree or the installed one; empty if it is not there.
+// In the build tree or the installed one; empty if it does not exist.
 std::string find_data(const char* name) {
   std::error_code not_there;
   const fs::path program = fs::read_symlink("/proc/self/exe", not_there);
@@ -133,7 +133,7 @@ Surroundings look_around(LauncherKind launcher) {
   std::error_code not_there;
   const fs::space_info space = fs::space("/dev/shm", not_there);
   if (!not_there) around.shared_memory = space.available;
-  // Called by its full path, mpirun finds orted on other hosts; start_orted looks in PATH only.
+  // Called by its full path, mpirun finds orted on other hosts; start_orted looks only in PATH.
   if (around.mpirun == "mpirun") around.start_orted = find_data("start_orted");
   around.slurm = slurm_job();
   return around;

@@ -15,8 +15,8 @@ namespace tasuki {
 // rank with several GPUs among its `devices` (at least one) has a file for each,
 // monitor.<rank>.<number of the GPU>.csv. Separate threads measure and write; training never waits
 // for them. A value that cannot be measured or written causes one warning, and training continues.
-// A file whose folder was removed is started again after the next report (LogReport), in the
-// current folder. scripts/plot_monitor plots the files.
+// If its folder was removed, a file is started anew in the current folder after the next report
+// (LogReport). scripts/plot_monitor plots the files.
 std::unique_ptr<Extension> monitor_devices(std::vector<Device> devices, double seconds);
 
 }  // namespace tasuki

@@ -15,7 +15,7 @@
 
 namespace tasuki {
 
-// What evaluators have in common. `work` gets batches as the iterator gives them until a model is
+// Shared by all evaluators. `work` gets batches as the iterator returns them until a model is
 // known, then on that model's device.
 class EvaluationPass {
  public:
@@ -23,16 +23,16 @@ class EvaluationPass {
   // For passes without a trainer.
   EvaluationPass(std::unique_ptr<Iterator> iterator, const Module& model, GraphMode graph);
 
-  // Takes the device, and the type that the model computes in, from the updater, unless a model was
-  // given. Steps are recorded as `graph` says.
+  // Takes device and compute type from the updater, unless a model was given. `graph`: whether
+  // steps are recorded.
   void follow(const Updater& updater, GraphMode graph);
   void watch(Extension::Watcher watcher) { watcher_ = std::move(watcher); }
   void begin_batch(std::int64_t batch, std::int64_t batches) const {
     if (watcher_) watcher_(batch, batches);
   }
 
-  // Does `work` with each batch of this rank that has examples; `number` counts all batches from 1.
-  // Returns what it saw, with `prefix`.
+  // Calls `work` for each batch of this rank that has examples; `number` counts all batches from 1.
+  // Returns the observed values, with `prefix`.
   using Work = std::function<void(std::int64_t number, const Batch& batch, Observation& seen)>;
   Observation run(const Work& work, const std::string& prefix) const;
 

@@ -1,4 +1,4 @@
-// Evaluator: loss and accuracy on data that the model is not trained on.
+// Evaluator: loss and accuracy on data that are not used for training.
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,15 @@ class EvaluationPass;
 // evaluator begin with "validation_1/" unless it is given another name. By default it runs once per
 // epoch.
 //
-// In a trainer it brings batches to the device that the updater's loss functions expect, in the
-// type that the model computes in, and records steps if the updater does; its values are over all
-// ranks.
+// In a trainer it brings batches to the updater's device, in the model's compute type, and records
+// steps if the updater does; its values cover all ranks.
 class Evaluator : public Extension {
  public:
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is reset before
   // each pass. During a pass the host does not wait for a GPU.
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss);
-  // For passes without a trainer, on the model's device and in float32; `graph`: whether their
-  // steps are recorded on a GPU. The model must outlive the evaluator.
+  // For passes without a trainer, on the model's device and in float32; `graph`: whether steps are
+  // recorded on a GPU. The model must outlive the evaluator.
   Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss, const Module& model,
             GraphMode graph = GraphMode::off);
   ~Evaluator() override;
@@ -43,21 +42,21 @@ class Evaluator : public Extension {
     return !has_run && key.starts_with(name + "/");
   }
 
-  // One whole pass: keys "main/loss", "main/accuracy", ... The values are over this rank's share,
-  // or over all ranks if create_multi_node_evaluator() made the evaluator. Without a model, the
-  // loss function gets batches as the iterator gives them.
+  // One whole pass: keys "main/loss", "main/accuracy", ... The values cover this rank's share, or
+  // all ranks if create_multi_node_evaluator() made the evaluator. Without a model, the loss
+  // function gets batches as the iterator returns them.
   Observation evaluate();
 
  protected:
-  // Evaluates one batch of at least one example, on the device that the loss function expects: adds
-  // to `seen`, by default the loss and what the loss function reports. Override it for other
+  // Evaluates one non-empty batch, on the loss function's device, and adds the results to `seen`;
+  // by default the loss and the values that the loss function reports. Override it for other
   // metrics.
   virtual void evaluate_batch(const Batch& batch, Observation& seen);
   // One pass over this rank's share; must reset the iterator, and call begin_batch() before each
   // batch. Override it if a rank can compute its sum and count only from its whole share. For
   // metrics that need the examples of all ranks, use GenericEvaluator.
   virtual Observation evaluate_share();
-  // Tells the display of progress (Extension::watch).
+  // Reports progress to the display (Extension::watch).
   void begin_batch(std::int64_t batch, std::int64_t batches) const;
 
  private:
@@ -71,7 +70,7 @@ class Evaluator : public Extension {
 };
 
 // Makes evaluate() return the values of all ranks, also without a trainer: sums and counts are
-// added up (the number of correct examples is an integer, so accuracy is equal for any number of
+// added up (correct examples are counted in integers, so accuracy is the same for any number of
 // ranks), ranks without examples take part, and every rank gets the same keys and values.
 // evaluate() becomes collective. The communicator must outlive the evaluator.
 std::unique_ptr<Evaluator> create_multi_node_evaluator(std::unique_ptr<Evaluator> evaluator,

@@ -19,21 +19,19 @@ namespace tasuki {
 class EvaluationPass;
 
 // Every rank applies a function to each batch of its share, with layers in evaluation mode and
-// without a graph; the root gets all results and computes values from them, which are observed on
-// all ranks ("validation/<key>"). Each epoch by default.
+// without a graph; the root collects all results and computes values, which are observed on all
+// ranks ("validation/<key>"). Runs each epoch by default.
 //
-// In a trainer it brings batches to the device that the updater's loss functions expect, in the
-// type that the model computes in, as Evaluator does. Steps are not recorded, because results are
-// made on the host.
+// In a trainer it brings batches to the updater's device, in the model's compute type, like
+// Evaluator. Steps are not recorded, because results are made on the host.
 class GenericEvaluator : public Extension {
  public:
-  // A rank's result for one of its batches, which is not empty. Without a trainer and without a
-  // model it gets batches as the iterator gives them. Any object as bytes
-  // (communicator/text_bytes.hpp for texts).
+  // A rank's result for one of its non-empty batches. Without a trainer or a model it gets batches
+  // as the iterator returns them. Any object as bytes (communicator/text_bytes.hpp for texts).
   using Local = std::function<Bytes(const Batch& batch)>;
-  // On the root alone: `results` of all batches in the order of rounds, that is, the first batches
-  // of ranks 0, 1, 2, ..., then the second ones; ranks without examples in a round are left out.
-  // What it adds to `found` counts for the whole job.
+  // Called only on the root: `results` of all batches in the order of rounds, that is, the first
+  // batches of ranks 0, 1, 2, ..., then the second ones; ranks without examples in a round are left
+  // out. Values that it adds to `found` count for the whole job.
   using Aggregate = std::function<void(const std::vector<Bytes>& results, Observation& found)>;
 
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is reset before

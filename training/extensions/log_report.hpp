@@ -17,13 +17,13 @@ namespace tasuki {
 // flat objects, indented by 4. Values that are not finite are null there, because JSON cannot
 // express them. Ranks communicate only when an entry is due.
 //
-// The file follows within a second of an entry and is complete after the run, also after an
+// The file is written within a second of an entry and is complete after the run, also after an
 // exception. If it cannot be written, training continues with a warning and tries again at the next
 // entry; at the end of the run that is an error.
 //
 // A snapshot holds the newest entries, at most 48 MiB and 3 million values of them; a warning says
-// when older ones are left out. A run that is resumed from such a snapshot then renames the file
-// that is there, "log", to "log.before_iter_N", N the first iteration of its own log.
+// when older ones are left out. A run that is resumed from such a snapshot renames the existing
+// "log" to "log.before_iter_N", where N is the first iteration of its own log.
 class LogReport : public Extension {
  public:
   explicit LogReport(std::unique_ptr<Trigger> due = every(1, Unit::epoch),
@@ -36,7 +36,7 @@ class LogReport : public Extension {
   void on_error(Trainer& trainer) override;
   void serialize(const Serializer& serializer) override;
 
-  // The entries, on every rank (each has elapsed times by its own clock).
+  // The entries, on every rank (with elapsed times by its own clock).
   const nlohmann::ordered_json& entries() const { return entries_; }
   const std::string& filename() const { return filename_; }
 
@@ -51,8 +51,8 @@ class LogReport : public Extension {
   std::string filename_;
   Observation pending_;  // since the last regular entry
   std::int64_t pending_iterations_ = 0;
-  // Whether the last entry belongs to a run that ended early: a run that continues it drops that
-  // entry and keeps what is pending.
+  // Whether the last entry belongs to a run that ended early: a continued run drops that entry and
+  // keeps pending values.
   bool cut_ = false;
   nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
   bool is_unwritten_ = false;         // whether the file lacks entries

@@ -1,4 +1,4 @@
-// PrintProgress: a line now and then where there is no progress bar.
+// PrintProgress: an occasional line where there is no progress bar.
 #pragma once
 
 #include <cstdint>
@@ -9,21 +9,21 @@
 
 namespace tasuki {
 
-// If `out` is not a terminal, rank 0 prints a line when there has been neither such a line nor a
-// report of all ranks (a row of the table) for `interval` seconds; the first one after only 5 s:
+// If `out` is not a terminal, rank 0 prints a line when neither such a line nor a report of all
+// ranks (a row of the table) was printed for `interval` seconds; the first one after only 5 s:
 //   iteration 120, epoch 0.31 of 300, loss 2.103 on rank 0, 345.6 examples/s
 // and, while an evaluator makes its pass (Extension::watch):
 //   evaluating, batch 40 of 79
-// The loss is over rank 0's part of the last batch (ranks do not communicate for it); the speed is
-// over all ranks since the previous line, evaluation included. A run that has diverged by then ends
-// instead (Extension::before_own_report).
+// The loss covers the rank's part of the last batch (without communication); the speed covers all
+// ranks since the previous line, evaluation included. A run that has diverged by then ends instead
+// (Extension::before_own_report).
 class PrintProgress : public Extension {
  public:
-  // `examples`: the number in an epoch, on all ranks.
+  // `examples`: of an epoch, on all ranks.
   PrintProgress(double interval, std::int64_t examples, std::FILE* out = stdout);
 
   std::string default_name() const override { return "PrintProgress"; }
-  // After PrintReport, in the same iteration.
+  // Runs after PrintReport, in the same iteration.
   int priority() const override { return priority_reader - 15; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

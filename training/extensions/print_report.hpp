@@ -12,9 +12,9 @@ namespace tasuki {
 
 class TableLayout;
 
-// Chainer's columns, left-aligned, at least 10 characters wide, numbers as %g; on a narrow terminal
-// narrower or fewer ones. The header is printed once, and again when the width of the terminal
-// changes; a resumed run prints the earlier rows as well.
+// Chainer's columns, left-aligned, at least 10 characters wide, numbers as %g; narrower or fewer
+// columns on a narrow terminal. The header is printed once, and again when the width of the
+// terminal changes; a resumed run prints the earlier rows as well.
 class PrintReport : public Extension {
  public:
   explicit PrintReport(std::vector<std::string> columns, std::string log_report = "LogReport",
@@ -22,7 +22,7 @@ class PrintReport : public Extension {
   ~PrintReport() override;
 
   std::string default_name() const override { return "PrintReport"; }
-  // After LogReport, in the same iteration.
+  // Runs after LogReport, in the same iteration.
   int priority() const override { return priority_reader - 10; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;

@@ -11,8 +11,8 @@
 namespace tasuki {
 
 //   step 10, loss = 4.60 (768.2 examples/sec; 0.167 sec/batch)
-// The mean loss over the examples of all ranks and the speed of all ranks together, both since the
-// previous line; the time includes everything else that was done meanwhile, such as an evaluation.
+// Mean loss over the examples of all ranks, and speed of all ranks together, both since the
+// previous line; the time includes other work, such as an evaluation.
 class PrintSteps : public Extension {
  public:
   explicit PrintSteps(std::int64_t interval, std::string key = "main/loss",

@@ -1,4 +1,4 @@
-// ProgressBar: shows on a terminal how far a run is and when it will end.
+// ProgressBar: shows a run's progress and estimated end on a terminal.
 #pragma once
 
 #include <cstdint>

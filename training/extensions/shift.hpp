@@ -1,9 +1,8 @@
-// Shifts: hyper-parameters that change during training, as Chainer's extensions of these names do.
-// Each counts how often it was triggered (each iteration by default; attach it with another trigger
-// as needed) and continues from there after a resume. A shift that is not in the snapshot continues
-// as if it had been there from the start. Its trigger must be able to compute that; every() makes
-// such triggers, others are refused. scheduled_shift counts nothing: it follows the position in the
-// data.
+// Shifts change hyper-parameters during training, like Chainer's extensions of these names. Each
+// counts how often it was triggered (each iteration by default; attach it with another trigger as
+// needed) and continues from there after a resume. A shift that is not in the snapshot continues as
+// if it had been there from the start, which its trigger must be able to compute: every()'s can,
+// others are refused. scheduled_shift does not count: it follows the position in the data.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +17,14 @@
 namespace tasuki {
 
 // Sets the hyper-parameter `attribute` ("lr", "alpha", "momentum", ...) of the updater's optimizers
-// to value(t) when it is triggered, to value(0) before the first iteration.
+// to value(0) before the first iteration and to value(t) when triggered.
 class Shift : public Extension {
  public:
   // `value` gets the initial value of the (first optimizer's) hyper-parameter, as found before the
   // first iteration.
   using Schedule = std::function<double(double initial, std::int64_t t)>;
   enum class Time : std::uint8_t {
-    triggers,  // t is how often it was triggered
+    triggers,  // t counts triggers
     position,  // t is Updater::steps_to_here(), also after a resume with other batches
   };
   Shift(std::string name, std::string attribute, Schedule value, Time time = Time::triggers);
@@ -36,9 +35,9 @@ class Shift : public Extension {
   void join_late(Trainer& trainer, std::optional<std::int64_t> times_fired) override;
   void serialize(const Serializer& serializer) override;
 
-  // The value that the schedule starts from; nothing until it is found or loaded.
+  // The schedule's initial value; nothing until it is found or loaded.
   std::optional<double> initial() const { return initial_; }
-  // Sets another one, from the next iteration on. Call it before the run begins.
+  // Sets another initial value, from the next iteration on. Call it before the run begins.
   void set_initial(double value) { initial_ = value; }
 
  private:
@@ -62,15 +61,15 @@ std::unique_ptr<Shift> linear_shift(std::string attribute, double from, double t
 std::unique_ptr<Shift> step_shift(std::string attribute, double gamma, std::int64_t step,
                                   std::optional<double> init = std::nullopt,
                                   std::optional<double> target = std::nullopt);
-// Linear from `start` to the value found, over `iterations` triggers; that value from then on.
+// Linear from `start` to the value found, over `iterations` triggers, then constant.
 std::unique_ptr<Shift> warmup_shift(std::string attribute, double start, std::int64_t iterations,
                                     std::optional<double> init = std::nullopt);
 
 // Warm-up, drops and decay in one (two shifts of one hyper-parameter would overwrite each other).
-// Iterations are counted as if every epoch had Updater::steps_per_epoch() of them.
+// Iterations count as if every epoch had Updater::steps_per_epoch() of them.
 struct RateSchedule {
-  // The rate rises in equal steps to the value found, which it reaches in this iteration (counted
-  // from 1) (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).
+  // The rate rises in equal steps and reaches the value found in this iteration, counted from 1
+  // (gradual warm-up: Goyal et al., arXiv 1706.02677, section 2.2).
   std::int64_t warmup = 0;
   // After each of these numbers of iterations the rate is multiplied by gamma.
   std::vector<std::int64_t> drops;

@@ -8,9 +8,9 @@
 
 namespace tasuki {
 
-// If the lines have room: Chainer's columns, left-aligned, max(10, length of the name) wide, two
-// spaces apart, numbers as %g. On narrower ones columns of 10 to 6 characters, names over several
-// lines and numbers with fewer digits; if that is still too wide, only the first columns.
+// With enough room: Chainer's columns, left-aligned, max(10, length of the name) wide, two spaces
+// apart, numbers as %g. On narrower lines: columns of 10 to 6 characters, names over several lines
+// and numbers with fewer digits; if that is still too wide, only the first columns.
 class TableLayout {
  public:
   // `width`: characters that a line may have, or unlimited_width (terminal.hpp).

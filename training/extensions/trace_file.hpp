@@ -18,11 +18,11 @@ struct TraceSettings {
 
 // Records `steps` iterations (fewer if the run ends before) and then writes them from rank 0, in
 // Chrome's trace format: a process for each rank; in it rows of phases, waits, complete ranges of
-// gradients, their exchange, and, on CPUs, the parts of each step. The clocks of all ranks are
-// compared with rank 0's before and after, and times are corrected by the difference, whose error
-// is at most half the time of the fastest message there and back. "otherData" says what was run:
-// hosts, ranges of gradients in bytes, each rank's correction and its error in microseconds. A file
-// that cannot be written is an error before the first iteration, and later on one on all ranks.
+// gradients, their exchange, and, on CPUs, the parts of each step. All ranks' clocks are compared
+// with rank 0's before and after, and times are corrected by the difference, whose error is at most
+// half the fastest round trip of a message. "otherData" describes the run: hosts, ranges of
+// gradients in bytes, each rank's correction and its error in microseconds. A file that cannot be
+// written is an error before the first iteration; later it is an error on all ranks.
 std::unique_ptr<Extension> trace_file(TraceSettings settings);
 
 }  // namespace tasuki
