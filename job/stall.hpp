@@ -20,7 +20,7 @@ struct RankView {
   Activity activity{};
   double still = 0;   // since it last made progress
   double silent = 0;  // since its last sign of life
-  // A debugger is attached to its process, as far as is known; it may then be still and silent.
+  // A debugger is known to be attached to its process, which may then be still and silent.
   bool is_traced = false;
   // The process id of its mpirun, or of Open MPI's daemon on its host, if that is stopped; else 0.
   int stopped_launcher = 0;

@@ -1,5 +1,5 @@
-// OptimizerStates: the arrays that an update rule keeps for each parameter, and which rank keeps
-// which part of them.
+// OptimizerStates: the arrays that an update rule keeps for each parameter, and their division
+// among ranks.
 #pragma once
 
 #include <cstddef>

@@ -47,9 +47,9 @@ class ArrayOperations {
   // Writes `source` to the elements of `destination`, which is plain; none may occur twice.
   virtual void put_view(const Tensor& destination, const View& view, const Tensor& source) = 0;
 
-  // op(a[i]) op(b[i]) for matrices in the last two axes, op transposing them if so asked. Axes
-  // before are the same in both, or one operand is a single matrix (rank 2) that meets all of the
-  // other's. If not one result per pair but their sum is wanted, `sums`.
+  // op(a[i]) op(b[i]) for matrices in the last two axes, op transposing them if so asked. Leading
+  // axes are the same in both, or one operand is a single matrix (rank 2), used with each matrix of
+  // the other. `sums`: adds up the products of all pairs instead of keeping each.
   virtual Tensor matmul(const Tensor& a, bool transpose_a, const Tensor& b, bool transpose_b,
                         bool sums) = 0;
 };

@@ -141,7 +141,7 @@ class Backend {
   virtual void accumulate_scalar(const Tensor& sum, const Tensor& value, double factor) = 0;
   // y = x * mask / (1 - ratio). Element j of example i is kept when the Philox number for
   // (seed, example_ids[i], j) is at least `ratio`: independent of batches, ranks and devices.
-  // `seed`: one int64, its bits are what counts; `example_ids`: N int64; both on x's device.
+  // `seed`: one int64, used as bits; `example_ids`: N int64; both on x's device.
   virtual Tensor dropout(const Tensor& x, float ratio, const Tensor& seed,
                          const Tensor& example_ids) = 0;
   virtual Tensor concat(std::span<const Tensor> parts, int axis) = 0;

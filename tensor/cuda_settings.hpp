@@ -15,7 +15,7 @@ struct CudaSettings {
   bool autotune = false;
   // Only algorithms that give the same bits every time.
   bool deterministic = false;
-  // Upper limit, in bytes, of the memory that one operation may use besides its operands.
+  // Upper limit, in bytes, of an operation's workspace.
   std::size_t workspace_limit = std::size_t{1} << 30;
 };
 

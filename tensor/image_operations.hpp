@@ -1,4 +1,4 @@
-// ImageOperations: the operations of a backend on images besides convolution, pooling and batch
+// ImageOperations: a backend's operations on images other than convolution, pooling and batch
 // normalisation. The conventions of backend.hpp hold.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Late values: numbers that the host determines anew in each step and that device work reads.
+// Late values: numbers that the host computes again in each step and that device work reads.
 //
 // A GPU may record a training step and replay it. In a replay the host code between the kernels is
 // not called, and a number that was passed to a kernel keeps the value it had when the step was

@@ -1,4 +1,4 @@
-// LossOperations: mean losses besides softmax cross entropy of plain labels (backend.hpp). The
+// LossOperations: mean losses other than softmax cross entropy of plain labels (backend.hpp). The
 // conventions of backend.hpp hold. Losses are float32 scalars: sums in double, divided by the
 // number of elements that count; 0 if there are none.
 #pragma once
@@ -44,8 +44,8 @@ class LossOperations {
                                                 const Tensor& dy) = 0;
 
   // Mean of -t log s - (1 - t) log(1 - s), s = 1 / (1 + exp(-x)). t has x's shape: float32 targets,
-  // which all count, or int32 or int64 labels 0 and 1, of which `ignored_label` does not count. On
-  // CPUs another label is an error of kind data; on GPUs the loss is NaN.
+  // which all count, or int32 or int64 labels 0 and 1; `ignored_label` does not count. On CPUs
+  // another label is an error of kind data; on GPUs the loss is NaN.
   virtual CountedLoss sigmoid_cross_entropy(const Tensor& x, const Tensor& t,
                                             std::int64_t ignored_label) = 0;
   virtual Tensor sigmoid_cross_entropy_backward(const CountedLoss& forward, const Tensor& x,

@@ -59,15 +59,15 @@ class SequenceOperations {
                               std::optional<std::int64_t> ignore, const Tensor& dw,
                               bool accumulate) = 0;
 
-  // The outputs of a layer, or their gradients, of which either may be undefined for zeros.
+  // The outputs of a layer, or their gradients; either member may be undefined for zeros.
   struct Outputs {
     Tensor y;       // N x T x H: h after each element, zeros for padding
     Tensor states;  // N x S x H: those after the last one (the first states for an empty sequence)
   };
-  // A layer over padded sequences x (N x T x D), of which the first lengths[i] <= T elements
-  // (int64) of example i count. `states`: what it begins with, N x S x H (S = 2: h and c; 1: h);
-  // undefined for zeros. Any of N, T and D may be 0. `workspace`, if not null, is set to what the
-  // backward pass needs.
+  // A layer over padded sequences x (N x T x D): the first lengths[i] <= T elements (int64) of
+  // example i count. `states`: initial states, N x S x H (S = 2: h and c; 1: h); undefined for
+  // zeros. Any of N, T and D may be 0. `workspace`, if not null, is set to what the backward pass
+  // needs.
   virtual Outputs recurrent(const RecurrentLayer& layer, const Tensor& x, const Tensor& lengths,
                             const Tensor& states, std::shared_ptr<Workspace>* workspace) = 0;
   // For calls of recurrent() with at most `items` examples, as long as the weights do not change:

@@ -1,5 +1,4 @@
-// Nested loops over arrays that are walked with strides: what broadcasting, transposing and cutting
-// have in common.
+// Nested loops over strided arrays, shared by broadcasting, transposing and slicing.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Extension: what a trainer does besides updating: evaluate, report, save.
+// Extension: work of a trainer other than updates: evaluation, reports, saving.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class Extension {
   // readers use it. Then the stop trigger is asked, then extensions with negative priority run,
   // which save the whole state. Those with a lower priority than priority_snapshot come after the
   // save: a run that is resumed from there runs them again first, if their trigger follows from the
-  // position (Trigger::times_fired), because the process may have ended before. So what they leave
-  // must be the same each time.
+  // position (Trigger::times_fired), because the process may have ended before. So they must leave
+  // the same results each time.
   static constexpr int priority_writer = 300;
   static constexpr int priority_editor = 200;
   static constexpr int priority_reader = 100;
@@ -41,8 +41,8 @@ class Extension {
                            bool has_run) const {
     return !has_run;
   }
-  // Whether run() needs the model as it is after all steps so far. Where gradients are exchanged
-  // double-buffered, the trainer then ends the exchange of the last step first.
+  // Whether run() needs the model after all steps so far. With double-buffered gradients, the
+  // trainer then first finishes the exchange of the last step.
   virtual bool reads_model() const { return false; }
   // Called before the first iteration of this run (resumed or not).
   virtual void initialize(Trainer&) {}

@@ -1,7 +1,6 @@
-// Triggers: when something is to happen. A trigger gives the same answer on every rank, because
-// what it starts may be collective; most are functions of iteration and epoch alone and keep no
-// state. Those that take the time are in timed_trigger.cpp, those that watch a value in
-// value_trigger.cpp.
+// Triggers decide when to run something. A trigger gives the same answer on every rank, because it
+// may start collective work; most depend only on iteration and epoch and keep no state.
+// timed_trigger.cpp has triggers that read the clock, value_trigger.cpp those that watch a value.
 #pragma once
 
 #include <cstdint>
@@ -55,8 +54,8 @@ std::unique_ptr<Trigger> at(std::vector<double> points, Unit unit);
 // in iterations agreed in advance from the speed so far, so it may fire an iteration late.
 std::unique_ptr<Trigger> every_seconds(double seconds);
 
-// When the mean of `key` since the last check, over all ranks, is smaller or larger than all those
-// before; checked whenever `check` fires.
+// When the mean of `key` since the last check, over all ranks, is smaller or larger than all
+// earlier means; checked whenever `check` fires.
 std::unique_ptr<Trigger> on_min_value(std::string key,
                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 std::unique_ptr<Trigger> on_max_value(std::string key,

@@ -20,7 +20,7 @@ class WorkerThreads;
 // gradients summed on the first worker's device -> Optimizer::update -> the same weights for all.
 //
 // The gradient is the mean over the examples of the batch, however it is split: a run differs from
-// one with a single worker by the rounding of sums alone. Random numbers are functions of (seed,
+// one with a single worker only by the rounding of sums. Random numbers are functions of (seed,
 // epoch, example), so that dropout does not depend on the split either. Batch normalisation does
 // depend on it: it uses the statistics of each worker's part, and the first worker's running
 // statistics are used in evaluation and saved (as in Chainer).
