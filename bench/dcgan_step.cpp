@@ -8,7 +8,6 @@
 // all ranks at once, between the steps. By the wall clock; with TASUKI_BENCH_CLOCK=processor of
 // processor time.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cstdlib>

@@ -8,7 +8,6 @@
 // Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object: seconds of each round,
 // as processor time with one thread, else as the wall clock's.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cstdlib>

@@ -5,7 +5,6 @@
 // Prints one line of JSON with every step's seconds, after two steps that make primitives: with one
 // thread processor time, which does not count what else the machine does, else wall-clock time.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <ctime>

@@ -1,7 +1,7 @@
 #include "core/build_id.hpp"
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <algorithm>

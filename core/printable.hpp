@@ -1,6 +1,7 @@
 // Text for messages and tables: from files and command lines, and the names of types.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -20,6 +21,9 @@ std::string quoted_input(std::string_view text);
 
 // The message of an error or warning as one line, whatever stands in the names and values in it.
 std::string message_line(std::string_view text);
+
+// The texts with `separator` between them.
+std::string join(std::span<const std::string> texts, std::string_view separator);
 
 // The name of a type as its source has it.
 std::string type_name(const std::type_info& type);

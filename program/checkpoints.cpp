@@ -1,6 +1,6 @@
 #include "program/checkpoints.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

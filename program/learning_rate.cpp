@@ -1,6 +1,6 @@
 #include "program/learning_rate.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <cmath>
 

@@ -1,9 +1,10 @@
 #include "program/optimizer.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 
+#include "core/printable.hpp"
 #include "program/learning_rate.hpp"
 #include "program/training_flags.hpp"
 
@@ -41,7 +42,7 @@ std::string optimizer_help() {
     std::vector<std::string> numbers;
     for (const Hyperparameter& number : each.rule->hyperparameters())
       numbers.push_back(fmt::format("{} {}", number.name, number.initial));
-    table += fmt::format("{:<16} {}\n", each.key, fmt::join(numbers, ", "));
+    table += fmt::format("{:<16} {}\n", each.key, join(numbers, ", "));
   }
   return table;
 }

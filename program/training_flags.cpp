@@ -1,7 +1,10 @@
 #include "program/training_flags.hpp"
 
+#include <fmt/core.h>
+
 #include <limits>
 
+#include "core/printable.hpp"
 #include "program/checkpoints.hpp"
 #include "program/device_flags.hpp"
 #include "program/learning_rate.hpp"
@@ -75,7 +78,7 @@ Option resume_flag(ResumeSettings& resume) {
 Option optimizer_flag(TrainingSettings& settings) {
   return name_flag(settings.optimizer, optimizer_names(),
                    fmt::format("update rule: {}; `help` lists their hyper-parameters",
-                               fmt::join(optimizer_names(), ", ")),
+                               join(optimizer_names(), ", ")),
                    optimizer_help);
 }
 

@@ -1,6 +1,6 @@
 #include "program/workers.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <sstream>

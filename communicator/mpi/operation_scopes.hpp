@@ -2,7 +2,7 @@
 // is a member of Communicator or a function beside it.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,7 @@
 #include "program/report/report.hpp"
 
+#include <fmt/core.h>
+
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -267,7 +269,7 @@ BannerLines banner_lines(const TrainingProgram& program, const RankSetup& setup,
   if (optimizers.size() > 1) {
     std::vector<std::string> names;
     for (const NamedOptimizer& each : optimizers) names.push_back(each.name);
-    add("Optimizers", fmt::format("one each for {}", fmt::join(names, " and ")));
+    add("Optimizers", fmt::format("one each for {}", join(names, " and ")));
   }
   if (grid.models() > 1) add("Node weights", optimizer.weights().describe());
   if (settings.check_replicas && grid.models() > 1)

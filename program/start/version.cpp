@@ -1,6 +1,6 @@
 #include "program/start/version.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 
 #include "core/error.hpp"

@@ -1,7 +1,7 @@
 #include "tensor/cuda_loading/libraries.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <array>

@@ -1,6 +1,6 @@
 #include "tools/experiment/failure.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <signal.h>
 
 #include "program/batch_size.hpp"

@@ -1,6 +1,6 @@
 #include "tools/predict/class_rows.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #include "tools/processes/orphans.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

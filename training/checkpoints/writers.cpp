@@ -1,6 +1,6 @@
 #include "training/checkpoints/writers.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 #include <random>
