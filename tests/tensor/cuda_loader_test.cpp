@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
 #include "tensor/cuda_loading/driver.hpp"
 #include "tensor/cuda_loading/libraries.hpp"
 #include "tests/support/launch.hpp"

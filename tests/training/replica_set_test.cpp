@@ -13,6 +13,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "training/checkpoints/course.hpp"
 #include "training/checkpoints/generations.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {

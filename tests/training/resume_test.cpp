@@ -6,6 +6,8 @@
 
 #include "resumed_run.hpp"
 #include "same_run.hpp"
+#include "tests/support/json.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/snapshots/npz.hpp"
 
 namespace tasuki {

@@ -9,6 +9,7 @@
 
 #include "core/file.hpp"
 #include "resumed_run.hpp"
+#include "tests/support/json.hpp"
 #include "training/snapshots/npz.hpp"
 
 namespace tasuki {
