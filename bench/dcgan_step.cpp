@@ -8,7 +8,6 @@
 // all ranks compute at once between the steps. Times are wall-clock times, or processor time with
 // TASUKI_BENCH_CLOCK=processor.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <chrono>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 // Images per second that loader threads read, decode, crop and scale, for compare_loader.py:
 //   bench_image_stream FOLDER THREADS SECONDS
 // FOLDER has a subfolder for each class. Batches of 64 random-resized crops of 224 x 224 pixels.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdlib>

@@ -2,7 +2,7 @@
 // decoded.
 //
 //   loader [SIDE = 32] [BATCH = 128] [SECONDS = 1]
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdlib>

@@ -8,7 +8,6 @@
 // Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object with the seconds of
 // each round: processor time with one thread, otherwise wall-clock time.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <cstdlib>

@@ -5,7 +5,7 @@
 //   mlp_step [ROUNDS = 200] [THREADS = 1] [BATCH = 100] [float32|bfloat16]
 //
 // The type applies to the step's products; the lower bound uses float32.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>

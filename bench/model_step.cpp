@@ -7,7 +7,6 @@
 // with one thread processor time, which excludes other work on the machine, otherwise wall-clock
 // time.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdlib>
 #include <ctime>

@@ -3,7 +3,7 @@
 // All configurations take turns in one run.
 //
 //   parallel_updater [TURNS = 5] [STEPS = 40 a turn] [THREADS = 1 a worker]
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>

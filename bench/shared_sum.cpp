@@ -4,7 +4,7 @@
 //   bench_shared_sum [BYTES = 7184040] [EXCHANGES = 400]
 //
 // Prints the median, 10 % quantile and fastest time of an exchange, in microseconds.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <unistd.h>

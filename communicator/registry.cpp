@@ -1,5 +1,7 @@
 #include "communicator/registry.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -7,6 +9,7 @@
 #include "communicator/mpi_comm.hpp"
 #include "core/activity.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -62,7 +65,7 @@ std::unique_ptr<Communicator> create_communicator(const CommunicatorSetup& setup
     std::vector<std::string> names;
     for (const auto& known : kinds()) names.push_back(known.name);
     fail_everywhere(ErrorKind::usage, "unknown communicator '{}'; expected one of {}", name,
-                    fmt::join(names, ", "));
+                    join(names, ", "));
   }
   if (kind->needs_gpu && setup.options.device.is_cpu())
     fail_everywhere(

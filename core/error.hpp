@@ -3,11 +3,10 @@
 // code.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>
-#include <utility>
 
 namespace tasuki {
 
@@ -52,31 +51,48 @@ class TableError : public Error {
   using Error::Error;
 };
 
+// What the templates below share: formatting and throwing are compiled once, not at every call.
+namespace detail {
+
+[[noreturn]] void throw_error(ErrorKind kind, ErrorScope scope, fmt::string_view format,
+                              fmt::format_args args);
+
+struct FailedCheck {
+  const char* condition;
+  const char* file;
+  int line;
+};
+[[noreturn]] void throw_failed_check(const FailedCheck& check, fmt::string_view format,
+                                     fmt::format_args args);
+
+template <class... Args>
+[[noreturn]] void check_failed(const FailedCheck& check, fmt::format_string<Args...> format,
+                               Args&&... args) {
+  throw_failed_check(check, format, fmt::make_format_args(args...));
+}
+
+}  // namespace detail
+
 // Throws Error(kind) with a formatted message.
 template <class... Args>
 [[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+  detail::throw_error(kind, ErrorScope::this_rank, format, fmt::make_format_args(args...));
 }
 
 // The same for an error that occurs on all ranks; rank 0 alone prints it.
 template <class... Args>
 [[noreturn]] void fail_everywhere(ErrorKind kind, fmt::format_string<Args...> format,
                                   Args&&... args) {
-  throw Error(kind, fmt::format(format, std::forward<Args>(args)...), ErrorScope::every_rank);
-}
-
-namespace detail {
-[[noreturn]] void check_failed(const char* condition, const char* file, int line,
-                               const std::string& message);
+  detail::throw_error(kind, ErrorScope::every_rank, format, fmt::make_format_args(args...));
 }
 
 }  // namespace tasuki
 
 // Checks a precondition or an invariant in every build; the message is a fmt format with arguments.
-#define TASUKI_CHECK(condition, ...)                                                              \
-  do {                                                                                            \
-    if (!(condition)) [[unlikely]]                                                                \
-      ::tasuki::detail::check_failed(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
+#define TASUKI_CHECK(condition, ...)                                                 \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::tasuki::detail::check_failed({#condition, __FILE__, __LINE__}, __VA_ARGS__); \
   } while (false)
 
 namespace tasuki {

@@ -1,6 +1,6 @@
 #include "core/hash.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <xxhash.h>
 
 #include <algorithm>

@@ -41,9 +41,9 @@ void configure_log(int rank, LogLevel threshold) {
   logger().set_pattern(rank > 0 ? fmt::format("rank {}: %v", rank) : std::string("%v"));
 }
 
-void log_message(LogLevel level, std::string_view message) {
+void log_message(LogLevel level, fmt::string_view format, fmt::format_args args) {
   logger().log(to_spdlog(level), "{}{}", level == LogLevel::warning ? "warning: " : "",
-               message_line(message));
+               message_line(fmt::vformat(format, args)));
 }
 
 }  // namespace tasuki

@@ -2,10 +2,7 @@
 // standard output instead, from rank 0.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <string_view>
-#include <utility>
+#include <fmt/core.h>
 
 namespace tasuki {
 
@@ -15,19 +12,19 @@ enum class LogLevel { verbose, info, warning };
 // or negative (unknown). Ranks other than 0 print only warnings and errors.
 void configure_log(int rank, LogLevel threshold);
 
-void log_message(LogLevel level, std::string_view message);
+void log_message(LogLevel level, fmt::string_view format, fmt::format_args args);
 
 template <class... Args>
 void log_verbose(fmt::format_string<Args...> format, Args&&... args) {
-  log_message(LogLevel::verbose, fmt::format(format, std::forward<Args>(args)...));
+  log_message(LogLevel::verbose, format, fmt::make_format_args(args...));
 }
 template <class... Args>
 void log_info(fmt::format_string<Args...> format, Args&&... args) {
-  log_message(LogLevel::info, fmt::format(format, std::forward<Args>(args)...));
+  log_message(LogLevel::info, format, fmt::make_format_args(args...));
 }
 template <class... Args>
 void log_warning(fmt::format_string<Args...> format, Args&&... args) {
-  log_message(LogLevel::warning, fmt::format(format, std::forward<Args>(args)...));
+  log_message(LogLevel::warning, format, fmt::make_format_args(args...));
 }
 
 }  // namespace tasuki

@@ -53,6 +53,15 @@ std::string message_line(std::string_view text) {
   return printable(text, most_of_message);
 }
 
+std::string join(std::span<const std::string> texts, std::string_view separator) {
+  std::string all;
+  for (const std::string& text : texts) {
+    if (&text != &texts.front()) all += separator;
+    all += text;
+  }
+  return all;
+}
+
 std::string type_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> readable(

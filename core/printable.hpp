@@ -1,6 +1,7 @@
 // Text from files and command lines, and names of types, for messages and tables.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -20,6 +21,9 @@ std::string quoted_input(std::string_view text);
 
 // The message of an error or warning as one line, whatever names and values it contains.
 std::string message_line(std::string_view text);
+
+// The texts with `separator` between them.
+std::string join(std::span<const std::string> texts, std::string_view separator);
 
 // The name of a type, as in source code.
 std::string type_name(const std::type_info& type);

@@ -32,4 +32,9 @@ std::error_code last_system_error() {
   return {errno, std::generic_category()};
 }
 
+void detail::throw_system_error(const std::error_code& cause, ErrorKind kind,
+                                fmt::string_view format, fmt::format_args args) {
+  throw SystemError(kind, cause, fmt::vformat(format, args) + ": " + cause.message());
+}
+
 }  // namespace tasuki

@@ -1,11 +1,10 @@
 // SystemError: an error of a system call, with its errno.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "core/error.hpp"
 
@@ -40,12 +39,16 @@ ErrorKind kind_at_end(const Error& error);
 // The errno of the last failed call.
 std::error_code last_system_error();
 
+namespace detail {
+[[noreturn]] void throw_system_error(const std::error_code& cause, ErrorKind kind,
+                                     fmt::string_view format, fmt::format_args args);
+}
+
 // Throws a SystemError with a formatted message, ": " and the cause's text, "Permission denied".
 template <class... Args>
 [[noreturn]] void fail_because(const std::error_code& cause, ErrorKind kind,
                                fmt::format_string<Args...> format, Args&&... args) {
-  throw SystemError(kind, cause,
-                    fmt::format(format, std::forward<Args>(args)...) + ": " + cause.message());
+  detail::throw_system_error(cause, kind, format, fmt::make_format_args(args...));
 }
 
 }  // namespace tasuki

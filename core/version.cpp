@@ -2,7 +2,7 @@
 #include "core/version.hpp"
 
 #include <elf.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <link.h>
 
 #include <algorithm>

@@ -1,12 +1,11 @@
 #include "dataset/batch.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <numeric>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "tensor/late.hpp"
 
 namespace tasuki {
@@ -76,11 +75,11 @@ const BatchField* Batch::find(std::string_view name) const {
 
 const BatchField& Batch::field(std::string_view name) const {
   if (const BatchField* found = find(name)) return *found;
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   names.reserve(fields_.size());
-  for (const BatchField& field : fields_) names.push_back(field.name);
+  for (const BatchField& field : fields_) names.emplace_back(field.name);
   fail(ErrorKind::usage, "a batch has no field '{}'; its fields are: {}", name,
-       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+       names.empty() ? "none" : join(names, ", "));
 }
 
 const Tensor& Batch::operator[](std::string_view name) const {

@@ -1,5 +1,7 @@
 #include "dataset/catalog.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -8,6 +10,7 @@
 #include "core/file.hpp"
 #include "core/log.hpp"
 #include "core/named_file.hpp"
+#include "core/printable.hpp"
 #include "dataset/files/cifar.hpp"
 #include "dataset/files/idx.hpp"
 #include "dataset/files/text_file.hpp"
@@ -112,7 +115,7 @@ const CatalogEntry& entry_of(std::string_view name) {
   for (const CatalogEntry& entry : catalog)
     if (entry.name == name) return entry;
   fail(ErrorKind::usage, "unknown data set '{}'; expected one of {}", name,
-       fmt::join(dataset_names(), ", "));
+       join(dataset_names(), ", "));
 }
 
 }  // namespace
@@ -151,7 +154,7 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
   if (searched.empty())
     searched.emplace_back("any folder, because TASUKI_DATA and HOME are not set");
   fail(ErrorKind::missing, "no data for {} in {}; {}, or give a folder with --data", name,
-       fmt::join(searched, ", "), fmt::format(fmt::runtime(entry.origin), name));
+       join(searched, ", "), fmt::format(fmt::runtime(entry.origin), name));
 }
 
 std::unique_ptr<DataSource> open_dataset(std::string_view name, const fs::path& folder,

@@ -1,11 +1,12 @@
 #include "dataset/field.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>
 
 #include "communicator/number_bytes.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -78,11 +79,11 @@ void DatasetHeader::check() const {
 std::size_t DatasetHeader::index_of(std::string_view name) const {
   const auto found = std::ranges::find(fields, name, &Field::name);
   if (found != fields.end()) return static_cast<std::size_t>(found - fields.begin());
-  std::vector<std::string_view> names;
+  std::vector<std::string> names;
   names.reserve(fields.size());
-  for (const Field& field : fields) names.push_back(field.name);
+  for (const Field& field : fields) names.emplace_back(field.name);
   fail(ErrorKind::usage, "the data set has no field '{}'; its fields are: {}", name,
-       names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", ")));
+       names.empty() ? "none" : join(names, ", "));
 }
 
 bool DatasetHeader::has(std::string_view name) const {

@@ -1,7 +1,7 @@
 #include "job/run_job.hpp"
 #include "core/environment.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 #include <sys/ioctl.h>
 #include <sys/uio.h>

@@ -1,6 +1,6 @@
 #include "job/start_watch.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "job/watchdog.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
 #include <unistd.h>

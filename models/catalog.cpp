@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "models/alex.hpp"
 #include "models/cnn10.hpp"
 #include "models/googlenet_bn.hpp"
@@ -105,7 +106,7 @@ const ModelKind& find_model(std::string_view name) {
     std::vector<std::string> names;
     for (const auto& known : kinds()) names.push_back(known.name);
     fail_everywhere(ErrorKind::usage, "unknown model '{}'; expected one of {}", name,
-                    fmt::join(names, ", "));
+                    join(names, ", "));
   }
   return *kind;
 }

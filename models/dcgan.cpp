@@ -1,6 +1,6 @@
 #include "models/dcgan.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include "core/error.hpp"
 #include "nn/connection.hpp"

@@ -40,7 +40,7 @@ std::string Parameter::shape_text() const {
   if (has_shape_) return shape().text();
   std::vector<std::string> axes;
   for (const std::int64_t size : shape()) axes.push_back(size == 0 ? "?" : std::to_string(size));
-  return fmt::format("{}", fmt::join(axes, "x"));
+  return join(axes, "x");
 }
 
 bool Parameter::accepts(const Shape& shape) const {

@@ -1,6 +1,6 @@
 #include "optimizer/exchange_settings.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 namespace tasuki {
 

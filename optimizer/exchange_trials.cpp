@@ -1,6 +1,6 @@
 #include "optimizer/exchange_trials.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

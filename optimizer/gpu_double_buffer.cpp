@@ -1,6 +1,6 @@
 #include "optimizer/gpu_double_buffer.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <utility>
 

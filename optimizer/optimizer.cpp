@@ -1,10 +1,9 @@
 #include "optimizer/optimizer.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <utility>
 
+#include "core/printable.hpp"
 #include "optimizer/update_plan.hpp"
 
 namespace tasuki {
@@ -80,7 +79,7 @@ std::unique_ptr<Optimizer> create_optimizer(const std::string& key) {
   for (const NamedRule& each : update_rules())
     if (each.key == key) return std::make_unique<Optimizer>(each.rule);
   fail_everywhere(ErrorKind::usage, "unknown optimizer \"{}\"; known ones: {}", key,
-                  fmt::join(optimizer_names(), ", "));
+                  join(optimizer_names(), ", "));
 }
 
 std::vector<std::string> optimizer_names() {

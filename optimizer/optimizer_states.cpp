@@ -1,9 +1,9 @@
 #include "optimizer/optimizer_states.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <utility>
+
+#include "core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -58,7 +58,7 @@ std::size_t OptimizerStates::number_of(const std::string& name) const {
   const auto found = std::ranges::find(known, name);
   if (found == known.end())
     fail_everywhere(ErrorKind::usage, "{} has no state \"{}\"; it has {}", rule_->name(), name,
-                    known.empty() ? "none" : fmt::format("{}", fmt::join(known, ", ")));
+                    known.empty() ? "none" : join(known, ", "));
   return static_cast<std::size_t>(found - known.begin());
 }
 

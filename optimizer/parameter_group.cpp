@@ -1,6 +1,6 @@
 #include "optimizer/parameter_group.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>

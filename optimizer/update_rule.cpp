@@ -1,11 +1,10 @@
 #include "optimizer/update_rule.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "optimizer/built_in_rules.hpp"
 
 namespace tasuki {
@@ -40,7 +39,7 @@ std::size_t Hyperparameters::index_of(std::string_view name) const {
   const auto found = std::ranges::find(*known_, name, &Hyperparameter::name);
   if (found == known_->end())
     fail_everywhere(ErrorKind::usage, "{} has no hyper-parameter \"{}\"; it has {}", rule_, name,
-                    fmt::join(names(), ", "));
+                    join(names(), ", "));
   return static_cast<std::size_t>(found - known_->begin());
 }
 

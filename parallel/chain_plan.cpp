@@ -1,6 +1,6 @@
 #include "parallel/chain_plan.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstddef>

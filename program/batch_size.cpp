@@ -1,6 +1,6 @@
 #include "program/batch_size.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/log.hpp"
+#include "core/printable.hpp"
 #include "dataset/iterators/device_iterator.hpp"
 #include "program/data/data.hpp"
 #include "program/flags/training_flags.hpp"
@@ -137,7 +138,7 @@ std::string describe(const std::vector<Place>& places, const BatchSearch& search
   for (std::size_t i = 0; i < places.size(); ++i)
     texts.push_back(
         fmt::format("{:.0f} MB on {}", megabytes(search.capacities[i]), places[i].device.text()));
-  return fmt::format("with {}", fmt::join(texts, ", "));
+  return fmt::format("with {}", join(texts, ", "));
 }
 
 }  // namespace

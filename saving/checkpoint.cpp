@@ -1,6 +1,6 @@
 #include "saving/checkpoint.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "saving/saved_states.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -17,6 +17,7 @@
 #include "core/file.hpp"
 #include "core/log.hpp"
 #include "core/named_file.hpp"
+#include "core/printable.hpp"
 #include "saving/checkpoint.hpp"
 #include "saving/output_layout.hpp"
 #include "saving/replica_set.hpp"
@@ -153,7 +154,7 @@ void refuse_missing_checkpoint(const fs::path& path, std::string_view named_by) 
     if (each.is_checkpoint) names.push_back(each.path.filename().string());
   const std::size_t more = names.size() - std::min(names.size(), most);
   names.resize(names.size() - more);
-  std::string there = names.empty() ? "is none" : fmt::format("are {}", fmt::join(names, ", "));
+  std::string there = names.empty() ? "is none" : fmt::format("are {}", join(names, ", "));
   if (more > 0) there += fmt::format(" and {} more", more);
   fail(ErrorKind::missing, "{} {}: no such checkpoint; there {} in {}", named_by, path.string(),
        there, folder.string());

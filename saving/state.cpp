@@ -1,12 +1,13 @@
 #include "saving/state.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/printable.hpp"
 #include "nn/normalization.hpp"
 #include "saving/serializer.hpp"
 
@@ -67,7 +68,7 @@ namespace {
 // Settings that a program makes: a run continues with its own, and says where the snapshot differs.
 void compare(const Serializer& serializer, const char* key, const char* what,
              const std::vector<std::string>& texts, const char* separator) {
-  const std::string here = texts.empty() ? "none" : fmt::format("{}", fmt::join(texts, separator));
+  const std::string here = texts.empty() ? "none" : join(texts, separator);
   std::string stored = here;
   if (!serializer.is_loading() || serializer.contains(key)) serializer(key, stored);
   const Communicator* communicator = serializer.communicator();

@@ -1,6 +1,6 @@
 #include "saving/writers.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <optional>
 #include <random>

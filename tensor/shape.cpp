@@ -1,6 +1,7 @@
 #include "tensor/shape.hpp"
 
 #include <algorithm>
+#include <string>
 
 #include "core/error.hpp"
 
@@ -43,7 +44,10 @@ Shape Shape::with_items(std::int64_t items) const {
 }
 
 std::string Shape::text() const {
-  return rank_ == 0 ? "scalar" : fmt::format("{}", fmt::join(begin(), end(), "x"));
+  if (rank_ == 0) return "scalar";
+  std::string text;
+  for (const std::int64_t size : *this) text += (text.empty() ? "" : "x") + std::to_string(size);
+  return text;
 }
 
 bool operator==(const Shape& a, const Shape& b) {

@@ -48,6 +48,12 @@ Tensor Tensor::plain() const {
   return made;
 }
 
+void Tensor::check_elements(DType wanted) const {
+  TASUKI_CHECK(dtype_ == wanted, "tensor of {} read as {}", name_of(dtype_), name_of(wanted));
+  TASUKI_CHECK(is_plain(),
+               "elements of a tensor in a backend's layout were asked for; call plain() first");
+}
+
 double Tensor::item() const {
   TASUKI_CHECK(count() == 1, "item() of a tensor of shape {}", shape_.text());
   const Tensor host = plain().to(Device::cpu()).to(DType::float64);

@@ -65,11 +65,8 @@ class Tensor {
   // Elements in plain order, which can be read and written directly on the host.
   template <class T>
   T* data() const {
-    TASUKI_CHECK(dtype_ == dtype_of<T>, "tensor of {} read as {}", name_of(dtype_),
-                 name_of(dtype_of<T>));
-    TASUKI_CHECK(is_plain(),
-                 "elements of a tensor in a backend's layout were asked for; "
-                 "call plain() first");
+    if (dtype_ != dtype_of<T> || !is_plain()) [[unlikely]]
+      check_elements(dtype_of<T>);
     return static_cast<T*>(raw());
   }
   template <class T>
@@ -93,6 +90,7 @@ class Tensor {
   void fill(double value) const;
 
  private:
+  void check_elements(DType wanted) const;
   void copy_from_host(const void* values, std::size_t bytes) const;
 
   std::shared_ptr<Storage> storage_;

@@ -6,6 +6,8 @@
 //   mpirun -np 4 tasuki-bench-allreduce --gpu --communicator all --wire-dtype bf16
 //   mpirun -np 4 tasuki-bench-allreduce --allreduce all --wire-dtype all --link-rate 1000
 
+#include <fmt/core.h>
+
 #include <mpi.h>
 
 #include <algorithm>
@@ -29,6 +31,7 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/named_file.hpp"
+#include "core/printable.hpp"
 #include "job/run_job.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/options.hpp"
@@ -69,7 +72,7 @@ Algorithms algorithms_of(const Settings& settings) {
     const auto place = std::ranges::find(all, name);
     if (place == all.end())
       fail_everywhere(ErrorKind::usage, "--allreduce {}: expected `all` or some of {}", name,
-                      fmt::join(all, ", "));
+                      join(all, ", "));
     const auto number = static_cast<std::size_t>(place - all.begin());
     if (number == 0)
       found.emplace_back();
@@ -87,7 +90,7 @@ std::vector<DType> wires_of(const Settings& settings) {
     const auto place = std::ranges::find(all, name);
     if (place == all.end())
       fail_everywhere(ErrorKind::usage, "--wire-dtype {}: expected `all` or some of {}", name,
-                      fmt::join(all, ", "));
+                      join(all, ", "));
     found.push_back(wire_dtypes()[static_cast<std::size_t>(place - all.begin())].value);
   }
   return found;
@@ -311,7 +314,7 @@ class Bench {
       const auto ranks = topology.ranks_of_node(node);
       print(fmt::format("# node {} ({}): ranks {}\n", node,
                         topology.host_of[static_cast<std::size_t>(ranks.front())],
-                        fmt::join(ranks, " ")));
+                        join(ranks, " ")));
     }
     if (!device().is_cpu()) {
       const auto names = allgather_bytes(*everyone_, text_to_bytes(device_.text));

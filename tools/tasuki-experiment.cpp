@@ -2,7 +2,7 @@
 //
 //   tasuki-experiment experiments/mnist_scaling.ini
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -239,7 +239,7 @@ int run_experiments(std::vector<Experiment>& all, const Settings& settings) {
     if (all.size() > 1) say(fmt::format("{}[{}]", settings.dry_run ? "# " : "", one.plan.section));
     if (settings.dry_run) {
       for (const RunRecord& run : one.runs)
-        say(fmt::format("{}{}", run.result ? "# done: " : "", fmt::join(run.command, " ")));
+        say(fmt::format("{}{}", run.result ? "# done: " : "", join(run.command, " ")));
       continue;
     }
     if (settings.rerun) forget_rows(*settings.rerun, one.runs, /*on_disk=*/true);
@@ -264,7 +264,7 @@ std::vector<Experiment> experiments_of(const Settings& settings, const fs::path&
   }
   if (all.empty())
     fail(ErrorKind::usage, "--section: {} has no section [{}]{}", *settings.file, *settings.section,
-         names.front().empty() ? "" : fmt::format("; it has {}", fmt::join(names, ", ")));
+         names.front().empty() ? "" : fmt::format("; it has {}", join(names, ", ")));
   if (settings.rerun && all.size() > 1)
     fail(ErrorKind::usage, "--rerun: {} has several experiments; choose one with --section",
          *settings.file);

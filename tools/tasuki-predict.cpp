@@ -5,6 +5,8 @@
 //   build/apps/tasuki-predict result cat.jpg dog.png
 //   build/apps/tasuki-predict result/best --data FOLDER --format json
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
@@ -13,6 +15,7 @@
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/printable.hpp"
 #include "job/run_job.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
@@ -65,7 +68,7 @@ void add_flags(Options& options, PredictionSettings& settings, std::optional<std
   program::Option arch;
   arch.value_name = "NAME";
   arch.help = fmt::format("the network: {}; `auto`: the training program's",
-                          fmt::join(networks_of(tasks), ", "));
+                          join(networks_of(tasks), ", "));
   std::vector<std::string> choices = networks_of(tasks);
   choices.insert(choices.begin(), "auto");
   arch.set = [&settings, choices](const std::string& text) {
@@ -136,7 +139,7 @@ std::pair<Task*, std::string> choose_task(const Tasks& tasks, const PredictionSe
                   program.empty()
                       ? "no about.json beside it says which network it is"
                       : fmt::format("tasuki-predict does not know the network of {}", program),
-                  fmt::join(networks_of(tasks), ", "));
+                  join(networks_of(tasks), ", "));
 }
 
 int predict(int argc, char** argv) {

@@ -4,7 +4,7 @@
 //   mpirun -np 2 -H node1,node2 build/apps/train_mnist --exchange overlapped --trace two.json ...
 //   build/apps/tasuki-simulate --single one.json --trace two.json
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "training/step_times.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,13 @@
 #include "training/watched_value.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <cmath>
 #include <utility>
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "saving/serializer.hpp"
 #include "training/trainer.hpp"
 
@@ -25,7 +26,7 @@ std::string WatchedValue::describe_absence(const Trainer& trainer, const Observa
   for (const std::string& extension : trainer.extension_names())  // evaluators that have not run
     if (trainer.may_yet_observe(extension + '/')) names.push_back(extension + "/...");
   return fmt::format("{} watches \"{}\", which was not observed up to iteration {} (there are: {})",
-                     watcher_, key_, trainer.updater().iteration(), fmt::join(names, ", "));
+                     watcher_, key_, trainer.updater().iteration(), join(names, ", "));
 }
 
 // After the first iteration, when little is lost.

@@ -1,6 +1,6 @@
 #include "apps/lm/sample.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>

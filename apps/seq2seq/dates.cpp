@@ -1,6 +1,6 @@
 #include "apps/seq2seq/dates.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <array>
 #include <chrono>

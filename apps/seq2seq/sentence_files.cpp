@@ -1,6 +1,6 @@
 #include "apps/seq2seq/sentence_files.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>

@@ -1,12 +1,11 @@
 #include "apps/seq2seq/vocabulary.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
 #include "core/hash.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki::seq2seq {
 
@@ -54,7 +53,7 @@ std::vector<std::int32_t> Vocabulary::numbers(std::span<const std::string> sente
 }
 
 std::uint64_t Vocabulary::hash() const {
-  return hash_text(fmt::format("{}", fmt::join(words_, "\n")));
+  return hash_text(join(words_, "\n"));
 }
 
 std::vector<std::int32_t> answer_of(std::vector<std::int32_t> target) {

@@ -6,7 +6,7 @@
 // recorded once and replayed, as training programs do it. Prints one line of JSON: examples per
 // second over at least N (3) seconds, after steps that choose algorithms, and the peak of memory in
 // use.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <chrono>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #include "communicator/gpu/nccl_failure.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

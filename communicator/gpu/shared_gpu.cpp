@@ -1,6 +1,6 @@
 #include "communicator/gpu/shared_gpu.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdlib>
 

@@ -1,5 +1,7 @@
 // auto: chooses the best of the other kinds for the placement and the devices found, and makes one
 // under that kind's name.
+#include <utility>
+
 #include "communicator/mpi/ranks.hpp"
 #include "communicator/registry.hpp"
 

@@ -1,6 +1,6 @@
 #include "communicator/mpi/collective_check.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +9,7 @@
 
 #include "core/environment.hpp"
 #include "core/hash.hpp"
+#include "core/printable.hpp"
 
 namespace tasuki {
 namespace {
@@ -76,7 +77,7 @@ void CollectiveCheck::fail_with(const std::string& operation) const {
       fmt::format(
           "operation {} of a communicator ({}): {}{}; all ranks must call the same "
           "operations in the same order",
-          number_, name_, fmt::join(calls, ", "),
+          number_, name_, join(calls, ", "),
           has_majority ? fmt::format(" where the other {} call {}", count, most_common) : ""),
       topology_.shared_error_scope);
 }

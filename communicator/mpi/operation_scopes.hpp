@@ -2,7 +2,7 @@
 // whether it is a member of Communicator or a free function.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstddef>
 #include <cstdint>

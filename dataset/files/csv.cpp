@@ -1,6 +1,6 @@
 #include "dataset/files/csv.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <utility>
@@ -78,7 +78,7 @@ Columns columns_of(const std::vector<std::string>& wanted, const std::vector<std
     const auto found = std::ranges::find(names, name);
     if (found == names.end())
       fail(ErrorKind::data, "{}: expected a column '{}', found {}", path.string(), name,
-           printable(fmt::format("{}", fmt::join(names, ", ")), most_shown));
+           printable(join(names, ", "), most_shown));
     if (std::find(found + 1, names.end(), name) != names.end())
       fail(ErrorKind::data, "{}: two columns are named '{}'", path.string(), name);
     columns.push_back(static_cast<std::size_t>(found - names.begin()));

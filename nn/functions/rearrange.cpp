@@ -1,5 +1,7 @@
 #include "nn/functions/arrays.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "nn/functions/building_blocks.hpp"

@@ -1,6 +1,6 @@
 #include "program/data/initial_state.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
@@ -8,6 +8,7 @@
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/printable.hpp"
 #include "nn/classifier.hpp"
 #include "program/data/unreadable.hpp"
 #include "saving/model_file.hpp"
@@ -35,7 +36,7 @@ void warn_of_unknown(std::vector<std::string> names, const std::filesystem::path
     names.emplace_back("...");
   }
   log_warning("{} of the entries in {} are not in the model and are ignored: {}", count,
-              file.string(), fmt::join(names, ", "));
+              file.string(), join(names, ", "));
 }
 
 template <class T>

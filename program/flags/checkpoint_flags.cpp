@@ -1,5 +1,5 @@
 // The flags about checkpoints and snapshots.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

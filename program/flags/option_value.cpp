@@ -1,7 +1,6 @@
 #include "program/flags/option_value.hpp"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +8,8 @@
 #include <iterator>
 #include <limits>
 #include <stdexcept>
+
+#include "core/printable.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -142,7 +143,7 @@ std::string parse_choice(std::string_view text, std::span<const std::string> cho
   for (const std::string& choice : choices)
     if (text == choice) return choice;
   const std::string meant = nearest(text, choices);
-  throw std::invalid_argument(fmt::format("one of {}{}", fmt::join(choices, ", "),
+  throw std::invalid_argument(fmt::format("one of {}{}", join(choices, ", "),
                                           meant.empty() ? "" : " (did you mean " + meant + "?)"));
 }
 

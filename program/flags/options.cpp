@@ -1,6 +1,6 @@
 #include "program/flags/options.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
@@ -117,7 +117,7 @@ Option& Options::add(const std::string& names, std::vector<double>& values,
   option.get = [&values, absent] {
     std::vector<std::string> texts(values.size());
     std::ranges::transform(values, texts.begin(), to_text);
-    return values.empty() ? absent : fmt::format("{}", fmt::join(texts, ","));
+    return values.empty() ? absent : join(texts, ",");
   };
   return add(names, described(std::move(option), value_name, help));
 }

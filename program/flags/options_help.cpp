@@ -1,6 +1,6 @@
 // The texts of --help: a screen, all flags, or those that a word finds.
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cctype>
@@ -185,7 +185,7 @@ std::string Options::help_on_screen() const {
   const std::string more = fmt::format(
       "\nMore: --help all (every flag in full), --help WORD (flags with WORD in their name, text "
       "or group: {})\n",
-      fmt::join(group_names(all), ", "));
+      join(group_names(all), ", "));
   return help_head() + in_groups(own, screen_line) + in_groups(common, screen_line) +
          wrap_lines(more, usual_width);
 }

@@ -1,5 +1,7 @@
 #include "program/flags/training_flags.hpp"
 
+#include <fmt/core.h>
+
 #include <limits>
 #include <stdexcept>
 

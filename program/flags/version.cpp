@@ -1,6 +1,6 @@
 #include "program/flags/options_builtin.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <mpi.h>
 
 #include "core/error.hpp"

@@ -1,6 +1,6 @@
 #include "program/start/optimizer.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

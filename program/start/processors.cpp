@@ -1,6 +1,6 @@
 #include "program/start/processors.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <hwloc.h>
 #include <sched.h>
 #include <sys/utsname.h>

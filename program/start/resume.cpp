@@ -1,5 +1,7 @@
 #include "program/start/resume.hpp"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +11,7 @@
 #include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/log.hpp"
+#include "core/printable.hpp"
 #include "dataset/shard_plan.hpp"
 #include "optimizer/update_rule.hpp"
 #include "program/flags/training_flags.hpp"
@@ -352,8 +355,7 @@ void resume_training(Resumption& resumption, Trainer& trainer, const TrainingSet
   for (const auto* const differences : {&resumption.overruled, &resumption.of_other_data})
     changes.insert(changes.end(), differences->begin(), differences->end());
   if (!changes.empty())
-    log_info("continuing with settings that differ from the snapshot's: {}",
-             fmt::join(changes, ", "));
+    log_info("continuing with settings that differ from the snapshot's: {}", join(changes, ", "));
 }
 
 std::unique_ptr<Extension> keep_flags(const Resumption& resumption,

@@ -2,7 +2,7 @@
 // one cache of primitives, because a primitive must run in the thread that created it.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <oneapi/dnnl/dnnl_debug.h>
 #include <array>

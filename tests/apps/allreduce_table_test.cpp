@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "tests/support/json.hpp"
 #include "tools/bench_allreduce/table.hpp"
 
 namespace tasuki::program {

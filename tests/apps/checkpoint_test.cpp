@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/mount.h>
 #include <unistd.h>
+#include <fstream>
 
 #include <cstring>
 

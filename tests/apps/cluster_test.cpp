@@ -1,11 +1,12 @@
 // train_mnist on several nodes, made of network namespaces (tests/cluster/run.sh): a hostfile, TCP
 // between the nodes, shared memory inside them.
 
+#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "core/file.hpp"
+#include "tests/support/json.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -125,7 +126,7 @@ TEST_F(Cluster, MeasuresTheLinkOncePerFolder) {
 
   const Finished measured = run({});
   EXPECT_EQ(count_of(measured.all(), "(measured now)"), 1) << measured.all();
-  const auto link = nlohmann::json::parse(read_file(file));
+  const auto link = json_in(file);
   EXPECT_EQ(link.at("hosts"), (std::vector<std::string>{"node1", "node2"}));
   EXPECT_GT(link.at("bytes_per_second").get<double>(), 0);
   EXPECT_LT(link.at("bytes_per_second").get<double>(), 13.5e6);
@@ -134,13 +135,13 @@ TEST_F(Cluster, MeasuresTheLinkOncePerFolder) {
   const Finished known = run({});
   EXPECT_EQ(count_of(known.all(), "the link between machines"), 1) << known.all();
   EXPECT_EQ(count_of(known.all(), "(measured now)"), 0) << known.all();
-  EXPECT_EQ(nlohmann::json::parse(read_file(file)), link);
+  EXPECT_EQ(json_in(file), link);
 
   std::ofstream(file) << "{\"hosts\": ";
   const Finished repaired = run({});
   EXPECT_EQ(repaired.exit_code, 0) << repaired.all();
   EXPECT_EQ(count_of(repaired.all(), "(measured now)"), 1) << repaired.all();
-  EXPECT_NO_THROW(nlohmann::json::parse(read_file(file)));
+  EXPECT_NO_THROW(json_in(file));
 }
 
 TEST_F(Cluster, ReportsHiddenTimeWithDoubleBuffering) {
@@ -171,7 +172,7 @@ TEST_F(Cluster, TracesExchangesOfAllRanks) {
   if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
   ASSERT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.out, "% of the transfer is hidden behind the computation"), 1) << job.out;
-  const auto trace = nlohmann::json::parse(read_file(file));
+  const auto trace = json_in(file);
   const auto& about = trace.at("otherData");
   EXPECT_EQ(about.at("steps"), 4);
   EXPECT_EQ(about.at("exchange"), "thread");

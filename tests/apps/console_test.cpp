@@ -1,5 +1,7 @@
 // What train_mnist prints, and for bad input: one line, once, from a job that ends with an error.
 
+#include <fstream>
+
 #include "core/error.hpp"
 #include "train_mnist_job.hpp"
 

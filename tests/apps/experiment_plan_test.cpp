@@ -1,7 +1,7 @@
 // Experiment files, and the tables of their runs.
 #include "tools/experiment/plan.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 
 #include <fstream>

@@ -1,12 +1,14 @@
 // The experiment program: a real grid, also with runs that fail, hang or are interrupted.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
+#include <fstream>
 
 #include "program/start/processors.hpp"
+#include "tests/support/json.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -337,8 +339,7 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
           "| | processes | time [s] | first epoch [s] | other epochs, median [s] | speed-up |"));
   EXPECT_EQ(count_of(run.out, "--communicator=flat"), 2) << run.out;
   for (const auto& one : std::filesystem::directory_iterator(folder / "results/runs")) {
-    std::ifstream file(one.path() / "run.json");
-    const auto record = nlohmann::json::parse(file);
+    const auto record = json_in(one.path() / "run.json");
     const std::string np = record.at("settings").at("np");
     EXPECT_EQ(record.at("origin").at("data"), data);
     EXPECT_EQ(record.at("origin").at("global_batch"), 100 * std::stoi(np));
@@ -346,8 +347,7 @@ TEST_F(TrainingExperiment, TrainsOnOneAndTwoRanks) {
               std::stoi(np) > program::find_processors().cores);
     for (const char* name : {"version", "host", "machine"})
       EXPECT_NE(record.at("origin").at(name), "") << name;
-    std::ifstream times(one.path() / "result/step_times.json");
-    const auto ranks = nlohmann::json::parse(times);
+    const auto ranks = json_in(one.path() / "result/step_times.json");
     EXPECT_EQ(ranks.size(), std::stoul(np));
     for (const auto& rank : ranks) EXPECT_GT(rank.at("steps"), 0);
   }
@@ -363,8 +363,7 @@ TEST_F(TrainingExperiment, CountsTheThreadsOfWorkers) {
       run_program({EXPERIMENT, folder / "e.ini", "--folder=" + (folder / "results").string()});
   EXPECT_EQ(run.exit_code, 0) << run.all();
   for (const auto& one : std::filesystem::directory_iterator(folder / "results/runs")) {
-    std::ifstream file(one.path() / "run.json");
-    const auto record = nlohmann::json::parse(file);
+    const auto record = json_in(one.path() / "run.json");
     EXPECT_EQ(record.at("origin").at("oversubscribed"),
               record.at("settings").at("devices") != fmt::format("cpu:{}", cores));
   }

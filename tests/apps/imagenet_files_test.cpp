@@ -10,6 +10,7 @@
 #include "dataset/images/exif.hpp"
 #include "imagenet_job.hpp"
 #include "saving/npz.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -103,7 +104,7 @@ TEST_F(ImageNetFiles, ListOrSkipDamagedImages) {
   EXPECT_EQ(count_of(job.err, "1 of 4 test images cannot be read and are left out: "), 1)
       << job.all();
   EXPECT_EQ(read_log("result").size(), 3U) << "10 images in batches of 4";
-  const auto about = nlohmann::json::parse(read_file(folder / "result/about.json"));
+  const auto about = json_in(folder / "result/about.json");
   EXPECT_EQ(about.at("left_out"), (nlohmann::json{{"train", {"down/1.jpg", "across/4.jpg"}},
                                                   {"test", {"across/0.jpg"}}}));
 
@@ -151,7 +152,7 @@ TEST_F(ImageNetFiles, ApplyExifOrientation) {
     const Finished job =
         run(1, "resumed", with(few_steps({"--epoch", "2", "--resume", from}), more));
     EXPECT_EQ(job.exit_code, 0) << job.all();
-    const auto about = nlohmann::json::parse(read_file(folder / "resumed/about.json"));
+    const auto about = json_in(folder / "resumed/about.json");
     fs::remove_all(folder / "resumed");
     return std::pair(about.at("flags").at("exif").get<std::string>(), job.all());
   };

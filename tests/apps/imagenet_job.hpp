@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "tests/support/image_files.hpp"

@@ -1,5 +1,7 @@
 // Augmented input, folders of images, step times, the monitor, and batches that fit into memory.
 
+#include <fstream>
+
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "tests/support/image_files.hpp"

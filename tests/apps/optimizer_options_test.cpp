@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "models/mlp.hpp"
 #include "nn/classifier.hpp"
 #include "program/start/optimizer.hpp"
 #include "tests/optimizer/prescribed.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/paths.hpp"
 #include "training_flags_program.hpp"
 
@@ -28,7 +28,7 @@ TEST(OptimizerFlags, Momentum) {
 
 // Weights after each update, and the rate that the log has then.
 TEST(OptimizerFlags, MatchChainer) {
-  const auto chainer = nlohmann::json::parse(std::ifstream(CHAINER_UPDATES));
+  const auto chainer = testing::json_in(CHAINER_UPDATES);
   const auto initial = chainer["initial"].get<std::vector<float>>();
   const auto gradients = chainer["gradients"].get<std::vector<std::vector<float>>>();
   ASSERT_EQ(chainer["cases"].size(), optimizer_names().size() - 1);  // Chainer has no LAMB

@@ -1,5 +1,6 @@
 // Where train_mnist writes its results: beside other jobs, after other runs, and when it cannot.
 #include <algorithm>
+#include <fstream>
 #include <future>
 #include <set>
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "saving/npz.hpp"
+#include "tests/support/json.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {
@@ -28,8 +29,7 @@ class OwnProgram : public ::testing::Test {
     const Finished job = run(np, kind, with(words, flags));
     EXPECT_EQ(job.exit_code, 0) << job.all();
     said = job.all();
-    std::ifstream log(out + "/log");
-    const auto entries = log ? nlohmann::json::parse(log) : nlohmann::json::array();
+    const auto entries = log_in(out + "/log");
     auto values = values_of(entries, "main/loss");
     for (const double value : values_of(entries, "validation/main/loss")) values.push_back(value);
     return values;
@@ -100,9 +100,8 @@ TEST_F(OwnProgram, EvaluatorReportsOtherMetrics) {
   std::vector<std::string> flags = {"-b", "16"};
   if (std::getenv("TASUKI_CUDA_LIBRARY") != nullptr) flags.push_back("--gpu");
   losses(2, "own-evaluator", flags);
-  std::ifstream log(folder / "result/log");
-  ASSERT_TRUE(log) << said;
-  const auto entries = nlohmann::json::parse(log);
+  const auto entries = log_in(folder / "result/log");
+  ASSERT_FALSE(entries.empty()) << said;
   ASSERT_EQ(values_of(entries, "validation/main/loss").size(), 2u);
   expect_near(values_of(entries, "validation/main/power"), {squares / 50, squares / 50}, 1e-6);
 }
@@ -153,9 +152,8 @@ TEST_F(OwnProgram, EvaluatorCanBeAnyExtension) {
   std::vector<std::string> flags = {"-b", "16"};
   if (std::getenv("TASUKI_CUDA_LIBRARY") != nullptr) flags.push_back("--gpu");
   losses(2, "largest-sum", flags);
-  std::ifstream log(folder / "result/log");
-  ASSERT_TRUE(log) << said;
-  const auto entries = nlohmann::json::parse(log);
+  const auto entries = log_in(folder / "result/log");
+  ASSERT_FALSE(entries.empty()) << said;
   double largest = 0;
   for (int i = 0; i < 50; ++i) largest = std::max(largest, (i % 7) / 7.0 + (i % 11) / 11.0);
   expect_near(values_of(entries, "validation/largest"), {largest, largest}, 1e-5);
@@ -202,8 +200,7 @@ TEST_F(OwnProgram, AcceptsNonFiniteMetrics) {
   EXPECT_EQ(losses(2, "own-metrics", flags), losses(2, "plain", {"--epoch", "3"}));
   losses(2, "own-metrics", {"--epoch", "1"});
   losses(2, "own-metrics", {"--epoch", "2", "--resume", "auto"});
-  std::ifstream log(folder / "result/log");
-  const auto entries = nlohmann::json::parse(log);
+  const auto entries = log_in(folder / "result/log");
   ASSERT_GT(entries.size(), 1U) << said;
   for (const auto& entry : entries) {
     EXPECT_TRUE(entry.at("main/precision").is_null());

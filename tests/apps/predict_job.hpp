@@ -9,6 +9,7 @@
 
 #include "core/error.hpp"
 #include "core/file.hpp"
+#include "tests/support/json.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -20,7 +21,7 @@ using ::testing::HasSubstr;
 inline std::vector<json> lines_of(const std::string& text) {
   std::vector<json> lines;
   std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+  for (std::string line; std::getline(stream, line);) lines.push_back(json_from(line));
   return lines;
 }
 

@@ -1,6 +1,7 @@
 // predict on image files, by models of train_cifar and train_imagenet.
 #include "predict_job.hpp"
 #include "tests/support/image_files.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -105,7 +106,7 @@ TEST_F(PredictPictures, AppliesExifLikeTheTraining) {
     EXPECT_GT(std::abs(other.at("loss").get<double>() - loss), 1e-4 * loss) << exif;
   }
   // A version that did not know the flag.
-  json about = json::parse(read_file(result + "/about.json"));
+  json about = json_in(result + "/about.json");
   about.at("flags").erase("exif");
   write_file(result + "/about.json", about.dump());
   const Finished older = run_program(predict_words({result, "--quiet", "--format", "json"}));
@@ -122,7 +123,7 @@ TEST_F(PredictPictures, ReproducesTrainImagenetsResults) {
                    "--image-size", "32", "-b", "6", "--epoch", "2", "--threads", "1", "--conv",
                    "direct", "--quiet", "--out", result});
   ASSERT_EQ(job.exit_code, 0) << job.all();
-  const json log = json::parse(read_file(result + "/log"));
+  const json log = json_in(result + "/log");
   const double loss = log.back().at("validation/main/loss");
   for (const auto& inputs : {std::vector<std::string>{}, {data + "/val"}}) {
     const json summary = summary_of(1, with({result}, with(inputs, {"--conv", "direct"})));
@@ -157,7 +158,7 @@ TEST_F(PredictPictures, ReproducesGoogLeNetsAuxiliaryLosses) {
                                     "--out",
                                     result});
   ASSERT_EQ(job.exit_code, 0) << job.all();
-  const json entry = json::parse(read_file(result + "/log")).back();
+  const json entry = json_in(result + "/log").back();
   const std::vector<std::string> flags = {result, "--conv", "direct", "--examples", "4"};
   const json summary = summary_of(2, flags);
   for (const char* const key : {"accuracy", "loss", "loss1", "loss2", "loss3"}) {

@@ -1,5 +1,6 @@
 // predict translates by models of train_seq2seq.
 #include "predict_job.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -15,7 +16,7 @@ class PredictSentences : public ::testing::Test {
              flags);
     const Finished job = run_program(np == 1 ? words : mpirun(np, words));
     EXPECT_EQ(job.exit_code, 0) << job.all();
-    return json::parse(read_file(result() + "/log")).back();
+    return json_in(result() + "/log").back();
   }
 
   TemporaryFolder folder;
@@ -98,7 +99,7 @@ TEST_F(PredictSentences, UsesTheTrainingVocabularies) {
            {"--out", "elsewhere", "--source", "from", "--target", "to"}));
   ASSERT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(predicted(1, {folder / "elsewhere", folder / "new"}).size(), 2u);
-  const json about = json::parse(read_file(folder / "elsewhere/about.json"));
+  const json about = json_in(folder / "elsewhere/about.json");
   EXPECT_EQ(about.at("flags").at("source"), fs::canonical(from).string());
   EXPECT_EQ(about.at("flags").at("test-source"), "none");
   fs::rename(folder / "elsewhere", folder / "moved");

@@ -1,5 +1,6 @@
 // predict measures texts, and continues them, by models of train_lm.
 #include "predict_job.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -21,7 +22,7 @@ class PredictText : public ::testing::Test {
                      "8",       "--lr",   "0.02",          "--threads", "1",  "--quiet", "--out",
                      result()});
     ASSERT_EQ(job.exit_code, 0) << job.all();
-    bits = json::parse(read_file(result() + "/log")).back().at("validation/main/bits_per_byte");
+    bits = json_in(result() + "/log").back().at("validation/main/bits_per_byte");
   }
   std::string result() const { return folder / "result"; }
   std::string continued(const std::vector<std::string>& flags) const {

@@ -2,7 +2,7 @@
 
 #include "program/start/processors.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -2,6 +2,7 @@
 // refuses.
 #include <algorithm>
 #include <cmath>
+#include <fstream>
 
 #include "core/error.hpp"
 #include "core/file.hpp"

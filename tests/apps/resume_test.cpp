@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "resumed_job.hpp"
 #include "saving/npz.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki::testing {
 namespace {
@@ -190,7 +191,7 @@ TEST_F(ResumedJob, ContinuesOldSnapshotsLikeTheOldVersion) {
                            {"-b", "48", "--unit", "2", "--epoch", "2", "--resume", OLD_SNAPSHOT,
                             "--out", folder / "second"});
   EXPECT_EQ(job.exit_code, 0) << job.all();
-  const auto expected = nlohmann::json::parse(std::ifstream(OLD_CONTINUATION));
+  const auto expected = json_in(OLD_CONTINUATION);
   ASSERT_EQ(expected.size(), 12U);  // weights and biases of three layers, and their states
   expect_arrays(folder / "second/snapshot_iter_20", expected);
 }
@@ -198,7 +199,7 @@ TEST_F(ResumedJob, ContinuesOldSnapshotsLikeTheOldVersion) {
 // Made by make_old_run.py in the format of version 0.1, in the middle of an epoch.
 TEST_F(ResumedJob, SavedStatesOfAnOldVersionContinueAsThatVersionDid) {
   const std::string old_run = OLD_RUN;
-  const auto expected = nlohmann::json::parse(std::ifstream(old_run + "/continued.json"));
+  const auto expected = json_in(old_run + "/continued.json");
   ASSERT_EQ(expected.at("arrays").size(), 18U);  // with two states of each
   for (const char* saved : {"/checkpoints/iter_15", "/snapshot_iter_15"}) {
     std::filesystem::remove_all(folder / "second");

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/json.hpp"
 #include "training_job.hpp"
 
 namespace tasuki::testing {
@@ -19,8 +20,7 @@ class Seq2seqJob : public ::testing::Test {
   nlohmann::json log_of(int np, const std::string& out, const std::vector<std::string>& flags) {
     const Finished job = run(np, out, flags);
     EXPECT_EQ(job.exit_code, 0) << job.all();
-    std::ifstream file(folder / (out + "/log"));
-    return file ? nlohmann::json::parse(file) : nlohmann::json::array();
+    return log_in(folder / (out + "/log"));
   }
   std::string write(const std::string& name, const std::string& text) {
     std::ofstream(folder / name) << text;

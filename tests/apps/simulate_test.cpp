@@ -1,6 +1,7 @@
 // The program simulate: on traces of real runs, and on what it cannot use.
 #include <gmock/gmock.h>
 
+#include "tests/support/json.hpp"
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -41,8 +42,7 @@ TEST_F(Simulate, PredictsFromTracesOfOneAndTwoRanks) {
   EXPECT_THAT(ended.out, HasSubstr("10 MB/s (--rate)"));
   EXPECT_EQ(count_of(ended.out, "\n"), 7) << ended.out;
 
-  std::ifstream file(json);
-  const auto found = nlohmann::json::parse(file);
+  const auto found = json_in(json);
   const auto& rows = found.at("rows");
   ASSERT_EQ(rows.size(), 3U);
   EXPECT_EQ(rows[0].at("efficiency"), 1.0);
@@ -61,9 +61,7 @@ TEST_F(Simulate, PredictsFromTracesOfOneAndTwoRanks) {
   const Finished half = simulate({"--trace", two, "--rate", "10", "--wire-dtype", "fp16",
                                   "--latency", "0", "--ranks", "2", "--json", json});
   ASSERT_EQ(half.exit_code, 0) << half.all();
-  std::ifstream again(json);
-  EXPECT_NEAR(nlohmann::json::parse(again).at("rows")[0].at("exchange").get<double>(),
-              bytes / 2 / 10e6, 1e-9);
+  EXPECT_NEAR(json_in(json).at("rows")[0].at("exchange").get<double>(), bytes / 2 / 10e6, 1e-9);
 
   expect_error({"--single", two}, 64, "--single: expected the trace of one rank, found 2");
   expect_error({"--trace", one}, 64, "--trace: expected the trace of several ranks, found one");

@@ -1,5 +1,5 @@
 // What tasuki-run decides: about the program, its folder, restarts and signals.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "core/file.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/supervisor/incidents.hpp"
 #include "tools/supervisor/program.hpp"
@@ -214,7 +215,7 @@ TEST(IncidentLogs, KeepLinesIntactOnAFullDisk) {
   std::vector<std::string> events;
   std::istringstream lines(read_file(folder / incidents_file));
   for (std::string line; std::getline(lines, line);)
-    events.push_back(nlohmann::json::parse(line).at("event"));
+    events.push_back(testing::json_from(line).at("event"));
   EXPECT_THAT(events, ElementsAre("start", "failure", "end"));
 }
 

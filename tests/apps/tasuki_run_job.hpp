@@ -9,12 +9,12 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/file.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -38,7 +38,7 @@ class Events {
  public:
   explicit Events(const fs::path& folder) {
     for (const std::string& line : lines_of(read_file(folder / "incidents.jsonl")))
-      all_.push_back(nlohmann::json::parse(line));
+      all_.push_back(json_from(line));
   }
   Words names() const {
     Words names;

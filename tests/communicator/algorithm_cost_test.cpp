@@ -1,7 +1,7 @@
 // What algorithms are expected to take, and which of them is chosen.
 #include "communicator/algorithms/cost.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <string>

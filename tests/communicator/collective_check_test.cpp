@@ -3,11 +3,11 @@
 
 #include <cstdlib>
 #include <functional>
-#include <nlohmann/json.hpp>
 
 #include "communicator/objects.hpp"
 #include "communicator_fixture.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki {
 namespace {

@@ -2,7 +2,7 @@
 // waits forever, and every element is the sum over all ranks in the end, added up everywhere alike.
 #include "communicator/algorithms/message_plan.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

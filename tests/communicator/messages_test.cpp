@@ -1,12 +1,12 @@
 // Arrays and objects between ranks, for every communicator.
 #include <cstdlib>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "communicator/objects.hpp"
 #include "communicator_fixture.hpp"
 #include "tensor/backend.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki {
 namespace {

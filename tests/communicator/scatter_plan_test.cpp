@@ -1,5 +1,5 @@
 // The plans of reduce-scatters: each rank gets the sums of its part and of what all ranks share.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>

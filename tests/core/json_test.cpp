@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki {
 namespace {

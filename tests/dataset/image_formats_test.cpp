@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "core/file.hpp"
 #include "dataset/images/exif.hpp"
 #include "dataset/images/image.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/image_files.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/paths.hpp"
 
 namespace tasuki {
@@ -25,7 +25,7 @@ int tolerance_of(const std::string& file) {
 }
 
 TEST(ImageFormats, MatchPillow) {
-  for (const nlohmann::json& expected : nlohmann::json::parse(read_file(folder + "/cases.json"))) {
+  for (const nlohmann::json& expected : json_in(folder + "/cases.json")) {
     const std::string name = expected["file"], digits = expected["pixels"];
     SCOPED_TRACE(name);
     const Image found = decode_image(bytes_of(read_file(folder + "/" + name)), name);

@@ -2,13 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/file.hpp"
 #include "dataset/images/resample.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/image_files.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/paths.hpp"
 
 namespace tasuki {
@@ -53,7 +53,7 @@ double similarity(const Pixels& pixels, const Image& expected) {
 
 TEST(ImageView, MatchesPillow) {
   const std::string folder = PILLOW;
-  for (const nlohmann::json& test : nlohmann::json::parse(read_file(folder + "/cases.json"))) {
+  for (const nlohmann::json& test : json_in(folder + "/cases.json")) {
     const std::string source = test["source"], result = test["result"];
     const Image expected = decode_image(bytes_of(read_file(folder + "/" + result)), result);
     const Pixels pixels = shown(read_file(folder + "/" + source), [&](auto height, auto width) {

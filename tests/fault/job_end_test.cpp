@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "core/error.hpp"
 #include "saving/npz.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/patience.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -210,8 +210,7 @@ TEST(Divergence, SkipsStepsOnRequest) {
     };
     EXPECT_EQ(weights_of(3), weights_of(2));
     EXPECT_NE(weights_of(4), weights_of(3));
-    std::ifstream log(folder / "result/log");
-    const auto entries = nlohmann::json::parse(log);
+    const auto entries = json_in(folder / "result/log");
     EXPECT_EQ(entries.at(1).at("skipped"), 0);
     EXPECT_EQ(entries.at(2).at("skipped"), 1);
     EXPECT_FALSE(entries.at(2).contains("main/loss"));

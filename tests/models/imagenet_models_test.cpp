@@ -5,7 +5,6 @@
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
 #include "models/catalog.hpp"
 #include "models/googlenet_bn.hpp"
@@ -15,6 +14,7 @@
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/paths.hpp"
 
 namespace F = tasuki::functions;
@@ -27,10 +27,7 @@ using testing::expect_error;
 constexpr std::int64_t classes = 10, items = 2;
 
 const nlohmann::json& chainer_models() {
-  static const nlohmann::json models = [] {
-    std::ifstream file(REFERENCES + "/chainer_models.json");
-    return nlohmann::json::parse(file);
-  }();
+  static const nlohmann::json models = testing::json_in(REFERENCES + "/chainer_models.json");
   return models;
 }
 

@@ -5,6 +5,7 @@
 #include "core/file.hpp"
 #include "core/philox.hpp"
 #include "nn/function.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/paths.hpp"
 
 namespace tasuki::testing {
@@ -34,7 +35,7 @@ Tensor tensor_from(const nlohmann::json& packed, DType dtype) {
 }
 
 nlohmann::json read_reference(const std::string& file) {
-  return nlohmann::json::parse(read_file(REFERENCES + "/" + file + ".json"));
+  return json_in(REFERENCES + "/" + file + ".json");
 }
 
 std::vector<ReferenceCase> read_reference_cases(const std::string& file) {

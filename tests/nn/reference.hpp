@@ -2,11 +2,11 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "nn/variable.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki::testing {
 

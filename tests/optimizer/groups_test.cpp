@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/paths.hpp"
 
 namespace tasuki {
@@ -71,7 +71,7 @@ class Tree : public Module {
 };
 
 TEST(GroupsAgainstTorch, MatchWeightsAfterEachUpdate) {
-  const auto torch = nlohmann::json::parse(std::ifstream(TORCH_GROUPS));
+  const auto torch = testing::json_in(TORCH_GROUPS);
   ASSERT_GE(torch["cases"].size(), 6U);
   for (const auto& expected : torch["cases"]) {
     Tree model(torch["shapes"]);

@@ -1,5 +1,5 @@
 // Models that would train nothing, or from zeros.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "nn/connection.hpp"

@@ -6,12 +6,12 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "core/philox.hpp"
 #include "optimizer/optimizer.hpp"
 #include "prescribed.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/paths.hpp"
 
 namespace tasuki {
@@ -238,7 +238,7 @@ TEST(RuleDefaults, MatchChainer) {
 }
 
 TEST(RulesAgainstTorch, MatchWeightsAfterEachUpdate) {
-  const auto torch = nlohmann::json::parse(std::ifstream(TORCH_UPDATES));
+  const auto torch = testing::json_in(TORCH_UPDATES);
   const auto initial = torch["initial"].get<std::vector<float>>();
   const auto gradients = torch["gradients"].get<std::vector<std::vector<float>>>();
   ASSERT_GE(torch["cases"].size(), 12u);

@@ -1,7 +1,7 @@
 // Convolution by its definition.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,7 @@
 // What processes that were killed leave behind.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // How much memory there is, from files as the kernel writes them.
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 

@@ -2,7 +2,7 @@
 // against plain loops in double.
 #include "tensor/cpu/interleaved_kernels.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include "values.hpp"

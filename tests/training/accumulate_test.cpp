@@ -4,11 +4,15 @@
 #include <numeric>
 
 #include "communicator/registry.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/functions/normalization.hpp"
+#include "nn/sequential.hpp"
 #include "same_run.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;

@@ -8,6 +8,7 @@
 
 #include "communicator/bytes.hpp"
 #include "communicator/registry.hpp"
+#include "communicator/text_bytes.hpp"
 #include "core/file.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
@@ -15,6 +16,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/allreduce_persistent.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {

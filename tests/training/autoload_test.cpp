@@ -8,6 +8,7 @@
 #include "same_run.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {

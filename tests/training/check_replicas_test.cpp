@@ -1,18 +1,21 @@
 // Copies of the weights that are compared over the ranks.
 #include "training/extensions/check_replicas.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <set>
 
 #include "communicator/registry.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/loss.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/replica_hash.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace F = tasuki::functions;
 

@@ -5,14 +5,19 @@
 #include <functional>
 #include <utility>
 
+#include "dataset/iterators/share_iterator.hpp"
 #include "device_training.hpp"
+#include "nn/connection.hpp"
+#include "nn/sequential.hpp"
 #include "optimizer/hook.hpp"
 #include "own_parts.hpp"
 #include "printed.hpp"
 #include "tests/support/errors.hpp"
+#include "training/extensions/evaluator.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/print_progress.hpp"
 #include "training/extensions/print_steps.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/standard_updater.hpp"
 #include "training/workers/parallel_updater.hpp"
 

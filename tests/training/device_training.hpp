@@ -11,6 +11,7 @@
 #include "communicator/registry.hpp"
 #include "small_run.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace tasuki::testing {

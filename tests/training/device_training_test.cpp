@@ -7,9 +7,12 @@
 
 #include "core/stop_request.hpp"
 #include "device_training.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/loss.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;

@@ -2,10 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "communicator/registry.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "dataset/scatter.hpp"
+#include "dataset/synthetic.hpp"
 #include "models/mlp.hpp"
 #include "small_run.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/evaluator.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {

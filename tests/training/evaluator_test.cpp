@@ -11,9 +11,11 @@
 #include <thread>
 
 #include "communicator/registry.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "printed.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/generic_evaluator.hpp"
 #include "training/extensions/print_progress.hpp"

@@ -1,12 +1,16 @@
 // Results of all batches of all ranks, in the order of rounds.
 #include "training/extensions/generic_evaluator.hpp"
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include "communicator/registry.hpp"
 #include "communicator/text_bytes.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {

@@ -4,9 +4,12 @@
 #include <cstring>
 
 #include "communicator/registry.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "models/mlp.hpp"
 #include "small_run.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/evaluator.hpp"
 #include "training/workers/parallel_updater.hpp"
 
 namespace tasuki {

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "dataset/in_memory.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "dataset/views.hpp"
 #include "nn/functions/connection.hpp"
 #include "nn/functions/loss.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
+#include "training/extensions/evaluator.hpp"
 #include "training/updater.hpp"
 
 namespace F = tasuki::functions;

@@ -16,6 +16,7 @@
 #include "training/extensions/check_replicas.hpp"
 #include "training/extensions/checkpoint.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {

@@ -15,6 +15,7 @@
 #include "scripted_updater.hpp"
 #include "tests/support/as_nobody.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/leftover.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/log_report.hpp"
@@ -284,7 +285,7 @@ TEST_F(OutputFolderTest, CanBeLostDuringTraining) {
                                   }),
                    {.trigger = every(1, Unit::iteration)});
     trainer.run();
-    EXPECT_EQ(std::ssize(nlohmann::json::parse(read_file(out / "log"))), epochs) << gone_after;
+    EXPECT_EQ(std::ssize(testing::json_in(out / "log")), epochs) << gone_after;
     fs::remove_all(out);
   }
 }

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "dataset/iterators/share_iterator.hpp"
 #include "nn/connection.hpp"
+#include "nn/functions/activation.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/sequential.hpp"
 #include "optimizer/optimizer.hpp"

@@ -3,6 +3,7 @@
 
 #include "parallel_run.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/evaluator.hpp"
 
 namespace tasuki::testing {
 namespace {

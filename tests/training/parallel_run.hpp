@@ -7,7 +7,11 @@
 #include <utility>
 #include <vector>
 
+#include "dataset/iterators/share_iterator.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/activation.hpp"
 #include "nn/functions/normalization.hpp"
+#include "nn/sequential.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
 #include "training/workers/parallel_updater.hpp"

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/stopwatch.hpp"
+#include "nn/connection.hpp"
 #include "parallel_run.hpp"
 #include "tensor/late.hpp"
 #include "tests/optimizer/own_rules.hpp"

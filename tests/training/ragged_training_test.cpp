@@ -7,12 +7,19 @@
 
 #include "communicator/registry.hpp"
 #include "dataset/files/sequences.hpp"
+#include "dataset/iterators/device_iterator.hpp"
+#include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "dataset/scatter.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/loss.hpp"
 #include "same_run.hpp"
 #include "tensor/backend.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/evaluator.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;
@@ -163,7 +170,7 @@ TEST_F(RaggedTraining, PadsBatchesPerRank) {
 
 TEST_F(RaggedTraining, DoesNotDependOnHowBatchesAreRead) {
   const Result expected = train(*comm, {});
-  const auto log = nlohmann::json::parse(expected.log);
+  const auto log = testing::json_from(expected.log);
   EXPECT_LT(log.back().at("main/loss").get<double>(),
             log.front().at("main/loss").get<double>() / 2);
   EXPECT_GT(log.back().at("validation/main/accuracy").get<double>(), 0.5);

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "dataset/iterators/share_iterator.hpp"
+#include "nn/functions/normalization.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
 #include "training/batch_memory.hpp"

@@ -13,6 +13,7 @@
 #include "printed.hpp"
 #include "scripted_updater.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/log_report.hpp"
 #include "training/extensions/print_report.hpp"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "dataset/iterators/share_iterator.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "resumed_run.hpp"
 #include "saving/npz.hpp"

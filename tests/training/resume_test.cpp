@@ -7,6 +7,7 @@
 #include "resumed_run.hpp"
 #include "same_run.hpp"
 #include "saving/npz.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki {
 namespace {

@@ -11,6 +11,7 @@
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki::testing {
 

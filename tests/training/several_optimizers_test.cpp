@@ -6,6 +6,8 @@
 #include <limits>
 
 #include "communicator/registry.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "nn/connection.hpp"
 #include "nn/functions/arithmetic.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/module.hpp"
@@ -16,6 +18,8 @@
 #include "tensor/late.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/shift.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/joint_updater.hpp"
 
 namespace F = tasuki::functions;

@@ -11,6 +11,8 @@
 #include "communicator/registry.hpp"
 #include "core/stop_request.hpp"
 #include "core/stopwatch.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "dataset/synthetic.hpp"
 #include "models/lenet.hpp"
 #include "models/mlp.hpp"
 #include "same_run.hpp"

@@ -10,6 +10,7 @@
 #include "core/file.hpp"
 #include "resumed_run.hpp"
 #include "saving/npz.hpp"
+#include "tests/support/json.hpp"
 
 namespace tasuki {
 namespace {

@@ -9,8 +9,10 @@
 
 #include "communicator/registry.hpp"
 #include "dataset/iterators/forwarding_iterator.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/observe.hpp"
 

@@ -7,8 +7,11 @@
 
 #include "communicator/registry.hpp"
 #include "core/stop_request.hpp"
+#include "dataset/iterators/share_iterator.hpp"
 #include "same_run.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/evaluator.hpp"
+#include "training/extensions/snapshot.hpp"
 #include "training/standard_updater.hpp"
 #include "training/workers/parallel_updater.hpp"
 

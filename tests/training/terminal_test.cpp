@@ -5,9 +5,11 @@
 #include <sstream>
 #include <thread>
 
+#include "dataset/iterators/share_iterator.hpp"
 #include "printed.hpp"
 #include "scripted_updater.hpp"
 #include "small_run.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/generic_evaluator.hpp"
 #include "training/extensions/log_report.hpp"

@@ -6,12 +6,12 @@
 
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "communicator/registry.hpp"
 #include "core/file.hpp"
 #include "small_run.hpp"
+#include "tests/support/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace tasuki {
@@ -34,7 +34,7 @@ struct TraceFileTest : ::testing::Test {
     run.trainer->run();
     comm->barrier();
   }
-  json read() const { return json::parse(read_file(file)); }
+  json read() const { return testing::json_in(file); }
 };
 
 // Events of a rank by name.

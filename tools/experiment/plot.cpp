@@ -1,6 +1,6 @@
 #include "tools/experiment/plot.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

@@ -1,12 +1,13 @@
 #include "tools/experiment/table.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <functional>
 #include <sstream>
 #include <stdexcept>
 
+#include "core/printable.hpp"
 #include "program/flags/option_value.hpp"
 #include "tools/experiment/record.hpp"
 
@@ -283,7 +284,7 @@ std::vector<AlikeRows> groups_of(const std::vector<TableRow>& rows) {
 }
 
 std::string rows_text(const std::vector<int>& rows) {
-  return fmt::format("{} {}", rows.size() == 1 ? "row" : "rows", fmt::join(rows, ","));
+  return fmt::format("{} {}", rows.size() == 1 ? "row" : "rows", join(rows, ","));
 }
 
 std::string note_on_mixture(const std::vector<TableRow>& rows) {
@@ -336,7 +337,7 @@ std::string warn_of_mixture(const std::vector<TableRow>& rows) {
   return fmt::format(
       "warning: {} were made with different versions, machines or data (see the note below the "
       "table); --rerun ROWS measures rows again",
-      fmt::join(texts, " and "));
+      join(texts, " and "));
 }
 
 std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow>& rows,
@@ -359,7 +360,7 @@ std::string markdown_text(const ExperimentPlan& plan, const std::vector<TableRow
   }
   text += table_text(cells, width) + loads_text(rows, width) + '\n';
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    text += fmt::format("{}. `{}`", i + 1, fmt::join(rows[i].command, " "));
+    text += fmt::format("{}. `{}`", i + 1, join(rows[i].command, " "));
     if (rows[i].done < plan.repeats)
       text += fmt::format(" ({} of {} runs done: {})", rows[i].done, plan.repeats, rows[i].failure);
     text += '\n';

@@ -1,6 +1,6 @@
 #include "tools/predict/class_report.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,7 +1,5 @@
 #include "tools/predict/inputs.hpp"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -115,8 +113,7 @@ std::int32_t label_of_folder(const fs::path& folder, std::size_t number,
   const auto found = std::ranges::find(names, folder.filename().string());
   if (found == names.end())
     fail(ErrorKind::data, "{}: expected a folder named like one of the model's classes ({}{})",
-         folder.string(),
-         fmt::join(std::span(names).first(std::min(most_shown, names.size())), ", "),
+         folder.string(), join(std::span(names).first(std::min(most_shown, names.size())), ", "),
          names.size() > most_shown ? ", ..." : "");
   return static_cast<std::int32_t>(found - names.begin());
 }

@@ -1,6 +1,6 @@
 #include "tools/predict/model_parts.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "saving/model_file.hpp"
 #include "saving/npz.hpp"
 #include "saving/saved_states.hpp"
@@ -69,7 +70,7 @@ std::string shapes_text(const std::vector<Tensor>& arrays) {
   std::vector<std::string> texts;
   texts.reserve(arrays.size());
   for (const Tensor& array : arrays) texts.push_back(array.shape().text());
-  return texts.empty() ? "in none of them" : fmt::format("{}", fmt::join(texts, ", "));
+  return texts.empty() ? "in none of them" : join(texts, ", ");
 }
 
 // The array `path`, whose shape in the model is `whole`.

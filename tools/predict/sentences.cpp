@@ -1,6 +1,6 @@
 #include "tools/predict/sentences.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
@@ -10,6 +10,7 @@
 #include "apps/seq2seq/dates.hpp"
 #include "apps/seq2seq/sentence_files.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "dataset/files/text_file.hpp"
 
 namespace tasuki::predict {
@@ -90,7 +91,7 @@ void check_vocabulary(const seq2seq::Vocabulary& vocabulary, const std::string& 
 }  // namespace
 
 std::string Language::text(const Sentence& words) const {
-  return fmt::format("{}", fmt::join(words, is_dates ? "" : " "));
+  return join(words, is_dates ? "" : " ");
 }
 
 std::string Language::text(const Ids& words) const {

@@ -1,6 +1,6 @@
 // Translation of sentences, or of dates written in many ways, with the models of train_seq2seq.
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
@@ -9,6 +9,7 @@
 #include "communicator/run_on_root.hpp"
 #include "core/activity.hpp"
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "dataset/iterators/share_iterator.hpp"
 #include "dataset/scatter.hpp"
 #include "models/seq2seq.hpp"
@@ -84,7 +85,7 @@ Report report_of(const Sentences& sentences, const std::vector<Ids>& translation
   if (has_target) header.emplace_back("target");
   constexpr std::size_t widest_padding = 48;
   TextTable table(header, widest_padding);
-  std::string json, csv = fmt::format("{}\n", fmt::join(header, ","));
+  std::string json, csv = fmt::format("{}\n", join(header, ","));
   std::int64_t exact = 0;
   BleuCounts bleu;
   for (std::size_t i = 0; i < translations.size(); ++i) {

@@ -1,6 +1,6 @@
 #include "tools/processes/memory_file.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/mman.h>
 #include <unistd.h>
 

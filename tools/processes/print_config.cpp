@@ -1,6 +1,6 @@
 #include "tools/processes/print_config.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 

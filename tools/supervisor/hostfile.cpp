@@ -1,6 +1,6 @@
 #include "tools/supervisor/hostfile.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>

@@ -1,6 +1,6 @@
 #include "tools/supervisor/launcher_failure.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <regex>
 

@@ -1,7 +1,7 @@
 #include "tools/supervisor/launcher_files.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "tools/supervisor/mca_parameters.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cstdlib>

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
 #include "job/session_folder.hpp"

@@ -1,6 +1,6 @@
 #include "training/extensions/check_replicas.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>

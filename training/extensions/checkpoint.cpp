@@ -1,6 +1,6 @@
 #include "training/extensions/checkpoint.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <chrono>
@@ -16,6 +16,7 @@
 #include "core/file.hpp"
 #include "core/log.hpp"
 #include "core/long_call.hpp"
+#include "core/printable.hpp"
 #include "core/stopwatch.hpp"
 #include "saving/checkpoint_writer.hpp"
 #include "saving/output_layout.hpp"
@@ -299,8 +300,7 @@ void Checkpoint::note_removed(const Trainer& trainer) {
   const std::string text = fmt::format(
       "the disk has no room for the checkpoint of iteration {} beside the older ones; "
       "removed {} from {}",
-      task_->info.iteration, fmt::join(removed, ", "),
-      (task_->info.out / checkpoints_name).string());
+      task_->info.iteration, join(removed, ", "), (task_->info.out / checkpoints_name).string());
   if (std::exchange(has_said_removed_, true)) return log_verbose("{}", text);
   log_warning("{}, and will do so again; make room for {} checkpoints, or keep fewer", text,
               settings_.n_retains + (best_ ? 2 : 1));

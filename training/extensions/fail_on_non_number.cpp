@@ -1,6 +1,6 @@
 #include "training/extensions/fail_on_non_number.hpp"
 
-#include <fmt/ranges.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>

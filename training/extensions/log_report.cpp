@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.hpp"
@@ -68,7 +69,11 @@ nlohmann::ordered_json or_null(double value) {
 }  // namespace
 
 LogReport::LogReport(std::unique_ptr<Trigger> due, std::string filename)
-    : due_(std::move(due)), filename_(std::move(filename)) {}
+    : due_(std::move(due)),
+      filename_(std::move(filename)),
+      entries_(std::make_unique<nlohmann::ordered_json>(nlohmann::ordered_json::array())) {}
+
+LogReport::~LogReport() = default;
 
 void LogReport::initialize(Trainer& trainer) {
   warns_of_size_ = trainer.is_root();
@@ -91,7 +96,7 @@ void LogReport::finalize(Trainer& trainer) {
   // The folder may have been removed since the last entry, and the process that saved the loaded
   // entries may have ended before it wrote them.
   std::error_code ignored;
-  if (trainer.is_root() && !entries_.empty() &&
+  if (trainer.is_root() && !entries_->empty() &&
       (std::exchange(is_loaded_, false) ||
        !std::filesystem::exists(trainer.out() / filename_, ignored)))
     is_unwritten_ = true;
@@ -106,7 +111,7 @@ void LogReport::write_what_is_missing(const Trainer& trainer) {
   if (!is_unwritten_) return;
   trainer.restore_output();
   if (std::exchange(keeps_longer_file_, false)) keep_longer_file(trainer);
-  write_file(trainer.out() / filename_, json_text(entries_, 4));
+  write_file(trainer.out() / filename_, json_text(*entries_, 4));
   is_unwritten_ = false;
 }
 
@@ -115,7 +120,7 @@ void LogReport::keep_longer_file(const Trainer& trainer) const {
   const std::filesystem::path file = trainer.out() / filename_;
   std::filesystem::path kept = file;
   const std::int64_t first =
-      entries_.empty() ? 0 : entries_.front().value("iteration", std::int64_t{0});
+      entries_->empty() ? 0 : entries_->front().value("iteration", std::int64_t{0});
   kept += fmt::format(".before_iter_{}", first);
   std::error_code error;
   if (!std::filesystem::exists(file, error) || std::filesystem::exists(kept, error)) return;
@@ -125,11 +130,11 @@ void LogReport::keep_longer_file(const Trainer& trainer) const {
                 kept.filename().string(), error.message());
   else
     log_info("the log continues with the snapshot's {} entries; older ones are in {}",
-             entries_.size(), kept.string());
+             entries_->size(), kept.string());
 }
 
 void LogReport::append_entry(Trainer& trainer) {
-  if (cut_) entries_.erase(entries_.size() - 1);
+  if (cut_) entries_->erase(entries_->size() - 1);
   cut_ = false;
   const Observation all = pending_.over_ranks(trainer.communicator());
   trainer.announce_report(all);
@@ -139,7 +144,7 @@ void LogReport::append_entry(Trainer& trainer) {
   entry["epoch"] = trainer.updater().epoch();
   entry["iteration"] = trainer.updater().iteration();
   entry["elapsed_time"] = trainer.elapsed_time();
-  entries_.push_back(std::move(entry));
+  entries_->push_back(std::move(entry));
   if (trainer.is_root()) write_file_if_due(trainer);
 }
 
@@ -159,7 +164,7 @@ void LogReport::write_file_if_due(const Trainer& trainer) {
 }
 
 std::string LogReport::text_to_save() {
-  auto kept = entries_;
+  auto kept = *entries_;
   if (cut_) kept.erase(kept.size() - 1);
   const std::size_t all = kept.size();
   std::string text = json_text(kept);
@@ -194,7 +199,7 @@ void LogReport::serialize(const Serializer& serializer) {
   if (!serializer.is_loading() || serializer.contains("_trigger"))
     due_->serialize(serializer["_trigger"]);
   if (!serializer.is_loading()) return;
-  entries_ = entries_of(text);
+  *entries_ = entries_of(text);
   cut_ = false;
   is_loaded_ = true;
   keeps_longer_file_ = is_shortened_;

@@ -2,7 +2,8 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -28,6 +29,7 @@ class LogReport : public Extension {
  public:
   explicit LogReport(std::unique_ptr<Trigger> due = every(1, Unit::epoch),
                      std::string filename = "log");
+  ~LogReport() override;
 
   std::string default_name() const override { return "LogReport"; }
   void initialize(Trainer& trainer) override;
@@ -36,8 +38,9 @@ class LogReport : public Extension {
   void on_error(Trainer& trainer) override;
   void serialize(const Serializer& serializer) override;
 
-  // The entries, on every rank (with elapsed times by its own clock).
-  const nlohmann::ordered_json& entries() const { return entries_; }
+  // The entries, on every rank (with elapsed times by its own clock). Include <nlohmann/json.hpp>
+  // to read them.
+  const nlohmann::ordered_json& entries() const { return *entries_; }
   const std::string& filename() const { return filename_; }
 
  private:
@@ -54,8 +57,8 @@ class LogReport : public Extension {
   // Whether the last entry belongs to a run that ended early: a continued run drops that entry and
   // keeps pending values.
   bool cut_ = false;
-  nlohmann::ordered_json entries_ = nlohmann::ordered_json::array();
-  bool is_unwritten_ = false;         // whether the file lacks entries
+  std::unique_ptr<nlohmann::ordered_json> entries_;  // an array
+  bool is_unwritten_ = false;                        // whether the file lacks entries
   bool is_loaded_ = false;            // whether it may, because entries are a snapshot's
   bool is_shortened_ = false;         // whether a snapshot has left out entries
   bool keeps_longer_file_ = false;    // so that the file may have them

@@ -1,5 +1,6 @@
 #include "training/extensions/print_report.hpp"
 
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "core/error.hpp"

@@ -1,6 +1,7 @@
 #include "training/extensions/table_layout.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <numeric>

@@ -1,6 +1,6 @@
 #include "training/extensions/trace_file.hpp"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

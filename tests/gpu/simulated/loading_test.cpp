@@ -1,4 +1,6 @@
 // Shares that do not fit on the device: threads read their batches ahead.
+#include <fmt/core.h>
+
 #include "tests/apps/train_mnist_job.hpp"
 
 namespace tasuki::testing {

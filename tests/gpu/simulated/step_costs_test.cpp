@@ -1,5 +1,6 @@
 // What a training step costs on a GPU, counted on the simulated one: copies, operations of its
 // queues, allocations and waits, of steps that are replayed and of others.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
