@@ -6,7 +6,7 @@
 //   mpirun -np 4 tasuki-bench-allreduce --gpu --communicator all --wire-dtype bf16
 //   mpirun -np 4 tasuki-bench-allreduce --allreduce all --wire-dtype all --link-rate 1000
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <mpi.h>
 
@@ -314,7 +314,7 @@ class Bench {
       const auto ranks = topology.ranks_of_node(node);
       print(fmt::format("# node {} ({}): ranks {}\n", node,
                         topology.host_of[static_cast<std::size_t>(ranks.front())],
-                        join(ranks, " ")));
+                        fmt::join(ranks, " ")));
     }
     if (!device().is_cpu()) {
       const auto names = allgather_bytes(*everyone_, text_to_bytes(device_.text));

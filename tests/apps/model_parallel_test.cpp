@@ -1,6 +1,7 @@
 // train_mnist_model_parallel and train_mnist_dual_parallel learn what train_mnist does.
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "core/error.hpp"
 #include "part_weights.hpp"

@@ -1,4 +1,6 @@
 // predict as users start it: its answers are those of the runs that it is about.
+#include <fstream>
+
 #include "dataset/files/idx.hpp"
 #include "dataset/in_memory.hpp"
 #include "predict_job.hpp"

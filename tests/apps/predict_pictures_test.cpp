@@ -1,4 +1,6 @@
 // predict on image files, by models of train_cifar and train_imagenet.
+#include <fstream>
+
 #include "predict_job.hpp"
 #include "tests/support/image_files.hpp"
 #include "tests/support/json.hpp"

@@ -1,6 +1,7 @@
 // Runs train_seq2seq.
 #pragma once
 
+#include <fstream>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,6 @@
 // The program simulate: on traces of real runs, and on what it cannot use.
 #include <gmock/gmock.h>
+#include <fstream>
 
 #include "tests/support/json.hpp"
 #include "train_mnist_job.hpp"

@@ -53,7 +53,7 @@ double similarity(const Pixels& pixels, const Image& expected) {
 
 TEST(ImageView, MatchesPillow) {
   const std::string folder = PILLOW;
-  for (const nlohmann::json& test : json_in(folder + "/cases.json")) {
+  for (const nlohmann::json& test : testing::json_in(folder + "/cases.json")) {
     const std::string source = test["source"], result = test["result"];
     const Image expected = decode_image(bytes_of(read_file(folder + "/" + result)), result);
     const Pixels pixels = shown(read_file(folder + "/" + source), [&](auto height, auto width) {
