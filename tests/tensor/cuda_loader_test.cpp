@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/error.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/temporary_folder.hpp"
 

@@ -284,7 +284,9 @@ std::vector<AlikeRows> groups_of(const std::vector<TableRow>& rows) {
 }
 
 std::string rows_text(const std::vector<int>& rows) {
-  return fmt::format("{} {}", rows.size() == 1 ? "row" : "rows", join(rows, ","));
+  std::vector<std::string> numbers;
+  for (const int row : rows) numbers.push_back(std::to_string(row));
+  return fmt::format("{} {}", rows.size() == 1 ? "row" : "rows", join(numbers, ","));
 }
 
 std::string note_on_mixture(const std::vector<TableRow>& rows) {

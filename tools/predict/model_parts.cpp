@@ -50,7 +50,7 @@ std::optional<int> divided_axis(const std::vector<Tensor>& arrays, const Shape& 
 }
 
 // The arrays concatenated along the axis.
-Tensor join(const std::vector<Tensor>& arrays, int axis, const Shape& whole) {
+Tensor concatenate(const std::vector<Tensor>& arrays, int axis, const Shape& whole) {
   Tensor joined = Tensor::empty(whole, arrays[0].dtype());
   std::int64_t runs = 1;  // contiguous runs of memory in which the arrays alternate
   for (int before = 0; before < axis; ++before) runs *= whole[before];
@@ -79,7 +79,7 @@ Tensor whole_array(const ModelFiles& files, const std::string& prefix, const std
   const std::vector<Tensor> arrays = arrays_of(files, prefix + path);
   if (!arrays.empty() && arrays[0].shape() == whole) return arrays[0];
   if (!arrays.empty())
-    if (const auto axis = divided_axis(arrays, whole)) return join(arrays, *axis, whole);
+    if (const auto axis = divided_axis(arrays, whole)) return concatenate(arrays, *axis, whole);
   fail(ErrorKind::data, "{} is of another model: in its {} parts, {} is {}; the model has {}",
        files.place.string(), files.parts.size(), path, shapes_text(arrays), whole.text());
 }
