@@ -2,47 +2,45 @@
 //
 //   build/apps/tasuki-run -np 4 build/apps/train_mnist
 //
-// The function train() spells out what other programs leave to TrainingProgram.
+// It spells out what other programs leave to TrainingProgram (train_lenet.cpp is the shortest).
 
 #include "models/mlp.hpp"
 #include "program/training_program.hpp"
 #include "program/training_run.hpp"
 #include "training/extensions/evaluator.hpp"
 
-namespace {
-
 using namespace tasuki;
 
-// Every rank calls it.
-void train(TrainingRun& run, std::int64_t unit) {
-  Communicator& communicator = run.communicator();  // all ranks, by --communicator
-  const Device device = run.device();               // this rank's: the CPU, or its GPU of the node
+// Runs on every rank.
+static void train(TrainingRun& run, std::int64_t unit) {
+  Communicator& communicator = run.communicator();  // of all ranks, as --communicator says
 
-  Classifier model(std::make_unique<MLP>(784, unit, run.examples().field("t").classes));
-  run.initialize(model);
-  model.to(device);
+  // "t" are the labels, "x" the images.
+  Classifier model(std::make_unique<MLP>(784, unit, run.data_header().field("t").classes));
+  run.initialize(model);   // weights from --seed or --init
+  model.to(run.device());  // this rank's: the CPU, or one of the node's GPUs
   const LossFunction loss = classification_loss(model);
 
+  // All ranks start from rank 0's weights, and each update uses the mean gradient of all ranks.
   const auto optimizer = create_multi_node_optimizer(run.create_optimizer(), communicator);
-  run.set_up(*optimizer, model);  // all ranks start from rank 0's weights
-
-  if (!run.begin(*optimizer, loss))
-    return;  // --dry-run, --find-batchsize, or nothing is left to do
+  run.configure(*optimizer, model);
+  // False if there is nothing to train: --dry-run, --find-batchsize, or a resumed run at its end.
+  if (!run.prepare(*optimizer, loss)) return;
 
   // Rank 0 reads the examples and sends each rank its share.
-  const Share examples = scatter_dataset(run.training_source(), communicator, run.dealing());
-  const Share tests = scatter_dataset(run.test_source(), communicator);
+  const Share training_share =
+      scatter_dataset(run.training_source(), communicator, run.scatter_options());
+  const Share test_share = scatter_dataset(run.test_source(), communicator);
 
-  auto updater = std::make_unique<StandardUpdater>(run.training_batches(examples), *optimizer, loss,
-                                                   run.step_settings());
-  auto trainer = std::make_unique<Trainer>(std::move(updater), run.end_of_training(), run.output());
-  trainer->extend(create_multi_node_evaluator(
-      std::make_unique<Evaluator>(run.test_batches(tests), loss), communicator));
-  run.extend(*trainer);  // log, table, checkpoints; loads the state of --resume
+  auto updater = std::make_unique<StandardUpdater>(run.training_iterator(training_share),
+                                                   *optimizer, loss, run.updater_settings());
+  auto trainer =
+      std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
+  trainer->extend(create_multi_node_evaluator(  // sums over all ranks
+      std::make_unique<Evaluator>(run.test_iterator(test_share), loss), communicator));
+  run.attach_extensions(*trainer);  // log, table, checkpoints; loads the state of --resume
   run.train(std::move(trainer));
 }
-
-}  // namespace
 
 int main(int argc, char** argv) {
   TrainingProgram program(

@@ -72,8 +72,8 @@ std::unique_ptr<Extension> create_evaluator(const TrainingProgram& program,
 TrainingModel initial_model(const TrainingProgram& program, TrainingRun& run) {
   const RankSetup& setup = run.setup();
   const bool is_part = setup.grid->is_divided() || !program.create_model;
-  TrainingModel model = is_part ? program.create_part(run.examples(), setup.grid->model())
-                                : program.create_model(run.examples());
+  TrainingModel model = is_part ? program.create_part(run.data_header(), setup.grid->model())
+                                : program.create_model(run.data_header());
   run.initialize(*model.model);
   for (const TrainingModel::Part& part : model.parts)
     if (!part.init.empty() && !setup.resumption.from)
@@ -89,7 +89,7 @@ std::vector<std::unique_ptr<Optimizer>> multi_node_optimizers(TrainingRun& run,
   const auto add = [&](Module& module) {
     optimizers.push_back(
         create_multi_node_optimizer(run.create_optimizer(), run.setup().grid->data()));
-    run.set_up(*optimizers.back(), module);
+    run.configure(*optimizers.back(), module);
   };
   if (model.parts.empty()) add(*model.model);
   for (const TrainingModel::Part& part : model.parts) add(part.module);
@@ -109,7 +109,7 @@ std::unique_ptr<Updater> create_updater(const TrainingProgram& program, const Tr
                                         std::unique_ptr<Iterator> batches,
                                         const TrainingModel& model, NamedOptimizers optimizers) {
   const RankSetup& setup = run.setup();
-  StandardUpdater::Settings step = run.step_settings();
+  StandardUpdater::Settings step = run.updater_settings();
   if (setup.grid->is_divided()) step.all_ranks = setup.communicator.get();
   step.has_loss = model.has_loss;
   step.evaluated_model = model.model.get();
@@ -130,12 +130,12 @@ void train(const TrainingProgram& program, TrainingRun& run) {
   std::unique_ptr<Workers> workers;
   TrialStep trial;
   if (settings.workers) {
-    workers = std::make_unique<Workers>(program, run.setup(), run.examples(), model, *owned[0]);
+    workers = std::make_unique<Workers>(program, run.setup(), run.data_header(), model, *owned[0]);
     trial = [&](std::int64_t n, const DatasetHeader& examples) {
       workers->step_on_zeros(n, examples);
     };
   }
-  if (!run.begin(optimizers, *model.model, model.loss, trial)) return;
+  if (!run.prepare(optimizers, *model.model, model.loss, trial)) return;
 
   TrainingData& data = run.data();
   data.scatter(settings, run.communicator(), run.setup().grid->model_ranks());
@@ -143,12 +143,13 @@ void train(const TrainingProgram& program, TrainingRun& run) {
   if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
   auto updater = workers ? workers->create_updater(std::move(batches))
                          : create_updater(program, run, std::move(batches), model, optimizers);
-  auto trainer = std::make_unique<Trainer>(std::move(updater), run.end_of_training(), run.output());
+  auto trainer =
+      std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
   if (data.test)
     trainer->extend(create_evaluator(program, test_batches(data, settings, run.setup()),
                                      workers ? workers->evaluation_loss() : model.loss,
                                      model.has_loss));
-  run.extend(*trainer);
+  run.attach_extensions(*trainer);
   run.train(std::move(trainer));
 }
 

@@ -95,8 +95,8 @@ struct TrainingProgram : program::ProgramData {
   // The same for checks that depend on the number of ranks.
   std::function<void(const Communicator& communicator)> check;
 
-  // Replaces the functions from create_model to create_evaluator, which are then not called: puts
-  // model, optimizer, updater and trainer together, with what the flags ask for from `run`
+  // Replaces create_model, create_part, wrap_batches, create_updater and create_evaluator, which
+  // are then not called: builds model, optimizer, updater and trainer from what `run` provides
   // (program/training_run.hpp).
   std::function<void(TrainingRun& run)> train;
 
@@ -119,10 +119,9 @@ struct TrainingProgram : program::ProgramData {
   // create_optimizer or the flags, so that only their models differ. TrainingModel::loss is then
   // used to evaluate and to measure memory. Not with create_part or several devices in one process.
   std::function<std::unique_ptr<Updater>(UpdaterParts parts)> create_updater;
-  // Takes the iterator of the training batches and returns the one to train with, usually a
-  // ForwardingIterator around it. The batches it takes are read ahead (--loader-threads), and with
-  // --gpu are on the GPU if the rank's share fits there. The batches it returns are not read ahead:
-  // its next() runs in the training thread.
+  // Wraps the iterator of the training batches, usually in a ForwardingIterator. The wrapped one
+  // reads ahead (--loader-threads), and with --gpu its batches are on the GPU if the rank's share
+  // fits there; the wrapper's next() runs in the thread that trains.
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
   // Creates what evaluates the model on the test batches: usually an Evaluator that overrides

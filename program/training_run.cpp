@@ -93,13 +93,13 @@ struct TrainingRun::Parts {
   std::unique_ptr<Optimizer> first_optimizer;  // its flags are checked before data are looked for
   TrainingData data;
 
-  // From begin() on.
+  // From prepare() on.
   NamedOptimizers optimizers;
   Module* model = nullptr;
   TrialStep trial;
   std::optional<RunPosition> position;  // that the run goes on from
   std::shared_ptr<OutputFolder> output;
-  std::optional<RunSummary> summary;  // from extend() on
+  std::optional<RunSummary> summary;  // from attach_extensions() on
 
   Parts(const TrainingProgram& of_program, RankSetup& of_rank)
       : program(of_program),
@@ -132,7 +132,7 @@ Device TrainingRun::device() const {
   return setup().device();
 }
 
-const DatasetHeader& TrainingRun::examples() const {
+const DatasetHeader& TrainingRun::data_header() const {
   return data().train.header;
 }
 
@@ -161,7 +161,7 @@ std::unique_ptr<Optimizer> TrainingRun::create_optimizer() {
   return optimizer_of(parts_->program, setup().grid->models());
 }
 
-void TrainingRun::set_up(Optimizer& optimizer, Module& model) {
+void TrainingRun::configure(Optimizer& optimizer, Module& model) {
   const TrainingSettings& settings = parts_->settings();
   optimizer.set_exchange(exchange_settings(settings));
   optimizer.states().shard(settings.shard_optimizer);
@@ -176,12 +176,12 @@ void TrainingRun::set_up(Optimizer& optimizer, Module& model) {
   optimizer.compute_in(setup().precision.activations);
 }
 
-bool TrainingRun::begin(Optimizer& optimizer, const LossFunction& loss) {
-  return begin({{"main", &optimizer}}, optimizer.model(), loss);
+bool TrainingRun::prepare(Optimizer& optimizer, const LossFunction& loss) {
+  return prepare({{"main", &optimizer}}, optimizer.model(), loss);
 }
 
-bool TrainingRun::begin(const NamedOptimizers& optimizers, Module& model, const LossFunction& loss,
-                        TrialStep trial) {
+bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
+                          const LossFunction& loss, TrialStep trial) {
   Parts& parts = *parts_;
   const TrainingSettings& settings = parts.settings();
   if (!trial)
@@ -222,21 +222,21 @@ OpenSource TrainingRun::test_source() {
   return [this] { return data().test->take_source(); };
 }
 
-ScatterOptions TrainingRun::dealing() const {
+ScatterOptions TrainingRun::scatter_options() const {
   return dealing_of(parts_->settings(), setup().grid->model_ranks());
 }
 
-std::unique_ptr<Iterator> TrainingRun::training_batches(Share share) {
+std::unique_ptr<Iterator> TrainingRun::training_iterator(Share share) {
   data().keep_training_share(std::move(share), parts_->settings(), communicator());
-  return tasuki::program::training_batches(data(), parts_->settings(), setup());
+  return training_batches(data(), parts_->settings(), setup());
 }
 
-std::unique_ptr<Iterator> TrainingRun::test_batches(Share share) {
+std::unique_ptr<Iterator> TrainingRun::test_iterator(Share share) {
   data().keep_test_share(std::move(share), parts_->settings());
-  return tasuki::program::test_batches(data(), parts_->settings(), setup());
+  return test_batches(data(), parts_->settings(), setup());
 }
 
-StandardUpdater::Settings TrainingRun::step_settings() const {
+StandardUpdater::Settings TrainingRun::updater_settings() const {
   const TrainingSettings& settings = parts_->settings();
   StandardUpdater::Settings step;
   step.seed = static_cast<std::uint64_t>(settings.seed);
@@ -245,15 +245,15 @@ StandardUpdater::Settings TrainingRun::step_settings() const {
   return step;
 }
 
-std::unique_ptr<Trigger> TrainingRun::end_of_training() const {
-  return stop_trigger(parts_->settings());
+std::unique_ptr<Trigger> TrainingRun::stop_trigger() const {
+  return program::stop_trigger(parts_->settings());
 }
 
-std::shared_ptr<OutputFolder> TrainingRun::output() const {
+std::shared_ptr<OutputFolder> TrainingRun::output_folder() const {
   return parts_->output;
 }
 
-void TrainingRun::extend(Trainer& trainer) {
+void TrainingRun::attach_extensions(Trainer& trainer) {
   parts_->summary.emplace(trainer, setup().devices);
   Shift* const schedule = extend_trainer(trainer, parts_->program, setup(), parts_->data);
   if (setup().resumption.from)
@@ -264,7 +264,7 @@ void TrainingRun::train(std::unique_ptr<Trainer> trainer) {
   Parts& parts = *parts_;
   const TrainingSettings& settings = parts.settings();
   OutputFolder& output = *parts.output;
-  TASUKI_CHECK(parts.summary, "TrainingRun::train needs TrainingRun::extend before it");
+  TASUKI_CHECK(parts.summary, "TrainingRun::train needs TrainingRun::attach_extensions before it");
   const auto run = [&] {
     remove_old_results(communicator(), settings, output);
     write_about(parts.program.flags, settings, parts.program, setup(), parts.data, output);

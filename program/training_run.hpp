@@ -27,8 +27,9 @@ struct TrainingData;
 using TrialStep = std::function<void(std::int64_t n, const DatasetHeader& examples)>;
 }  // namespace program
 
-// Call the functions in the order in which they are declared. All are collective; errors in flags
-// and data are thrown on all ranks.
+// All ranks call initialize(), create_optimizer(), configure(), prepare(), the functions for data,
+// attach_extensions() and train(), in this order; the others may be called at any time. Errors in
+// flags and data are thrown on all ranks.
 class TrainingRun {
  public:
   // Finds the program's data: rank 0 opens the files. Both arguments outlive the run.
@@ -41,48 +42,49 @@ class TrainingRun {
   Communicator& communicator() const;
   // The device that this rank computes on: the CPU, or with --gpu one of its node's GPUs.
   Device device() const;
-  // The examples to train on: their number, shapes and classes.
-  const DatasetHeader& examples() const;
+  // Number, shapes and classes of the examples to train on.
+  const DatasetHeader& data_header() const;
 
   // Draws the weights from --seed unless all have values. With --init, rank 0 then reads them from
-  // the file, and set_up() sends them to all ranks. With --sync-bn, batch normalisation uses the
-  // statistics of all ranks from now on. Call it before the model is moved to a GPU.
+  // the file, and configure() sends them to all ranks. With --sync-bn, batch normalisation uses the
+  // statistics of all ranks from now on. Call it before the model moves to a GPU.
   void initialize(Module& model);
   // The optimizer of --optimizer (or TrainingProgram::create_optimizer), --lr, --weight-decay and
   // so on, without a communicator.
   std::unique_ptr<Optimizer> create_optimizer();
   // Optimizer::setup(model), with the settings of --exchange, --shard-optimizer, --node-weights,
-  // --dtype and --on-nan.
-  void set_up(Optimizer& optimizer, Module& model);
+  // --dtype and --on-nan. Call it when the model is on device().
+  void configure(Optimizer& optimizer, Module& model);
 
-  // Checks --resume and the data's files, and takes the output folder. Returns false if there is
+  // Checks --resume and the data's files, and locks the output folder. Returns false if there is
   // nothing to train: --dry-run has printed the plan, --find-batchsize the batch, or the resumed
-  // run is at its end. Optimizer, model and `loss` outlive the run.
-  bool begin(Optimizer& optimizer, const LossFunction& loss);
+  // run is at its end. Optimizer, model and `loss` must live until train() returns.
+  bool prepare(Optimizer& optimizer, const LossFunction& loss);
   // The same for several optimizers of parts of `model`. `trial`: a step to measure memory with;
   // default: one on `loss`.
-  bool begin(const NamedOptimizers& optimizers, Module& model, const LossFunction& loss,
-             program::TrialStep trial = {});
+  bool prepare(const NamedOptimizers& optimizers, Module& model, const LossFunction& loss,
+               program::TrialStep trial = {});
 
-  // What scatter_dataset() takes. Only rank 0 opens the sources.
+  // What scatter_dataset() takes. Only rank 0 opens the sources. The options deal a permutation of
+  // --seed, for the training examples.
   OpenSource training_source();
   OpenSource test_source();
-  ScatterOptions dealing() const;  // of training examples: a permutation of --seed
+  ScatterOptions scatter_options() const;
 
   // Batches of this rank's share, for device(): training batches are shuffled and never end, test
   // batches come in order, for one epoch. --loader-threads read ahead; --augment applies.
-  std::unique_ptr<Iterator> training_batches(Share share);
-  std::unique_ptr<Iterator> test_batches(Share share);
+  std::unique_ptr<Iterator> training_iterator(Share share);
+  std::unique_ptr<Iterator> test_iterator(Share share);
   // The settings of --seed, --accumulate and --graph.
-  StandardUpdater::Settings step_settings() const;
+  StandardUpdater::Settings updater_settings() const;
   // --epoch, --max-iterations, --early-stopping.
-  std::unique_ptr<Trigger> end_of_training() const;
-  // The folder --out.
-  std::shared_ptr<OutputFolder> output() const;
+  std::unique_ptr<Trigger> stop_trigger() const;
+  // The folder --out, from prepare() on.
+  std::shared_ptr<OutputFolder> output_folder() const;
 
-  // Attaches log, table, progress, learning rate's schedule, checkpoints, snapshots, and what
-  // TrainingProgram::extend attaches; then loads the state of --resume.
-  void extend(Trainer& trainer);
+  // Attaches log, table, progress, the learning-rate schedule, checkpoints, snapshots, and what
+  // TrainingProgram::extend attaches; then loads the state of --resume into all of them.
+  void attach_extensions(Trainer& trainer);
   // Prints the banner, trains, prints the summary. If this rank runs out of memory, the error says
   // which batch would fit.
   void train(std::unique_ptr<Trainer> trainer);
