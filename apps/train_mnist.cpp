@@ -32,14 +32,16 @@ static void train(TrainingRun& run, std::int64_t unit) {
       scatter_dataset(run.training_source(), communicator, run.scatter_options());
   const Share test_share = scatter_dataset(run.test_source(), communicator);
 
-  auto updater = std::make_unique<StandardUpdater>(run.training_iterator(training_share),
-                                                   *optimizer, loss, run.updater_settings());
-  auto trainer =
-      std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
-  trainer->extend(create_multi_node_evaluator(  // sums over all ranks
-      std::make_unique<Evaluator>(run.test_iterator(test_share), loss), communicator));
-  run.attach_extensions(*trainer);  // log, table, checkpoints; loads the state of --resume
-  run.train(std::move(trainer));
+  run.train([&] {
+    auto updater = std::make_unique<StandardUpdater>(run.training_iterator(training_share),
+                                                     *optimizer, loss, run.updater_settings());
+    auto trainer =
+        std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
+    trainer->extend(create_multi_node_evaluator(  // sums over all ranks
+        std::make_unique<Evaluator>(run.test_iterator(test_share), loss), communicator));
+    run.attach_extensions(*trainer);  // log, table, checkpoints; loads the state of --resume
+    return trainer;
+  });
 }
 
 int main(int argc, char** argv) {

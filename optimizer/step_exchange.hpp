@@ -125,7 +125,10 @@ class StepExchange {
   // --- between steps; collective ---
   // After a new arena was made, and before the old one is destroyed.
   void follow_arena();
-  void leave_arena() { gradient_exchange_.reset(); }
+  void leave_arena() {
+    gradient_exchange_.reset();
+    has_begun_ = false;  // an error may have come between begin() and finish()
+  }
   // After the settings changed.
   void follow_settings();
   // Before the communicator is replaced.

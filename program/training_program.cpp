@@ -1,5 +1,6 @@
 #include "program/training_program.hpp"
 
+#include <optional>
 #include <utility>
 
 #include "core/error.hpp"
@@ -31,9 +32,7 @@ void check_flags(const TrainingProgram& program) {
   check_divided_model(settings, /*ranks=*/1);
   check_computing(settings, devices_in_flags(settings));
   if (program.check_flags) program.check_flags();
-  if (program.create_optimizer) return;
-  const auto optimizer = create_optimizer(settings, /*ranks=*/1);
-  check_decay(program.flags, settings, *optimizer);
+  if (!program.create_optimizer) create_optimizer(program.flags, settings, /*ranks=*/1);
 }
 
 void check_functions(const TrainingProgram& program, const RankSetup& setup) {
@@ -41,6 +40,13 @@ void check_functions(const TrainingProgram& program, const RankSetup& setup) {
                "a TrainingProgram needs train, create_model or create_part");
   TASUKI_CHECK(program.train_data || program.stream_images || !program.dataset.empty(),
                "a TrainingProgram needs train_data, stream_images or the name of a data set");
+  TASUKI_CHECK(
+      !program.train || (!program.create_model && !program.create_part && !program.wrap_batches &&
+                         !program.create_updater && !program.create_evaluator),
+      "TrainingProgram::train replaces create_model, create_part, wrap_batches, "
+      "create_updater and create_evaluator; set either it or these");
+  TASUKI_CHECK(!program.train || (!program.settings.workers && !setup.grid->is_divided()),
+               "TrainingProgram::train is for whole models, one for each rank");
   TASUKI_CHECK(program.train || program.create_part || !setup.grid->is_divided(),
                "a model on several ranks needs create_part");
   TASUKI_CHECK(!program.create_updater || (!program.create_part && !program.settings.workers),
@@ -69,8 +75,8 @@ std::unique_ptr<Extension> create_evaluator(const TrainingProgram& program,
 }
 
 // The model on the device; rank 0 has the weights that the run starts from.
-TrainingModel initial_model(const TrainingProgram& program, TrainingRun& run) {
-  const RankSetup& setup = run.setup();
+TrainingModel initial_model(const TrainingProgram& program, const RankSetup& setup,
+                            TrainingRun& run) {
   const bool is_part = setup.grid->is_divided() || !program.create_model;
   TrainingModel model = is_part ? program.create_part(run.data_header(), setup.grid->model())
                                 : program.create_model(run.data_header());
@@ -83,12 +89,12 @@ TrainingModel initial_model(const TrainingProgram& program, TrainingRun& run) {
 }
 
 // One for each part of the model.
-std::vector<std::unique_ptr<Optimizer>> multi_node_optimizers(TrainingRun& run,
+std::vector<std::unique_ptr<Optimizer>> multi_node_optimizers(const RankSetup& setup,
+                                                              TrainingRun& run,
                                                               const TrainingModel& model) {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
   const auto add = [&](Module& module) {
-    optimizers.push_back(
-        create_multi_node_optimizer(run.create_optimizer(), run.setup().grid->data()));
+    optimizers.push_back(create_multi_node_optimizer(run.create_optimizer(), setup.grid->data()));
     run.configure(*optimizers.back(), module);
   };
   if (model.parts.empty()) add(*model.model);
@@ -105,11 +111,10 @@ NamedOptimizers names_of(const std::vector<std::unique_ptr<Optimizer>>& optimize
 }
 
 // Of a rank with one device.
-std::unique_ptr<Updater> create_updater(const TrainingProgram& program, const TrainingRun& run,
+std::unique_ptr<Updater> create_updater(const TrainingProgram& program, const RankSetup& setup,
+                                        StandardUpdater::Settings step,
                                         std::unique_ptr<Iterator> batches,
                                         const TrainingModel& model, NamedOptimizers optimizers) {
-  const RankSetup& setup = run.setup();
-  StandardUpdater::Settings step = run.updater_settings();
   if (setup.grid->is_divided()) step.all_ranks = setup.communicator.get();
   step.has_loss = model.has_loss;
   step.evaluated_model = model.model.get();
@@ -122,35 +127,38 @@ std::unique_ptr<Updater> create_updater(const TrainingProgram& program, const Tr
 // What apps/train_mnist.cpp spells out, also for models on several ranks or devices, with parts
 // that have optimizers of their own, and for programs with iterators, updaters or evaluators of
 // their own. Collective.
-void train(const TrainingProgram& program, TrainingRun& run) {
-  const TrainingSettings& settings = program.settings;
-  TrainingModel model = initial_model(program, run);
-  const auto owned = multi_node_optimizers(run, model);
+void train(const TrainingProgram& program, const RankSetup& setup, TrainingRun& run) {
+  TrainingModel model = initial_model(program, setup, run);
+  const auto owned = multi_node_optimizers(setup, run, model);
   const NamedOptimizers optimizers = names_of(owned, model);
   std::unique_ptr<Workers> workers;
   TrialStep trial;
-  if (settings.workers) {
-    workers = std::make_unique<Workers>(program, run.setup(), run.data_header(), model, *owned[0]);
+  if (program.settings.workers) {
+    workers = std::make_unique<Workers>(program, setup, run.data_header(), model, *owned[0]);
     trial = [&](std::int64_t n, const DatasetHeader& examples) {
       workers->step_on_zeros(n, examples);
     };
   }
   if (!run.prepare(optimizers, *model.model, model.loss, trial)) return;
 
-  TrainingData& data = run.data();
-  data.scatter(settings, run.communicator(), run.setup().grid->model_ranks());
-  auto batches = training_batches(data, settings, run.setup());
-  if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
-  auto updater = workers ? workers->create_updater(std::move(batches))
-                         : create_updater(program, run, std::move(batches), model, optimizers);
-  auto trainer =
-      std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
-  if (data.test)
-    trainer->extend(create_evaluator(program, test_batches(data, settings, run.setup()),
-                                     workers ? workers->evaluation_loss() : model.loss,
-                                     model.has_loss));
-  run.attach_extensions(*trainer);
-  run.train(std::move(trainer));
+  const Share training_share = run.training_share();
+  const std::optional<Share> test_share =
+      run.has_test_data() ? std::optional(run.test_share()) : std::nullopt;
+  run.train([&] {
+    auto batches = run.training_iterator(training_share);
+    if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
+    auto updater = workers ? workers->create_updater(std::move(batches))
+                           : create_updater(program, setup, run.updater_settings(),
+                                            std::move(batches), model, optimizers);
+    auto trainer =
+        std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
+    if (test_share)
+      trainer->extend(create_evaluator(program, run.test_iterator(*test_share),
+                                       workers ? workers->evaluation_loss() : model.loss,
+                                       model.has_loss));
+    run.attach_extensions(*trainer);
+    return trainer;
+  });
 }
 
 void train(const TrainingProgram& program, RankSetup& setup) {
@@ -159,7 +167,7 @@ void train(const TrainingProgram& program, RankSetup& setup) {
   if (program.check) program.check(*setup.communicator);
   TrainingRun run(program, setup);
   if (program.train) return program.train(run);
-  train(program, run);
+  train(program, setup, run);
 }
 
 }  // namespace

@@ -35,14 +35,6 @@ using namespace program;
 
 namespace {
 
-std::unique_ptr<Optimizer> optimizer_of(const TrainingProgram& program, int ranks) {
-  auto optimizer = program.create_optimizer ? program.create_optimizer()
-                                            : tasuki::create_optimizer(program.settings.optimizer);
-  check_decay(program.flags, program.settings, *optimizer);
-  configure_optimizer(*optimizer, program.settings, ranks);
-  return optimizer;
-}
-
 // For steps that measure how much memory they take: each rank runs them alone.
 void normalise_locally(Module& model) {
   for (Module* module : model.modules())
@@ -104,9 +96,13 @@ struct TrainingRun::Parts {
   Parts(const TrainingProgram& of_program, RankSetup& of_rank)
       : program(of_program),
         setup(of_rank),
-        first_optimizer(optimizer_of(program, setup.grid->models())),
+        first_optimizer(make_optimizer()),
         data(find_data(program, program.flags.program(), settings(), setup)) {}
   const TrainingSettings& settings() const { return program.settings; }
+  std::unique_ptr<Optimizer> make_optimizer() const {
+    return program::create_optimizer(program.flags, settings(), setup.grid->models(),
+                                     program.create_optimizer);
+  }
   BannerLines banner(const std::filesystem::path& out) const {
     return banner_lines(setup, settings(), optimizers, data, out, position,
                         program.banner ? program.banner() : BannerLines());
@@ -158,7 +154,7 @@ void TrainingRun::initialize(Module& model) {
 
 std::unique_ptr<Optimizer> TrainingRun::create_optimizer() {
   if (parts_->first_optimizer) return std::move(parts_->first_optimizer);
-  return optimizer_of(parts_->program, setup().grid->models());
+  return parts_->make_optimizer();
 }
 
 void TrainingRun::configure(Optimizer& optimizer, Module& model) {
@@ -203,7 +199,8 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
     return false;
   }
   if (settings.find_batchsize) {
-    parts.data.scatter(settings, communicator(), setup().grid->model_ranks());
+    parts.data.keep_training_share(training_share(), settings, communicator());
+    if (has_test_data()) parts.data.keep_test_share(test_share(), settings);
     normalise_locally(model);
     print_largest_batch(setup(), settings, parts.data, parts.trial);
     return false;
@@ -218,12 +215,25 @@ OpenSource TrainingRun::training_source() {
 }
 
 OpenSource TrainingRun::test_source() {
-  TASUKI_CHECK(data().test, "the program has no test data");
+  TASUKI_CHECK(has_test_data(), "the program has no test data");
   return [this] { return data().test->take_source(); };
 }
 
 ScatterOptions TrainingRun::scatter_options() const {
   return dealing_of(parts_->settings(), setup().grid->model_ranks());
+}
+
+Share TrainingRun::training_share() {
+  return data().train.deal(communicator(), scatter_options());
+}
+
+Share TrainingRun::test_share() {
+  TASUKI_CHECK(has_test_data(), "the program has no test data");
+  return data().test->deal(communicator(), {.ranks_per_share = setup().grid->model_ranks()});
+}
+
+bool TrainingRun::has_test_data() const {
+  return data().test.has_value();
 }
 
 std::unique_ptr<Iterator> TrainingRun::training_iterator(Share share) {
@@ -232,6 +242,7 @@ std::unique_ptr<Iterator> TrainingRun::training_iterator(Share share) {
 }
 
 std::unique_ptr<Iterator> TrainingRun::test_iterator(Share share) {
+  TASUKI_CHECK(has_test_data(), "the program has no test data");
   data().keep_test_share(std::move(share), parts_->settings());
   return test_batches(data(), parts_->settings(), setup());
 }
@@ -250,6 +261,7 @@ std::unique_ptr<Trigger> TrainingRun::stop_trigger() const {
 }
 
 std::shared_ptr<OutputFolder> TrainingRun::output_folder() const {
+  TASUKI_CHECK(parts_->output, "TrainingRun::prepare has not returned true");
   return parts_->output;
 }
 
@@ -260,12 +272,14 @@ void TrainingRun::attach_extensions(Trainer& trainer) {
     resume_training(setup().resumption, trainer, parts_->settings(), schedule, *setup().grid);
 }
 
-void TrainingRun::train(std::unique_ptr<Trainer> trainer) {
+void TrainingRun::train(const std::function<std::unique_ptr<Trainer>()>& create_trainer) {
   Parts& parts = *parts_;
   const TrainingSettings& settings = parts.settings();
-  OutputFolder& output = *parts.output;
-  TASUKI_CHECK(parts.summary, "TrainingRun::train needs TrainingRun::attach_extensions before it");
+  OutputFolder& output = *output_folder();
+  std::unique_ptr<Trainer> trainer;
   const auto run = [&] {
+    trainer = create_trainer();
+    TASUKI_CHECK(parts.summary, "TrainingRun::attach_extensions was not called");
     remove_old_results(communicator(), settings, output);
     write_about(parts.program.flags, settings, parts.program, setup(), parts.data, output);
     if (setup().links.between || setup().links.inside)

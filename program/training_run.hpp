@@ -11,7 +11,6 @@
 #include "dataset/scatter.hpp"
 #include "nn/module.hpp"
 #include "optimizer/optimizer.hpp"
-#include "program/flags/training_settings.hpp"
 #include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
 
@@ -70,6 +69,11 @@ class TrainingRun {
   OpenSource training_source();
   OpenSource test_source();
   ScatterOptions scatter_options() const;
+  // This rank's share by scatter_dataset(), or taken without messages from data that every rank has
+  // (ProgramData).
+  Share training_share();
+  Share test_share();
+  bool has_test_data() const;
 
   // Batches of this rank's share, for device(): training batches are shuffled and never end, test
   // batches come in order, for one epoch. --loader-threads read ahead; --augment applies.
@@ -85,15 +89,15 @@ class TrainingRun {
   // Attaches log, table, progress, the learning-rate schedule, checkpoints, snapshots, and what
   // TrainingProgram::extend attaches; then loads the state of --resume into all of them.
   void attach_extensions(Trainer& trainer);
-  // Prints the banner, trains, prints the summary. If this rank runs out of memory, the error says
-  // which batch would fit.
-  void train(std::unique_ptr<Trainer> trainer);
+  // Calls `create_trainer`, which has called attach_extensions(); prints the banner, trains, prints
+  // the summary. If this rank runs out of memory in this function, the error says which batch would
+  // fit.
+  void train(const std::function<std::unique_ptr<Trainer>()>& create_trainer);
 
-  // For program/ itself.
+ private:
   program::RankSetup& setup() const;
   program::TrainingData& data() const;
 
- private:
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };

@@ -7,6 +7,7 @@
 #include "program/flags/flag_groups.hpp"
 #include "program/start/device.hpp"
 #include "training/batch_memory.hpp"
+#include "training/workers/batch_split.hpp"
 #include "training/workers/parallel_updater.hpp"
 
 namespace tasuki::program {

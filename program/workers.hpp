@@ -2,13 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <vector>
 
-#include "program/flags/options.hpp"
 #include "program/start/setup.hpp"
 #include "program/training_program.hpp"
-#include "training/workers/batch_split.hpp"
 
 namespace tasuki::program {
 

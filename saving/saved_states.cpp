@@ -111,7 +111,8 @@ void explain_choice(const fs::path& chosen, const std::vector<fs::path>& candida
   if (!list.is_of_folder || error.kind() == ErrorKind::config) throw error;
   std::string text = fmt::format("{}; it may be intact: try again", error.what());
   if (which + 1 < list.paths.size())
-    text += fmt::format(", or go back with {} {}", flag, list.paths[which + 1].string());
+    text += fmt::format(", or go back {} {}", flag.empty() ? "to" : fmt::format("with {}", flag),
+                        list.paths[which + 1].string());
   throw Error(error.kind(), text, error.scope());
 }
 
@@ -119,10 +120,9 @@ void explain_choice(const fs::path& chosen, const std::vector<fs::path>& candida
 [[noreturn]] void refuse_last(const Error& error, const SavedStateList& list,
                               std::string_view flag) {
   if (!list.is_of_folder) throw error;
-  throw Error(error.kind(),
-              fmt::format("{}; none is left to use instead: give {} another path, or leave it out",
-                          error.what(), flag),
-              error.scope());
+  std::string text = fmt::format("{}; none is left to use instead", error.what());
+  if (!flag.empty()) text += fmt::format(": give {} another path, or leave it out", flag);
+  throw Error(error.kind(), text, error.scope());
 }
 
 // The first that is not damaged, of those that `flag` named. `says`: whether this rank prints what

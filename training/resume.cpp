@@ -40,7 +40,7 @@ bool resume_newest(Trainer& trainer) {
   std::istringstream names{std::string(bytes_to_text(sent))};
   for (std::string name; std::getline(names, name);) found.paths.push_back(trainer.out() / name);
   if (found.paths.empty()) return false;
-  resume(open_first_intact(found, "resume()", 1, all), trainer);
+  resume(open_first_intact(found, /*flag=*/"", 1, all), trainer);
   return true;
 }
 

@@ -102,14 +102,6 @@ void check_split(SplitData& split, Communicator& communicator) {
   });
 }
 
-// Rank 0 reads the files; every rank gets its share only.
-Share share_of(SplitData& split, Communicator& communicator, const ScatterOptions& options) {
-  if (split.dataset)
-    return take_share(split.dataset, communicator.size() / options.ranks_per_share,
-                      communicator.rank() / options.ranks_per_share, options);
-  return scatter_dataset([&] { return split.take_source(); }, communicator, options);
-}
-
 // Rank 0's, on all ranks.
 std::vector<DataVocabulary> find_vocabularies(const ProgramData& program,
                                               Communicator& communicator) {
@@ -251,6 +243,13 @@ std::unique_ptr<DataSource> SplitData::take_source() {
   return dataset ? source_of(*dataset) : open();
 }
 
+Share SplitData::deal(Communicator& communicator, const ScatterOptions& options) {
+  if (dataset)
+    return take_share(dataset, communicator.size() / options.ranks_per_share,
+                      communicator.rank() / options.ranks_per_share, options);
+  return scatter_dataset([this] { return take_source(); }, communicator, options);
+}
+
 void SplitData::keep(Share own) {
   share = std::move(own);
   // Both may hold all the data of a program that makes its data sets.
@@ -266,14 +265,6 @@ ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks) {
   dealing.seed = static_cast<std::uint64_t>(settings.seed);
   dealing.shards = static_cast<int>(settings.shards.value_or(0));
   return dealing;
-}
-
-void TrainingData::scatter(const TrainingSettings& settings, Communicator& communicator,
-                           int model_ranks) {
-  keep_training_share(share_of(train, communicator, dealing_of(settings, model_ranks)), settings,
-                      communicator);
-  if (test)
-    keep_test_share(share_of(*test, communicator, {.ranks_per_share = model_ranks}), settings);
 }
 
 void TrainingData::keep_training_share(Share share, const TrainingSettings& settings,

@@ -17,7 +17,7 @@ namespace tasuki::program {
 // The examples to train on, or those to evaluate on.
 struct SplitData {
   DatasetHeader header;
-  // Until scatter(), after which no rank holds more than its share:
+  // Until keep(), after which no rank holds more than its share:
   OpenSource open;                     // for rank 0
   std::unique_ptr<DataSource> source;  // on rank 0, after check_files()
   // With ProgramData::every_rank_has_data, in place of both; it may have transforms.
@@ -28,11 +28,13 @@ struct SplitData {
   // Image files that --skip-damaged left out, by their names below the data's folder (or a list's
   // root).
   std::vector<std::string> left_out;
-  // After scatter():
+  // After keep():
   std::optional<Share> share;
 
   // The examples for scatter_dataset(): `source`, or else opened anew.
   std::unique_ptr<DataSource> take_source();
+  // This rank's share: sent by rank 0, which reads the files, or taken from `dataset`. Collective.
+  Share deal(Communicator& communicator, const ScatterOptions& options);
   // Keeps a share and releases everything else.
   void keep(Share own);
 };
@@ -44,18 +46,15 @@ struct TrainingData {
   std::optional<SplitData> test;
   std::optional<LengthBuckets> buckets;  // of training batches
   std::vector<DataVocabulary> vocabularies;
-  // After scatter(): the header of the training examples, in which ragged fields without a maximal
-  // length are as long as the longest example of all ranks. With every_rank_has_data, the examples
-  // are read for it only with --find-batchsize.
+  // After keep_training_share(): the header of the training examples, in which ragged fields
+  // without a maximal length are as long as the longest example of all ranks. With
+  // every_rank_has_data, the examples are read for it only with --find-batchsize.
   DatasetHeader longest;
 
   // Opens the files and checks that they can be read; reads all examples with --check-data.
   // Collective.
   void check_files(const TrainingSettings& settings, const RankSetup& setup);
-  // Gives each rank its shares (keep_training_share, keep_test_share). `model_ranks` neighbours
-  // have the same. Collective.
-  void scatter(const TrainingSettings& settings, Communicator& communicator, int model_ranks);
-  // Of examples that were scattered, with augmentation if the settings ask for it. Collective.
+  // Keep this rank's share, with augmentation if the settings ask for it. Collective.
   void keep_training_share(Share share, const TrainingSettings& settings,
                            Communicator& communicator);
   void keep_test_share(Share share, const TrainingSettings& settings);
@@ -65,7 +64,7 @@ struct TrainingData {
 // neighbours get the same.
 ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks);
 
-// TrainingData::longest of a split that is not scattered yet; rank 0 reads all examples if it has
+// TrainingData::longest of a split without its share yet; rank 0 reads all examples if it has
 // to. Collective.
 DatasetHeader read_longest(const SplitData& split, Communicator& communicator);
 

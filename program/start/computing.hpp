@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <vector>
 
 #include "program/flags/training_settings.hpp"
 #include "tensor/device.hpp"

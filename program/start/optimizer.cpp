@@ -76,8 +76,11 @@ void check_decay(const Options& options, const TrainingSettings& settings,
                     "--no-decay-1d has no effect where no weights decay; add --weight-decay X");
 }
 
-std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks) {
-  auto optimizer = tasuki::create_optimizer(settings.optimizer);
+std::unique_ptr<Optimizer> create_optimizer(
+    const Options& options, const TrainingSettings& settings, int ranks,
+    const std::function<std::unique_ptr<Optimizer>()>& create) {
+  auto optimizer = create ? create() : tasuki::create_optimizer(settings.optimizer);
+  check_decay(options, settings, *optimizer);
   configure_optimizer(*optimizer, settings, ranks);
   return optimizer;
 }

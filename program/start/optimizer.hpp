@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -12,8 +13,11 @@
 
 namespace tasuki::program {
 
-// The optimizer by --optimizer and the flags below.
-std::unique_ptr<Optimizer> create_optimizer(const TrainingSettings& settings, int ranks);
+// The optimizer that `create` makes (default: the one of --optimizer), with check_decay() and
+// configure_optimizer().
+std::unique_ptr<Optimizer> create_optimizer(
+    const Options& options, const TrainingSettings& settings, int ranks,
+    const std::function<std::unique_ptr<Optimizer>()>& create = {});
 // Refuses --no-decay-1d if neither the flags nor the optimizer decay weights. Accepts it as a
 // default or a resumed run's flag.
 void check_decay(const Options& options, const TrainingSettings& settings,

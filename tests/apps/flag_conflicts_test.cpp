@@ -36,6 +36,7 @@ TEST(FlagConflicts, AreReportedBeforeTheStart) {
       {TRAIN_MNIST, "--optimizer", "adadelta", "--lr", "0.1"},
       {TRAIN_MNIST, "--optimizer", "adam", "--momentum", "0.5"},
       {TRAIN_MNIST, "--no-decay-1d"},
+      {TRAIN_MNIST, "--no-decay-1d", "--lars"},
       {TRAIN_MNIST, "--dtype", "fp16"},
       {TRAIN_MNIST, "--graph", "on"},
       {TRAIN_MNIST, "--deterministic"},

@@ -20,9 +20,11 @@ using testing::usage_error_of;
 TEST(OptimizerFlags, Momentum) {
   Program program;
   program.parse({"--optimizer", "nesterov", "--momentum", "0.5"});
-  EXPECT_EQ(create_optimizer(program.settings, 1)->get("momentum"), 0.5);
+  EXPECT_EQ(create_optimizer(program.options, program.settings, 1)->get("momentum"), 0.5);
   program.parse({"--optimizer", "adam"});
-  EXPECT_NE(usage_error_of([&] { create_optimizer(program.settings, 1); }).find("Adam has none"),
+  EXPECT_NE(usage_error_of([&] {
+              create_optimizer(program.options, program.settings, 1);
+            }).find("Adam has none"),
             std::string::npos);
 }
 
@@ -36,7 +38,7 @@ TEST(OptimizerFlags, MatchChainer) {
     SCOPED_TRACE(expected["flags"].dump());
     Program program;
     program.parse(expected["flags"]);
-    const auto optimizer = create_optimizer(program.settings, 1);
+    const auto optimizer = create_optimizer(program.options, program.settings, 1);
     testing::Vectors model({static_cast<std::int64_t>(initial.size())});
     model[0].value().copy_from(testing::vector_of(initial));
     optimizer->setup(model);
@@ -63,7 +65,7 @@ TEST(OptimizerFlags, ApplyWeightDecayToAllParameters) {
     Program program;
     program.parse({"--optimizer", name, "--lr", "0.5", "--weight-decay", "0.1"});
     Classifier model(std::make_unique<MLP>(2, 3, 2));
-    const auto optimizer = create_optimizer(program.settings, 1);
+    const auto optimizer = create_optimizer(program.options, program.settings, 1);
     for (const auto& named : model.parameters()) named.parameter->value().fill(1);
     optimizer->setup(model);
     const auto loss = [&] {  // labels that do not count: no gradient
@@ -82,7 +84,7 @@ std::vector<float> step_of(const std::vector<std::string>& flags, const std::vec
                            const std::vector<float>& second) {
   Program program;
   program.parse(flags);
-  const auto optimizer = create_optimizer(program.settings, 1);
+  const auto optimizer = create_optimizer(program.options, program.settings, 1);
   optimizer->set("lr", 1);
   testing::Vectors model({2, 1});
   model[0].value().copy_from(testing::vector_of({3, 4}));
@@ -123,7 +125,7 @@ TEST(OptimizerFlags, NoDecay1dExcludesOneDimensionalParameters) {
   for (const std::string name : {"adamw", "sgd"}) {
     Program program;
     program.parse({"--optimizer", name, "--weight-decay", "0.5", "--no-decay-1d"});
-    const auto optimizer = create_optimizer(program.settings, 1);
+    const auto optimizer = create_optimizer(program.options, program.settings, 1);
     ASSERT_EQ(optimizer->groups().size(), 1U);
     EXPECT_TRUE(optimizer->groups()[0].has("l1/b", Shape{3}));
     EXPECT_FALSE(optimizer->groups()[0].has("l1/W", Shape{3, 2}));
@@ -134,7 +136,8 @@ TEST(OptimizerFlags, DescribeHooks) {
   const auto text_of = [](const std::vector<std::string>& flags) {
     Program program;
     program.parse(flags);
-    return describe_hooks(*create_optimizer(program.settings, 1), program.settings);
+    return describe_hooks(*create_optimizer(program.options, program.settings, 1),
+                          program.settings);
   };
   EXPECT_EQ(text_of({}), "");
   EXPECT_EQ(text_of({"--weight-decay", "0.5", "--clip-norm", "2", "--lars"}),

@@ -25,6 +25,7 @@
 #include "nn/sequential.hpp"
 #include "optimizer/hook.hpp"
 #include "program/training_program.hpp"
+#include "program/training_run.hpp"
 #include "training/extensions/generic_evaluator.hpp"
 
 using namespace tasuki;
@@ -126,6 +127,28 @@ TrainingModel create_model(const DatasetHeader& data) {
   return {std::move(model), std::move(loss)};
 }
 
+// As the program does it by itself, without an evaluator if there are no test data.
+void train_by_hand(TrainingRun& run) {
+  const TrainingModel made = create_model(run.data_header());
+  run.initialize(*made.model);
+  made.model->to(run.device());
+  const auto optimizer = create_multi_node_optimizer(run.create_optimizer(), run.communicator());
+  run.configure(*optimizer, *made.model);
+  if (!run.prepare(*optimizer, made.loss)) return;
+  const Share share =
+      scatter_dataset(run.training_source(), run.communicator(), run.scatter_options());
+  run.train([&] {
+    auto updater = std::make_unique<StandardUpdater>(run.training_iterator(share), *optimizer,
+                                                     made.loss, run.updater_settings());
+    auto trainer =
+        std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
+    if (run.has_test_data())
+      trainer->extend(std::make_unique<Evaluator>(run.test_iterator(run.test_share()), made.loss));
+    run.attach_extensions(*trainer);
+    return trainer;
+  });
+}
+
 // Reports what has no value in each batch, as a precision of 0 / 0, and what is infinite.
 TrainingModel create_model_with_metrics(const DatasetHeader& data) {
   TrainingModel made = create_model(data);
@@ -213,6 +236,11 @@ int run_program(std::string_view kind, int argc, char** argv) {
         running.updater().optimizer().set("lr", 0.01 * (1 + done));
       }));
     };
+  if (kind.starts_with("own-training")) {
+    program.train = train_by_hand;
+    if (kind == "own-training-without-tests") program.test_data = nullptr;
+    if (kind != "own-training-and-model") program.create_model = nullptr;
+  }
   if (kind == "own-metrics") program.create_model = create_model_with_metrics;
   if (kind == "own-optimizer")
     program.create_optimizer = [] { return create_optimizer("momentum_sgd"); };

@@ -55,6 +55,22 @@ TEST_F(OwnProgram, AcceptsAnyFieldNames) {
   EXPECT_EQ(count_of(images.err, "--augment changes the images of a field 'x'"), 1);
 }
 
+TEST_F(OwnProgram, MayPutTheTrainingTogetherByHand) {
+  const auto expected = losses(2, "plain", {});
+  EXPECT_EQ(losses(2, "own-training", {}), expected);
+  EXPECT_EQ(losses(1, "own-training-without-tests", {}).size(), expected.size() / 2);
+
+  const Finished plan = run(2, "own-training", {"--dry-run"});
+  EXPECT_EQ(plan.exit_code, 0) << plan.all();
+  EXPECT_THAT(plan.out, HasSubstr("Example: 2\n"));
+  const Finished search = run(2, "own-training", {"--find-batchsize"});
+  EXPECT_EQ(search.exit_code, 0) << search.all();
+  EXPECT_THAT(search.out, HasSubstr("--batchsize"));
+  const Finished both = run(1, "own-training-and-model", {"--out", folder / "both"});
+  EXPECT_EQ(both.exit_code, 70) << both.all();
+  EXPECT_THAT(both.err, HasSubstr("TrainingProgram::train replaces create_model"));
+}
+
 // Only examples say how long sequences are, and only one rank has the longest.
 TEST_F(OwnProgram, MeasuresMemoryWithTheLongestSequence) {
   const auto expect_trials = [](const Finished& job) {

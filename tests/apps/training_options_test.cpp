@@ -276,7 +276,7 @@ TEST(DoubleBuffering, RejectsRanges) {
 double rate_of(const std::vector<std::string>& arguments, int ranks) {
   Program program;
   program.parse(arguments);
-  const auto optimizer = create_optimizer(program.settings, ranks);
+  const auto optimizer = create_optimizer(program.options, program.settings, ranks);
   return optimizer->get(optimizer->rule().rate_name());
 }
 

@@ -86,7 +86,7 @@ TEST_F(OwnFiles, AreNotChangedThroughHardLinks) {
   for (const OwnFile how : ways_to_write)
     expect_error(ErrorKind::cannot_write, {folder / "f", "the file has 2 hard links"},
                  [&] { open_own_file(folder / "f", how); });
-  expect_error(ErrorKind::cannot_write, {folder / "f", "2 names"},
+  expect_error(ErrorKind::cannot_write, {folder / "f", "2 hard links"},
                [&] { FileLock::try_lock(folder / "f", "pid 1\n"); });
   EXPECT_EQ(read_own_file(folder / "f"), "keep this");
   write_file(folder / "f", "new");  // another file of that name
