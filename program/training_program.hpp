@@ -63,10 +63,10 @@ struct UpdaterParts {
 };
 // A Classifier of `predictor` with its classification_loss().
 TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
-// The same for a rank's part of a predictor, such as a MultiNodeChainList. Inputs and loss may be
-// on any of its ranks: every part is called with the batch's inputs (a chain list passes them to
-// components that receive nothing else), and a part without the loss must return its delegate
-// variable.
+// create_classifier() for a rank's part of a predictor, such as a MultiNodeChainList. Inputs and
+// loss may be on any of its ranks: every part is called with the batch's inputs (a chain list
+// passes them to components that receive nothing else), and a part without the loss must return its
+// delegate variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
 // Fill in data (ProgramData) and model, and what else differs from the defaults, then call run().
@@ -92,11 +92,11 @@ struct TrainingProgram : program::ProgramData {
   // Throws a usage error if flags contradict each other. Also called for --print-config, which
   // `tasuki-run` runs in a single process before it starts the ranks.
   std::function<void()> check_flags;
-  // The same for checks that depend on the number of ranks.
+  // Throws a usage error if flags do not fit the number of ranks.
   std::function<void(const Communicator& communicator)> check;
 
-  // Replaces the functions from create_model to create_evaluator, which are then not called: puts
-  // model, optimizer, updater and trainer together, with what the flags ask for from `run`
+  // Replaces create_model, create_part, wrap_batches, create_updater and create_evaluator, which
+  // are then not called: builds model, optimizer, updater and trainer from what `run` provides
   // (program/training_run.hpp).
   std::function<void(TrainingRun& run)> train;
 
@@ -119,10 +119,9 @@ struct TrainingProgram : program::ProgramData {
   // create_optimizer or the flags, so that only their models differ. TrainingModel::loss is then
   // used to evaluate and to measure memory. Not with create_part or several devices in one process.
   std::function<std::unique_ptr<Updater>(UpdaterParts parts)> create_updater;
-  // Takes the iterator of the training batches and returns the one to train with, usually a
-  // ForwardingIterator around it. The batches it takes are read ahead (--loader-threads), and with
-  // --gpu are on the GPU if the rank's share fits there. The batches it returns are not read ahead:
-  // its next() runs in the training thread.
+  // Wraps the iterator of the training batches, usually in a ForwardingIterator. The wrapped one
+  // reads ahead (--loader-threads), and with --gpu its batches are on the GPU if the rank's share
+  // fits there; the wrapper's next() runs in the thread that trains.
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
   // Creates what evaluates the model on the test batches: usually an Evaluator that overrides
