@@ -1,9 +1,9 @@
 // Finding and opening what runs have saved, to resume from or to take a model from: checkpoints
 // (folders, checkpoint.hpp) and snapshots (files). A saved state is either of them.
 //
-// What is damaged is passed over where an older one can take its place, with a warning. What cannot
-// be read for another reason (is_damage) is an error: it may be intact, and training would go back
-// for nothing.
+// A damaged state is skipped with a warning if there is an older one to use instead. One that
+// cannot be read for another reason (is_damage) is an error: it may be intact, and training would
+// lose the steps after the older one for nothing.
 #pragma once
 
 #include <cstdint>
