@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """train_mnist against PyTorch on the same MLP, data and cores, in one run.
 
-Programs take turns (A B A B ...), each pinned to as many cores as it has ranks, one thread a rank.
+Programs take turns (A B A B ...), each pinned to as many cores as it has ranks, one thread per rank.
 Seconds per epoch include evaluating the test images, on both sides; the first epoch of every run is
 left out. Next to them stands the floor: the matrix products that an epoch needs and Adam's memory
 traffic, timed alone in the same turns (bench_mlp_step), by as many processes as there are ranks.

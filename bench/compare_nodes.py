@@ -3,7 +3,7 @@
 
     bench/compare_nodes.py --python PYTHON_WITH_TORCH --models mlp,wrn_28_10 --rate 1gbit
 
-Two nodes of one rank each, or --slots. Programs take turns (A B A B ...), one thread a rank, on
+Two nodes of one rank each, or --slots. Programs take turns (A B A B ...), one thread per rank, on
 links of one rate. A row has the median step, and the megabytes that the first node has sent for each
 step, start and data included. Prints Markdown; --out writes it to a file too.
 """

@@ -14,7 +14,7 @@ often: replicas are compared every 10 steps in place of 100, checkpoints are wri
 place of 30. Comparing replicas needs --node-weights private, as ranks of a machine otherwise have
 one copy; its figures are against --node-weights private alone. The watchdog's thread and its
 heartbeats are off in the first column (--stall-warning 0 --stall-timeout 0). The look at each loss
-has no switch, and is on in both columns: it reads one number a step.
+has no switch, and is on in both columns: it reads one number per step.
 
 The programs find their data themselves: cnn10 needs scripts/get_data.sh cifar10, or $TASUKI_DATA.
 Prints Markdown; --out writes it to a file, too. With the defaults it takes 12 minutes or less.

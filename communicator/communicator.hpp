@@ -84,8 +84,8 @@ class Communicator {
   // Starts sum_gradients() in the background. If that is not supported, wait() does all the work;
   // with Background::slices also if the view is not known to be agreed (GradientView::is_agreed).
   // On a GPU `background` is ignored.
-  //   Until wait(), the arena must not be read or written, and the only operation allowed on this
-  // communicator is to start further exchanges, in the same way. All ranks start them in the same
+  //   Until wait(), do not read or write gradients.arena, and call nothing on this communicator
+  // except to start further exchanges with the same `background`. All ranks start them in the same
   // order. After one has failed, later ones fail as well, without a message to other ranks.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
@@ -117,9 +117,9 @@ class Communicator {
   Tensor scatter(const Tensor& tensor, int root = 0);
 
   // --- arrays of one type and shape on all ranks; all types but uint8 ---
-  // In place. `is_agreed`: all ranks are known to pass the same type and number of elements as in
-  // an earlier call (on CPUs in the same memory, best from allocate()), so no message compares
-  // these.
+  // In place. `is_agreed`: skips the message that compares types and sizes. Pass it only if all
+  // ranks are known to pass the same type and number of elements as in an earlier call, on CPUs
+  // also the same memory (best from allocate()).
   void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, bool is_agreed = false);
   // In place at the root; other ranks keep their values.
   void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
@@ -161,7 +161,7 @@ class Communicator {
   // memory, and of the same type and number on all ranks. Called by allreduce() and
   // sum_gradients(); by default also for values on a GPU, which are copied to the host and back.
   virtual void combine(const Tensor& values, ReduceOp op);
-  // The same if all ranks are known to pass the same type and number of values as in an earlier
+  // combine() if all ranks are known to pass the same type and number of values as in an earlier
   // call, in the same memory. Default: combine().
   virtual void combine_agreed(const Tensor& values, ReduceOp op);
   // True: combine() itself rejects values whose type or number differs between ranks, so no extra
@@ -186,9 +186,9 @@ class Communicator {
   // Zeroed memory for allocate().
   virtual std::shared_ptr<Storage> allocate_memory(std::size_t bytes, Device device);
 
-  // The same for values in the memory of this rank's GPU (CommunicatorOptions::device), called
-  // inside gpu().in_order() once all ranks have agreed on type and number. Defaults: through the
-  // host.
+  // The functions above, for values in the memory of this rank's GPU (CommunicatorOptions::device).
+  // They are called inside gpu().in_order() once all ranks have agreed on type and number.
+  // Defaults: through the host.
   virtual void combine_on_gpu(const Tensor& values, ReduceOp op);
   virtual void sum_on_gpu(const GradientView& gradients);  // default: combine_on_gpu
   virtual void bcast_on_gpu(const Tensor& values);         // from rank 0

@@ -88,7 +88,7 @@ class ExchangesUnderWay {
   // Does a part of an exchange, in any thread.
   template <class Part>
   void attempt(const Part& part);
-  // The same for the first of slices_; wait() throws its error.
+  // attempt() for the first of slices_; wait() throws its error.
   template <class Part>
   void attempt_first(const Part& part);
   void remove_first();

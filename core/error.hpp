@@ -80,7 +80,7 @@ template <class... Args>
   detail::throw_error(kind, ErrorScope::this_rank, format, fmt::make_format_args(args...));
 }
 
-// The same for an error that occurs on all ranks; rank 0 alone prints it.
+// fail() for an error that occurs on all ranks; rank 0 alone prints it.
 template <class... Args>
 [[noreturn]] void fail_everywhere(ErrorKind kind, fmt::format_string<Args...> format,
                                   Args&&... args) {

@@ -19,7 +19,7 @@ ErrorKind kind_of_absence(const std::error_code& error);
 
 // The whole contents of a file of at most 1 GiB; an error, as above, names the file and the cause.
 std::string read_file(const std::filesystem::path& path);
-// The same for a file that Tasuki names (own_file.hpp); nothing if it does not exist.
+// read_file() for a file that Tasuki names (own_file.hpp); nothing if it does not exist.
 std::optional<std::string> read_file_if_there(const std::filesystem::path& path);
 // The line of such a file with one short line; nothing if it does not exist or is empty.
 std::optional<std::string> first_line_in(const std::filesystem::path& path);

@@ -17,7 +17,7 @@ std::filesystem::file_status status_of(const std::filesystem::path& path);
 
 // The whole contents; an error of kind data if they exceed `most` bytes, other errors as above.
 std::string read_up_to(const std::filesystem::path& path, std::size_t most);
-// The same for text that people write (settings, lists of hosts), of at most 16 MiB.
+// The contents of text that people write (settings, lists of hosts), of at most 16 MiB.
 std::string read_text_file(const std::filesystem::path& path);
 // The rest of an open file; `path` is for errors.
 std::string read_to_end(const Descriptor& file, const std::filesystem::path& path,

@@ -13,7 +13,7 @@ namespace tasuki {
 // and ends in "...".
 std::string printable(std::string_view text, std::size_t most = std::string_view::npos);
 
-// The same for several lines: line breaks stay.
+// printable() for several lines: line breaks stay.
 std::string printable_lines(std::string_view text);
 
 // A line of input or a word of it, cut after 40 bytes.

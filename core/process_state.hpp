@@ -27,7 +27,7 @@ struct ProcessState {
 // Empty if there is no such process. Allocates nothing.
 std::optional<ProcessState> process_state(pid_t process);
 
-// The same from the text of /proc/PID/status.
+// The state in the text of /proc/PID/status.
 ProcessState parse_process_status(std::string_view text);
 
 // All processes that descend from `ancestor`.

@@ -94,7 +94,7 @@ class StoredField {
 void check_labels(const Dataset& dataset, std::size_t field, std::span<const std::int64_t> indices,
                   const Tensor& values, const Tensor& lengths = {});
 
-// The same for the label of example `id`.
+// check_labels() for the label of example `id`.
 void check_label_in(const Field& field, std::int64_t label, std::int64_t id);
 
 // To be called in a handler of this error: rethrows it, with the example's number if it is about

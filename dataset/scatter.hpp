@@ -41,27 +41,28 @@ struct ScatterOptions {
 // Gives every rank its share. The root reads its source once, a mebibyte at a time, and sends each
 // rank its examples as stored (images as files); no rank ever holds more than its share and one
 // such piece. Collective, with the same options on all ranks; only the root's source is used
-// (elsewhere it may be null or not callable).
+// (elsewhere `open` may be empty).
 //
 // If the root fails to open or read the source, all ranks throw the error at once
 // (ErrorScope::every_rank).
 Share scatter_dataset(const OpenSource& open, Communicator& communicator,
                       const ScatterOptions& options = {});
-// The same for a data set in the root's memory; null elsewhere. A data set that transforms its
-// examples is a usage error: scatter the original one, and transform each rank's share
-// (transform.hpp).
+// Scatters a data set in the root's memory; elsewhere `dataset` may be null. A data set that
+// transforms its examples is a usage error: scatter the original one, and transform each rank's
+// share (transform.hpp).
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,
                       const ScatterOptions& options = {});
 
-// The same share as a view, without communication, if every rank has the whole data set. `ranks`
-// and `rank` count shares; ScatterOptions::ranks_per_share is not used.
+// The share that scatter_dataset() would give, as a view and without communication, if every rank
+// has the whole data set. `ranks` and `rank` count shares; ScatterOptions::ranks_per_share is not
+// used.
 Share take_share(std::shared_ptr<const Dataset> dataset, int ranks, int rank,
                  const ScatterOptions& options = {});
 
 // The header of the root's source, on all ranks; no example is read. Collective.
 DatasetHeader broadcast_header(const OpenSource& open, Communicator& communicator, int root = 0);
 
-// This rank's positions in the dealing of the root's n examples. Collective.
+// The positions that this rank gets when the root's n examples are dealt to all ranks. Collective.
 Range scatter_index(std::int64_t n, Communicator& communicator, int root = 0,
                     bool force_equal_length = false);
 

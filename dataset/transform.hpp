@@ -25,7 +25,7 @@ struct Transform {
   // Writes the example's row of a batch (as many floats as it has values). A pure function of its
   // arguments, called by several threads at once.
   std::function<void(const std::byte* stored, const ExampleKey& key, float* destination)> function;
-  // The same for devices that hold the stored examples (Backend::transform_images), if it exists.
+  // `function` for devices that hold the stored examples (Backend::transform_images), if it exists.
   std::optional<SeededImageTransform> on_device = {};
   // For fields of image files, in place of `function`: takes the record (image_record.hpp), so that
   // it can choose which part of the image to decode.

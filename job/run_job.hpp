@@ -1,5 +1,5 @@
-// run_job: initialises and finalises MPI and ends failed jobs. The main function of every program
-// is one call of it.
+// run_job: initialises and finalises MPI and ends failed jobs. Every program's main function calls
+// it, directly or through TrainingProgram::run().
 #pragma once
 
 #include <functional>
@@ -12,7 +12,7 @@ namespace tasuki {
 // caller that has initialised MPI keeps it, with the settings it has chosen, and may call this
 // several times; otherwise a second call is an error, because MPI starts only once.
 //
-// Refuses launchers of another MPI, for which each process would be a job of one rank
+// Refuses launchers of another MPI, under which each process would be a job of one rank
 // (launcher.hpp).
 //
 // Exceptions: an exception on any rank is printed as one line with rank, host and cause, and ends
@@ -31,9 +31,9 @@ namespace tasuki {
 //
 // Other processes: children that user code forks do not act for the job. One that calls exit(),
 // throws an exception or returns from `job` ends alone; an exception that would leave Trainer::run
-// is printed there, because the child lacks the threads that the trainer's destructors wait for.
-// Once the job has ended, children that still hold the output open, so that mpirun would wait for
-// them, are named after a second and ended after TASUKI_END_SECONDS.
+// is printed there, because the child lacks the threads that the trainer's destructors wait for. If
+// children still hold the output open when the job has ended, mpirun would wait for them, so they
+// are named after a second and ended after TASUKI_END_SECONDS.
 //
 // Stopping: a training run that is asked to stop (signals.hpp) saves its state, rank 0 prints
 // one line, and all ranks return 79 (ErrorKind::stopped).

@@ -37,8 +37,8 @@ struct Stall {
   std::vector<int> culprits;
   // False: ranks that nothing is known about may be working.
   bool is_certain = true;
-  // True: it may be long work. No rank waits, or only for ranks that run user code, which may not
-  // report progress.
+  // True: it may be long work. No rank waits, or only for ranks that run user code, which often
+  // reports no progress.
   bool may_be_work = false;
   // True: a debugger is attached to a rank, so the stall may be intended.
   bool is_debugged = false;

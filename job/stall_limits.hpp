@@ -6,7 +6,7 @@
 namespace tasuki {
 
 // Seconds without progress (find_stall in stall.hpp) after which there is a warning, and after
-// which the job ends. User code may not report progress, so limits are six times longer if the
+// which the job ends. User code often reports no progress, so limits are six times longer if the
 // stall may be work (Stall::may_be_work). A rank without a sign of life (stopped, or its machine
 // lost) ends the job after `silence` seconds (find_silence). 0: never; a timeout of 0 disables
 // `silence`, too.

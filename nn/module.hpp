@@ -33,16 +33,15 @@ class Module : public ModuleMemory {
     std::string path;
     Tensor* tensor;
   };
-  // In order of registration, depth first; without parameters that have no shape yet.
+  // In order of registration, depth first; parameters without a shape are excluded.
   std::vector<NamedParameter> parameters() const;
   // Parameters that get their shape in the first forward pass (lazily shaped layers).
   std::vector<NamedParameter> unshaped_parameters() const;
   // Both, in order of registration.
   std::vector<NamedParameter> all_parameters() const;
-  // The parameters of modules that are members of this module or of its registered children but
-  // were not registered with add(). Modules held by pointer are not members. Members are found by
-  // their addresses: for a module that was not created by `new`, pass sizeof(its type) as
-  // `known_size`, or its own members are not found.
+  // The parameters of modules that add() was not called for, but that are members of this module or
+  // of its registered children. Modules held by pointer are not members. Members are found by
+  // address, so pass sizeof(its type) as `known_size` for a module that was not created by `new`.
   std::vector<const Parameter*> unregistered_parameters(std::size_t known_size = 0) const;
   // Values that are saved but not trained (running statistics).
   std::vector<NamedBuffer> buffers() const;

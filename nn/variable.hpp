@@ -48,7 +48,7 @@ class Variable {
   // examples. Releases the graph, so a second call is an error.
   void backward(float seed = 1, const GradientReady& ready = {},
                 const BetweenFunctions& between = {}) const;
-  // The same with a seed on the device, a scalar like this one.
+  // With a seed on the device, a scalar like this one.
   void backward(const Tensor& seed, const GradientReady& ready = {},
                 const BetweenFunctions& between = {}) const;
 

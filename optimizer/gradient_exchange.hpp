@@ -53,7 +53,7 @@ class GradientExchange {
   // Begins the exchange of a step, before its last backward pass or after it. The notices must be
   // written. May be collective.
   virtual void begin(const Examples& examples) = 0;
-  // The same on a rank that has no gradients in this step and takes part with its notices alone.
+  // begin() on a rank that has no gradients in this step and takes part with its notices alone.
   virtual void begin_without_gradients() { begin({}); }
   // Called during a backward pass after begin(): this step's gradient of the parameter is final.
   virtual void ready(Parameter& /*parameter*/) {}

@@ -73,7 +73,7 @@ class Optimizer {
   // parameters have no shape, each step costs two more small messages.
   Tensor update(const std::function<Variable()>& loss, std::int64_t examples);
 
-  // The same in parts, inside one StepScope (tensor/late.hpp), for your own updaters and loops:
+  // update() in parts, inside one StepScope (tensor/late.hpp), for your own updaters and loops:
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
   //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
   //
@@ -126,8 +126,8 @@ class Optimizer {
   // the first. Collective.
   StepExchange::Agreement agree_on_step(std::int64_t examples, int readiness = 0,
                                         bool is_further_batch = false);
-  // For callers that do not pass all examples behind this rank's gradients through backward():
-  // their number, before exchange().
+  // The number of examples behind this rank's gradients, for callers that do not pass all of them
+  // through backward(). Call it before exchange().
   void set_examples(std::int64_t examples) { exchange_.set_examples(examples); }
   // Drops the gradients of a step whose recording failed before any of its work was done.
   void give_up_step();

@@ -43,7 +43,7 @@ class SliceOwners {
   // Gives each rank the slices of the others, in an array with the arena's offsets.
   // `once_per_node`: as in Communicator::share_parts().
   void share(const Tensor& array, bool once_per_node = false) const;
-  // The same for an array with `per_part` numbers for each of several parts of the arena. Parts
+  // share() for an array with `per_part` numbers for each of several parts of the arena. Parts
   // follow each other; part i begins at element begins[i], and the owner of that element has
   // computed its numbers.
   void share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,

@@ -93,7 +93,7 @@ class StepExchange {
   std::int64_t examples() const { return examples_; }
   // As Optimizer::set_examples().
   void set_examples(std::int64_t examples) { examples_ = examples; }
-  // The gradients were used, or do not count.
+  // Ends the step: its gradients were used, or are dropped.
   void end_step();
 
   // --- the exchange of a step; collective ---
@@ -103,7 +103,8 @@ class StepExchange {
   // during it; otherwise it is called afterwards.
   bool may_begin_early() const;
   // Begins the exchange, after add_batch() of the last batch. Either all ranks or none pass the
-  // number of examples on all ranks. A usage error if this process trains alone and has fewer.
+  // number of examples on all ranks. A usage error if this process trains alone and has fewer
+  // examples than that.
   void begin(std::optional<std::int64_t> global_examples);
   bool has_begun() const { return has_begun_; }
   // During a backward pass: a parameter's gradient is final.
@@ -123,7 +124,8 @@ class StepExchange {
   void give_up();
 
   // --- between steps; collective ---
-  // After a new arena was made, and before the old one is destroyed.
+  // Call follow_arena() after a new arena was made, and leave_arena() before the old one is
+  // destroyed.
   void follow_arena();
   void leave_arena() {
     gradient_exchange_.reset();

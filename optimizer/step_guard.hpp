@@ -35,8 +35,9 @@ class StepGuard {
 
   // From now on, all ranks leave out an update if the loss of any rank or a sum of gradients is not
   // finite. Weights, states, Optimizer::t() and the model's buffers (running statistics) then keep
-  // the bits that they had before the step's first forward(). With loss scaling, only the loss
-  // counts: gradients that are not finite are skipped as usual, in counted updates.
+  // the bits that they had before the step's first forward(). With loss scaling, only a loss that
+  // is not finite does this: for gradients that are not finite, loss scaling skips the update as
+  // usual, and the update counts in t().
   //   Sums are checked while they are computed if the communicator can do so
   // (communicator/sum_search.hpp: on CPUs of one node). Otherwise they are checked in a separate
   // pass, with a small message if ranks have different parts of the sums. On GPUs the host waits
@@ -75,9 +76,11 @@ class StepGuard {
   void search();
   // Before the update: divides the gradients by the scale of the loss.
   void unscale() const;
-  // Whether the host already knows that the step is left out. On GPUs it does not: there the update
-  // changes nothing if skip() points to a number other than 0. Null: no update is left out.
+  // Whether the host already knows that the step is left out. Always false on GPUs and with loss
+  // scaling.
   bool leaves_out_on_host() const;
+  // The update changes nothing if this points to a number other than 0. Null: no update is left
+  // out.
   const float* skip() const;
   // After the update.
   void adjust_scale() const;

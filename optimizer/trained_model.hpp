@@ -26,7 +26,7 @@ struct TrainedModel {
   // recorded steps invalid.
   Revision revision;
 
-  // The same as `model` and `arena`; an error before setup().
+  // `model` and `arena`; an error before setup().
   Module& checked_model() const;
   const ParameterArena& checked_arena() const;
 
@@ -41,7 +41,7 @@ struct TrainedModel {
   // Sets the shape of each candidate on all ranks, if any rank knows it. The candidates are the
   // same on all ranks. Returns whether any shape was known.
   bool share_shapes(const std::vector<Module::NamedParameter>& candidates) const;
-  // The same for all parameters of the model, before the arrays exist.
+  // share_shapes() for all parameters of the model, before the arrays exist.
   void share_first_shapes() const;
 
   // --- checks that fail for models that would not train ---

@@ -56,7 +56,7 @@ class MultiNodeChainList : public Layer {
   // Returns the results, or one delegate variable, or nothing on a rank without components.
   // `inputs` go to the components without `in`.
   Values forward(const Values& inputs);
-  // The same with one input and one result. An undefined `x` stands for no input.
+  // forward() with one input and one result. An undefined `x` stands for no input.
   Variable forward(const Variable& x) override;
   using Layer::operator();
   Variable operator()() { return forward(Variable()); }

@@ -63,10 +63,10 @@ struct UpdaterParts {
 };
 // A Classifier of `predictor` with its classification_loss().
 TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
-// The same for a rank's part of a predictor, such as a MultiNodeChainList. Inputs and loss may be
-// on any of its ranks: every part is called with the batch's inputs (a chain list passes them to
-// components that receive nothing else), and a part without the loss must return its delegate
-// variable.
+// create_classifier() for a rank's part of a predictor, such as a MultiNodeChainList. Inputs and
+// loss may be on any of its ranks: every part is called with the batch's inputs (a chain list
+// passes them to components that receive nothing else), and a part without the loss must return its
+// delegate variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
 // Fill in data (ProgramData) and model, and what else differs from the defaults, then call run().
@@ -92,7 +92,7 @@ struct TrainingProgram : program::ProgramData {
   // Throws a usage error if flags contradict each other. Also called for --print-config, which
   // `tasuki-run` runs in a single process before it starts the ranks.
   std::function<void()> check_flags;
-  // The same for checks that depend on the number of ranks.
+  // Throws a usage error if flags do not fit the number of ranks.
   std::function<void(const Communicator& communicator)> check;
 
   // Replaces create_model, create_part, wrap_batches, create_updater and create_evaluator, which

@@ -6,9 +6,9 @@
 //                                                 they are divided between ranks
 //                              manifest.json      sizes and hashes of files and arrays
 //
-// NPZ files with Chainer's names, each readable by itself. A folder of this name is complete: it is
-// written under another one (checkpoint_writer.hpp). Any change of a file is detected, and so are
-// files of two saves in one folder.
+// NPZ files with Chainer's names, each readable by itself. A folder with this name is complete,
+// because it is written under a temporary name and then renamed (checkpoint_writer.hpp). Changed
+// files are detected, and so is a folder that mixes files of two saves.
 //
 // Sources: manifest.cpp has the manifest, checkpoint.cpp reads checkpoints.
 #pragma once
@@ -32,8 +32,9 @@ inline constexpr const char* manifest_name = "manifest.json";
 
 // Which files and arrays belong to a checkpoint, with hashes.
 //
-// A text file in JSON, one line for each array. Its last line is the XXH3 of all lines before, and
-// it is read only if it has exactly the form in which it was written, so any change is found.
+// A JSON text file, one line per array. Its last line is the XXH3 of all lines before it. A file
+// that is not exactly in the form in which manifests are written is refused, so any change is
+// found.
 struct CheckpointManifest {
   // Part of an array that is divided between several files.
   struct Piece {
@@ -81,8 +82,8 @@ CheckpointManifest::File file_of_line(std::string_view line);
 // divided between files come back whole, so it does not matter how many ranks have written them.
 class CheckpointReader : public ArraySource {
  public:
-  // Reads and checks all files of the part; of other parts, whether they are there and have the
-  // right size. Reports progress meanwhile. Errors name the file and the reason: of kind missing if
+  // Reads and checks all files of the part; of the other parts' files, checks only existence and
+  // size. Reports progress meanwhile. Errors name the file and the reason: of kind missing if
   // `folder` is no checkpoint or does not have the part, of kind data if it is damaged, of another
   // kind if the system does not let it be read. `part`: as in CheckpointManifest::File.
   explicit CheckpointReader(std::filesystem::path folder, const std::string& part = "");
@@ -120,8 +121,8 @@ class CheckpointReader : public ArraySource {
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& out,
                                                      const std::string& id);
 
-// Whether an error of opening says that a checkpoint or snapshot is damaged, incomplete or not
-// there. After another one (a disk that fails, no memory, no permission, too many open files) it
+// Whether this error of opening a checkpoint or snapshot means that it is damaged, incomplete or
+// absent. After any other error (a failing disk, no memory, no permission, too many open files) it
 // may be intact.
 bool is_damage(const Error& error);
 

@@ -21,7 +21,7 @@ void save_npz(const std::filesystem::path& path, const Module& model);
 // read it on rank 0 before the multi-node optimizer's setup, which broadcasts.
 void load_npz(const std::filesystem::path& path, const Module& model,
               const std::string& prefix = "");
-// The same from an open file or checkpoint. Only the model's entries are read.
+// load_npz() from an open file or checkpoint. Only the model's entries are read.
 void load_npz(const ArraySource& source, const Module& model, const std::string& prefix = "");
 
 // Names of `source`'s entries below `prefix` that the model lacks, without the prefix.

@@ -71,7 +71,8 @@ struct WrittenNpz {
   std::uint64_t hash = 0;              // of the file, as it stands in it
   std::vector<std::uint64_t> entries;  // XXH3 of each array in NPY format
 };
-// The same straight into the file, which is not synced to disk. If it fails, the file is useless.
+// write_npz() straight into the file, which is not synced to disk. If it fails, the file is
+// useless.
 WrittenNpz write_npz_directly(const std::filesystem::path& path,
                               const std::vector<NpzEntry>& entries);
 
@@ -92,7 +93,7 @@ class NpzFile : public ArraySource {
   std::vector<std::string> names() const override;
   std::optional<ArrayType> find(const std::string& name) const override;
   NpzValue read(const std::string& name) const override;
-  // The same; an entry is also refused if the XXH3 of its bytes (the array in NPY format) is not
+  // read(), but an entry is also refused if the XXH3 of its bytes (the array in NPY format) is not
   // `hash`.
   NpzValue read(const std::string& name, std::uint64_t hash) const;
 

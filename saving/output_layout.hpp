@@ -59,7 +59,7 @@ std::vector<CheckpointName> checkpoints_in(const std::filesystem::path& out);
 std::string name_in_folder(const std::filesystem::path& saved);
 // The iteration in the name of a checkpoint or numbered snapshot; nothing for other names.
 std::optional<std::int64_t> iteration_of(const std::filesystem::path& saved);
-// The same for names of numbered snapshots alone.
+// iteration_of() for names of numbered snapshots alone.
 std::optional<std::int64_t> iteration_of_snapshot(std::string_view name);
 // The number that the next checkpoint of this iteration gets.
 std::int64_t next_number(const std::filesystem::path& out, std::int64_t iteration);

@@ -1,9 +1,9 @@
 // Finding and opening what runs have saved, to resume from or to take a model from: checkpoints
 // (folders, checkpoint.hpp) and snapshots (files). A saved state is either of them.
 //
-// What is damaged is passed over where an older one can take its place, with a warning. What cannot
-// be read for another reason (is_damage) is an error: it may be intact, and training would go back
-// for nothing.
+// A damaged state is skipped with a warning if there is an older one to use instead. One that
+// cannot be read for another reason (is_damage) is an error: it may be intact, and training would
+// lose the steps after the older one for nothing.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +29,12 @@ struct SavedState {
   std::int64_t iteration = 0;
   bool is_checkpoint = false;
 };
-// All of them, the newest first: by iteration; of the same iteration first the one that `latest`
-// names, then checkpoints by number, then the snapshot. Those that the run has abandoned come last,
-// and snapshots of higher iterations than `latest` says. (A checkpoint of a higher iteration was
-// complete when the run was killed before it could name it: what is abandoned is written down
-// before a checkpoint gets its name, and `latest` afterwards; with snapshots `latest` comes first.)
-// `suffix`: of snapshots of a part of a model.
+// All of them, the best one to resume from first: by iteration, the highest first; in the same
+// iteration the one that `latest` names, then checkpoints by number, then the snapshot. Last come
+// those that the file `abandoned` lists, and snapshots of higher iterations than `latest`: a
+// snapshot gets its name after `latest` is written, so these are of an earlier run. A checkpoint
+// gets its name before `latest` is written, so one of a higher iteration is of this run, which was
+// killed in between. `suffix`: of snapshots of a part of a model.
 std::vector<SavedState> saved_states_in(const std::filesystem::path& out,
                                         const std::string& suffix = "");
 
@@ -57,48 +57,48 @@ struct SavedStateList {
   std::vector<std::filesystem::path> paths;
   bool is_of_folder = false;  // else it is the one that was asked for
 };
-// Those in an output folder: saved_states_in(), at last the snapshot_best of older versions. With
-// several `parts` of a model, whose snapshots are files with the suffix .0, .1, ..., those of which
-// the first part is there; paths are without the suffix.
+// Those in an output folder, as saved_states_in() sorts them, then the snapshot_best of older
+// versions. With several parts, snapshots are files .0, .1, ...: those whose first part is there
+// count, and paths have no suffix.
 SavedStateList list_saved_states(const std::filesystem::path& folder, int parts = 1);
-// The same, at least one, or the one that `path` names; it may have the suffix of the first part,
-// be a file in a checkpoint, which stands for all of it, or the file `best` or `latest`, which
-// names another. A folder without any is an error, which begins with `flag` that named it, and so
-// is a checkpoint that is not there: it says which ones are.
+// What `path` names; at least one. An output folder: list_saved_states(). A checkpoint, a file in
+// one, a snapshot (or its first part's file), `best` or `latest`: only that one. Errors begin with
+// `flag`, which gave the path: a folder without saved states, or a checkpoint that does not exist
+// (the error lists those that do).
 SavedStateList find_saved_states(const std::filesystem::path& path, std::string_view flag,
                                  int parts = 1);
 
 // --- opening ---
 
-// A checkpoint, if `path` is a folder, or a snapshot, of a part of the model the file with the
-// suffix `part`.
+// Opens a checkpoint (`path` is a folder) or a snapshot. `part`: the suffix of a part of the model.
 std::unique_ptr<ArraySource> open_saved_state(const std::filesystem::path& path,
                                               const std::string& part = "");
 
-// The same, or a model file, which need not be of Tasuki; `best` and `latest` are followed.
+// Opens a checkpoint, a snapshot or a model file, which Tasuki need not have written. Follows
+// `best` and `latest`.
 std::unique_ptr<ArraySource> open_weights(const std::filesystem::path& path,
                                           const std::string& part = "");
 
-// All parts of a snapshot or checkpoint, or of the newest intact one in a folder; says so if that
-// is not simply the newest. `flag` has named the path.
+// Opens all parts of what `path` names; in a folder, of the newest intact state, with a message if
+// a newer one was passed over. `flag` gave the path.
 std::vector<std::unique_ptr<ArraySource>> open_newest_intact(const std::filesystem::path& path,
                                                              std::string_view flag, int parts = 1);
 
-// What a run resumes from, opened and so checked before there is a trainer to load it, so that
-// files are read once.
+// What a run resumes from. It is opened, and thereby checked, before there is a trainer to load it,
+// so files are read only once.
 struct ResumeSource {
   std::filesystem::path path;  // without a part's suffix; the same on all ranks
-  // On rank 0, of a model on several ranks on the first rank of each part; null on the others.
+  // On rank 0; for a model on several ranks, on the first rank of each part. Null elsewhere.
   std::shared_ptr<const ArraySource> source;
 };
 
-// This one. Errors are errors on all ranks. Collective; the communicator may be null.
+// Opens `path`. Errors are thrown on all ranks. Collective; the communicator may be null.
 ResumeSource open_to_resume(const std::filesystem::path& path, Communicator* communicator,
                             const ReplicaSet* replicas = nullptr);
 
-// The first of the list, at least one and the same on all ranks, that is not damaged. Each of the
-// first `parts` ranks opens its own part, which may be on a disk that others do not see; parts of
-// different saves are refused. `flag` has named the list. Collective; the communicator may be null.
+// Opens the first undamaged state of a list that is not empty and is the same on all ranks. Each of
+// the first `parts` ranks opens its own part, which may be on a disk that others do not see; parts
+// of different saves are refused. `flag` gave the list. Collective; the communicator may be null.
 ResumeSource open_first_intact(const SavedStateList& list, std::string_view flag, int parts,
                                Communicator* communicator);
 

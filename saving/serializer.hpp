@@ -37,7 +37,7 @@ class Serializer {
 
   bool is_loading() const { return entries_ == nullptr; }
   Communicator* communicator() const { return communicator_; }
-  // The same tree below `name`.
+  // The serializer of the tree below `name`.
   Serializer operator[](const std::string& name) const;
   // Loading: whether there is such a value, or any value below it.
   bool contains(const std::string& name) const;

@@ -5,10 +5,10 @@
 // Conventions: activations are N x C x H x W or N x F. Their type (float32; on GPUs also float16
 // and bfloat16) is the type of the computation and of the results; parameters, biases, statistics
 // and all gradients of parameters are always float32. Results, scalars included, are new tensors
-// unless a destination is given: only copies to the host, item(), synchronize() and squared_norm()
-// wait for a device. A destination with `accumulate` is added to, else overwritten. Inputs and
-// results may be in the backend's own layout (Tensor::layout); destinations given by the caller
-// (gradients of parameters) are plain. Errors name the shapes.
+// unless a destination is given. Only copies to the host, item(), synchronize() and squared_norm()
+// wait for a device. With `accumulate`, results are added to the destination; otherwise they
+// overwrite it. Inputs and results may be in the backend's own layout (Tensor::layout);
+// destinations given by the caller (gradients of parameters) are plain. Errors name the shapes.
 #pragma once
 
 #include <cstdint>
@@ -148,10 +148,11 @@ class Backend {
   // Inverse of concat: elements [begin, end) of an axis, copied.
   virtual Tensor take(const Tensor& x, int axis, std::int64_t begin, std::int64_t end) = 0;
   // Items of axis 0 of `source` by number (int64, on the host or the source's device), as `dtype`:
-  // this makes a batch from a data set in the device's memory. uint8 becomes value / 255, rounded
-  // correctly, when a floating-point type is asked for; nothing else is converted but float32.
+  // this makes a batch from a data set in the device's memory. float32 and uint8 can be converted
+  // to floating-point types; a uint8 becomes value / 255, correctly rounded. Other conversions are
+  // errors.
   virtual Tensor gather(const Tensor& source, const Tensor& indices, DType dtype) = 0;
-  // The same for images (N x C x H x W, uint8) that are transformed on the way: image indices[i]
+  // gather() of images (N x C x H x W, uint8) that are transformed on the way: image indices[i]
   // with what draw_image() draws for (epoch, ids[i]). `indices`, `ids`: int64 vectors of equal
   // length; `epoch`: one int64; all on the source's device.
   virtual Tensor transform_images(const Tensor& source, const Tensor& indices, const Tensor& ids,
@@ -201,8 +202,9 @@ class Backend {
                                      const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                      float eps, bool relu, const Tensor& dgamma,
                                      const Tensor& dbeta, bool accumulate) = 0;
-  // The same in parts, for statistics of more values than x has (on other ranks). x may have no
-  // items. Sums of several batches add up.
+  // --- batch normalisation in parts, for statistics of more values than x has (on other ranks) ---
+  // x may have no items. Sums of several batches add up.
+  //
   // Float64, by channel: sums of the values (C) and of their squares (C); and how many values a
   // channel has (1).
   virtual Tensor batch_norm_sums(const Tensor& x) = 0;
@@ -253,9 +255,10 @@ class Backend {
   virtual void clip(const Tensor& x, const LateScale& scale, double threshold) = 0;
   // Changes the gradient `g` of parameter `w`; does not wait for the device.
   virtual void lars(const Tensor& g, const Tensor& w, const LarsRule& rule) = 0;
-  // `state`: three float32, a loss scale, good steps in a row, and whether a number was found that
-  // is not finite. unscale() divides x by the scale and notes such numbers; adjust_loss_scale()
-  // backs off after one and grows after `interval` good steps, and forgets it.
+  // `state`: three float32: the loss scale, the number of good steps in a row, and whether a
+  // non-finite number was found. unscale() divides x by the scale and notes non-finite numbers.
+  // adjust_loss_scale() lowers the scale if one was noted, raises it after `interval` good steps,
+  // and clears the note.
   virtual void unscale(const Tensor& x, const Tensor& state) = 0;
   virtual void adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) = 0;
   // Sets `found`, one float32, to 1 if a value of x (float32) is not finite; does not wait for the

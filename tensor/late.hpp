@@ -76,12 +76,12 @@ class LateValues {
   Tensor on(Device device, std::int64_t count) const {
     return detail::late_values_on(state_, device, count);
   }
-  // The same if they are sent with a step's other numbers, at no cost; otherwise undefined, for
+  // on(), if the values are sent with a step's other numbers, at no cost; otherwise undefined, for
   // work that can also take numbers from the host.
   Tensor on_if_carried(Device device, std::int64_t count) const {
     return detail::late_values_if_carried(state_, device, count);
   }
-  // The same for the host, valid until they are drawn again. Refused if steps are recorded on a
+  // The values on the host, valid until they are drawn again. Refused if steps are recorded on a
   // GPU, because the host would read them only once.
   std::span<const T> on_host(std::int64_t count) const {
     return detail::late_values_on_host(*state_, count).template span<T>();

@@ -29,7 +29,7 @@ class LateState {
   const Tensor& draw(std::int64_t count);
   // Where late values are checked: fills values of this step anew and compares.
   void check() const;
-  // The same on a device, sent once per step.
+  // The values of this step on a device, sent once per step.
   const Tensor& send(Device device, std::int64_t count);
 
  private:

@@ -33,8 +33,8 @@ constexpr const char* name_of(ReduceOp op) {
 void reduce_arrays(DType type, ReduceOp op, std::span<const void* const> sources,
                    std::span<void* const> destinations, std::int64_t count);
 
-// The same for sums of two or more float32 arrays, with the same bits. Returns whether one of the
-// sums is not finite, which takes no other pass over memory.
+// reduce_arrays() for sums of two or more float32 arrays, with the same bits. Returns whether one
+// of the sums is not finite, which takes no other pass over memory.
 bool sum_arrays_and_search(std::span<const void* const> sources,
                            std::span<void* const> destinations, std::int64_t count);
 

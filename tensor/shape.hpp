@@ -28,7 +28,7 @@ class Shape {
   std::int64_t count() const;
   // Elements of one item along axis 0 (1 for vectors).
   std::int64_t count_per_item() const;
-  // The same with axis 0 replaced.
+  // This shape with axis 0 replaced.
   Shape with_items(std::int64_t items) const;
   // "100x1x28x28"; "scalar" without axes.
   std::string text() const;

@@ -14,7 +14,7 @@ namespace tasuki {
 // The source's header, with ragged fields of any length as long as the longest example. Reads all
 // examples if there are such fields.
 DatasetHeader with_longest_examples(DataSource& source);
-// The same for a data set, whose transforms do not change lengths. Reads only such fields.
+// The header of a data set, whose transforms do not change lengths. Reads only such fields.
 DatasetHeader with_longest_examples(const Dataset& dataset);
 // Whether a header has ragged fields of any length.
 bool has_unknown_lengths(const DatasetHeader& header);

@@ -40,7 +40,7 @@ class Observation {
   void add_mean(std::string_view key, double mean, std::int64_t count) {
     add_sum(key, mean * static_cast<double>(count), count);
   }
-  // The same for a scalar on any device. The host does not wait for a GPU.
+  // Adds a scalar on any device. The host does not wait for a GPU.
   void add_sum(std::string_view key, const Tensor& sum, std::int64_t count);
   void add_mean(std::string_view key, const Tensor& mean, std::int64_t count);
   // With a count that differs between batches of one shape (such as tokens): an integer in a scalar

@@ -40,7 +40,7 @@ class OutputFolder {
   // The folder of the results; changes when another folder is taken. Absolute, so that it stays the
   // same folder when the program changes its working folder.
   const std::filesystem::path& path() const { return path_; }
-  // The same for messages and other ranks: relative, to the working folder in which this object was
+  // path() for messages and other ranks: relative, to the working folder in which this object was
   // made, if its path was given so.
   std::filesystem::path name() const { return name_of(path_); }
   // A file in the folder, by name().

@@ -27,8 +27,8 @@ class StandardUpdater : public BatchUpdater {
   LossFunction loss_;
 };
 
-// A classifier's loss and "accuracy"; moves batches to the model's device. The model must outlive
-// the function.
+// A loss function that returns the classifier's loss and reports its "accuracy". It moves batches
+// to the model's device. The model must outlive it.
 LossFunction classification_loss(Classifier& model);
 
 }  // namespace tasuki

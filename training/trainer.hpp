@@ -33,7 +33,7 @@ class Trainer {
   // The ranks that train together are the updater's (Updater::communicator).
   Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
           std::filesystem::path out = "result");
-  // The same with an OutputFolder, which rank 0 may already have locked (OutputFolder::take).
+  // With an OutputFolder, which rank 0 may already have locked (OutputFolder::take).
   Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
           std::shared_ptr<OutputFolder> out);
   ~Trainer();
@@ -58,12 +58,12 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires; not at all if training is already over, but then what
-  // follows the last iteration is done again, as after a resume what follows the save in its
-  // iteration (Extension::priority). Rank 0 first makes the output folder and keeps it locked
-  // (output_folder.hpp). Throws before the first iteration if the folder cannot be made or another
-  // job holds it, or if ranks differ in their data, batch size, seed, length of training or
-  // extensions.
+  // Trains until the stop trigger fires. After a resume, first repeats the extensions that run
+  // after a save (Extension::priority), because the process may have ended before they ran. If
+  // training is already over, no iteration runs, but extensions are finalized again. Rank 0 first
+  // makes the output folder and keeps it locked (output_folder.hpp). Throws before the first
+  // iteration if the folder cannot be made or another job holds it, or if ranks differ in their
+  // data, batch size, seed, length of training or extensions.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
   // as if the stop trigger had fired there, save their state and throw Stopped. An attached
@@ -86,7 +86,7 @@ class Trainer {
   // For extensions that write files, to be called on rank 0 before they do: makes the folder again
   // if it was removed. out() may change then.
   void restore_output() const { out_->restore(); }
-  // The same for all ranks, which have the same out() afterwards. Collective.
+  // restore_output() for all ranks, which have the same out() afterwards. Collective.
   void restore_output_everywhere();
   // The program's flag for resuming from a snapshot, for messages: "--resume".
   void set_resume_flag(std::string flag) { resume_flag_ = std::move(flag); }
@@ -107,8 +107,8 @@ class Trainer {
   // Values of the current iteration: this rank's own, unless marked as the job's.
   Observation& observation() { return observation_; }
 
-  // Whether `key` may still be observed in a later iteration, by an extension that runs before the
-  // stop trigger is checked (Extension::may_observe).
+  // Whether an extension that runs before the stop trigger is checked may still observe `key` in a
+  // later iteration (Extension::may_observe).
   bool may_yet_observe(const std::string& key) const;
   // Ends the run after this iteration as a request to stop does, with this error in place of
   // Stopped. All ranks call it.
@@ -116,12 +116,12 @@ class Trainer {
   // Whether the run ends early, because it was asked to stop or by fail_after_saving(). For
   // Extension::finalize: the process may be killed soon, so work that takes long is left out.
   bool is_stopped() const { return is_stopped_; }
-  // Whether a Checkpoint is attached that saves the state of a run that ends early, and has not
-  // failed to; a Snapshot then does not.
+  // Whether an attached Checkpoint that has not failed saves the state of a run that ends early; a
+  // Snapshot then does not.
   bool saves_by_checkpoint() const;
 
-  // Ask all extensions for objections before values are reported, of all ranks or of this rank
-  // alone, and before a snapshot is made (Extension::before_report, before_own_report,
+  // Let every extension object, by an exception: before values of all ranks or of this rank alone
+  // are reported, and before a snapshot is made (Extension::before_report, before_own_report,
   // before_save). announce_save() also ends the update of the last step (Updater::flush).
   void announce_report(const Observation& all);
   void announce_own_report();
@@ -177,17 +177,17 @@ class Trainer {
 // Resuming (resume.cpp). Call it after all extensions are attached and before run().
 
 // From a checkpoint's folder, or from a snapshot. Collective: rank 0 reads and sends to the others.
-// A damaged file, one of another model, optimizer or seed, or one from the middle of an epoch that
-// was dealt otherwise (to other shards, in other global batches) is refused with the same line on
-// all ranks. With replica sets: `path` without a suffix.
+// Throws the same error on all ranks if the file is damaged, is of another model, optimizer or
+// seed, or was saved in the middle of an epoch with other shards or global batches. With replica
+// sets: `path` without a suffix.
 void resume(const std::filesystem::path& path, Trainer& trainer,
             const ReplicaSet* replicas = nullptr);
-// The same from what was opened before. Collective.
+// From what open_to_resume() or open_first_intact() opened (saving/saved_states.hpp). Collective.
 void resume(const ResumeSource& from, Trainer& trainer, const ReplicaSet* replicas = nullptr);
-// From the newest checkpoint or snapshot_iter_<number> in the trainer's output folder
-// (saved_states_in) that is intact; each damaged one is passed over with a warning, and if all are,
-// that is an error. So is one that cannot be read for another reason (is_damage): it may be intact.
-// False: there is none. Not for models on several ranks. Collective.
+// From the newest intact checkpoint or snapshot_iter_<number> in the trainer's output folder
+// (saved_states_in). Damaged ones are skipped with a warning. An error if all are damaged, or if
+// one cannot be read for another reason (is_damage), because it may be intact. False: there is
+// none. Not for models on several ranks. Collective.
 bool resume_newest(Trainer& trainer);
 
 }  // namespace tasuki

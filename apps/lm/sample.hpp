@@ -15,7 +15,7 @@ namespace tasuki::lm {
 // one costs one position.
 std::string sample_text(Gpt& model, const std::string& prompt, std::int64_t bytes,
                         double temperature, std::uint64_t seed);
-// The same with a function for the scores (256, float32, on the host) of a text's next byte.
+// sample_text() with a function for the scores (256, float32, on the host) of a text's next byte.
 using ScoresAfter = std::function<Tensor(const std::string& text)>;
 std::string sample_text(const ScoresAfter& scores_after, const std::string& prompt,
                         std::int64_t bytes, double temperature, std::uint64_t seed);

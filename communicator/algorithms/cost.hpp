@@ -56,7 +56,7 @@ double predicted_seconds(AllreduceAlgorithm algorithm, double bytes, int ranks,
 // The algorithm with the least predicted time; never mpi, because its results may differ between
 // ranks.
 AllreduceAlgorithm fastest_algorithm(double bytes, int ranks, const Network& network);
-// The same for a reduce-scatter.
+// The fastest algorithm for a reduce-scatter.
 AllreduceAlgorithm fastest_scatter(std::span<const double> bytes, const Network& network);
 
 }  // namespace tasuki

@@ -35,7 +35,7 @@ struct Wire {
   bool is_rounded() const { return format.dtype != DType::float32; }
   // The type in which values of `type` travel: only float32 is rounded.
   DType type_of(DType type) const { return type == DType::float32 ? format.dtype : type; }
-  // The same for a part of the vector, from this element on.
+  // The Wire of the part of the vector from this element on.
   Wire from(std::int64_t element) const;
 };
 

@@ -27,7 +27,7 @@ class CollectiveScope {
                  static_cast<std::int64_t>(bytes)) {
     compare_calls(communicator, call, std::forward<Arguments>(arguments)...);
   }
-  // The same if the number of bytes is unknown at the beginning, or no bytes travel.
+  // For a number of bytes that is unknown at the beginning, or if no bytes travel.
   template <class... Arguments>
   CollectiveScope(const Communicator& communicator, Waiting kind,
                   fmt::format_string<Arguments...> call, Arguments&&... arguments)

@@ -27,7 +27,7 @@ void bcast(std::span<std::byte> bytes, int root, MPI_Comm comm,
 // Combines elements of `values` over all ranks, in place.
 void allreduce(void* values, std::int64_t count, DType type, ReduceOp op, MPI_Comm comm,
                std::int64_t limit = default_call_bytes);
-// The same at the root only; other ranks' values stay as they are.
+// allreduce() at the root only; other ranks' values stay as they are.
 void reduce(void* values, std::int64_t count, DType type, ReduceOp op, int root, MPI_Comm comm,
             std::int64_t limit = default_call_bytes);
 // Combines elements parts[rank] over all ranks into `own`; `values` stay as they are. The parts

@@ -42,7 +42,7 @@ struct SharedValues {
   void reduce_into(void* result, std::int64_t begin, std::int64_t end) const;
   // Copies elements [begin, end) of one rank to another.
   void copy(int source, int destination, std::int64_t begin, std::int64_t end) const;
-  // The same for the elements of `piece` that lie in one of the ranges `needed`.
+  // Copies only the elements of `piece` that lie in one of the ranges `needed`.
   void copy(int source, int destination, Range piece, std::span<const Range> needed) const;
 
  private:

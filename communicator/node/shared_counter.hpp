@@ -28,7 +28,7 @@ class SharedCounter {
 class SharedBarrier {
  public:
   void wait(std::uint32_t size) { generation_.wait_for(arrive(size)); }
-  // The same in two parts, for a process that does something else meanwhile: all processes have
+  // wait() in two parts, for a process that does something else meanwhile: all processes have
   // arrived when has_passed() returns true for the value that arrive() returned.
   std::uint32_t arrive(std::uint32_t size);
   bool has_passed(std::uint32_t generation) const { return generation_.has_reached(generation); }

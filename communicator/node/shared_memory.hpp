@@ -45,7 +45,7 @@ class SharedMapping {
 std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node,
                                         bool allow_anonymous = true);
 
-// The same for memory that only the node's first rank allocates and all ranks map twice.
+// Shared memory that only the node's first rank allocates and all ranks map twice.
 struct SharedBlock {
   SharedMapping shared, copied_on_write;
 };

@@ -21,18 +21,19 @@ Variable conv2d(const Variable& x, const Variable& w, const Variable& b = {},
                 const Conv2dOptions& options = {});
 
 // Transposed convolution (Chainer's deconvolution_2d), the gradient of conv2d with respect to its
-// input: each pixel of x adds w, times the pixel's value, to y at `stride` times the pixel's
-// place. x: N x I x H x W, w: I x O/groups x KH x KW, b: O or undefined; y: N x O x H' x W'
-// with H' = stride (H - 1) + dilation (KH - 1) + 1 - 2 pad. `size`: H' and W', which a stride above
-// 1 leaves open; conv2d with these options must turn them into H x W.
+// input: each pixel of x adds its value times w to y, at the pixel's place times `stride`. x: N x I
+// x H x W, w: I x O/groups x KH x KW, b: O or undefined; y: N x O x H' x W' with H' = stride (H -
+// 1) + dilation (KH - 1) + 1 - 2 pad. `size`: H' and W', where a stride above 1 allows several
+// sizes; conv2d with these options must turn H' x W' into H x W.
 Variable deconv2d(const Variable& x, const Variable& w, const Variable& b = {},
                   const Conv2dOptions& options = {},
                   std::optional<std::pair<std::int64_t, std::int64_t>> size = {});
 
-// Rows of w (n x d): maps ids (int32 or int64) of any shape with up to 5 axes to the same shape x
-// d. Rows of `ignore_label` are zeros and have no gradient. Any other id outside of 0 .. n - 1 is
-// an error of kind data on CPUs and gives a row of NaN on GPUs. The result has w's type, or the
-// type of its rounded copy if an optimizer keeps one (Optimizer::compute_in).
+// Looks up rows of w (n x d). `ids` (int32 or int64) have any shape of up to 5 axes; the result has
+// that shape and a last axis of d. The id `ignore_label` gives zeros, without a gradient. Any other
+// id outside of 0 .. n - 1 is an error of kind data on CPUs and gives a row of NaN on GPUs. The
+// result has w's type, or the type of its rounded copy if an optimizer keeps one
+// (Optimizer::compute_in).
 Variable embed_id(const Tensor& ids, const Variable& w,
                   std::optional<std::int64_t> ignore_label = std::nullopt);
 

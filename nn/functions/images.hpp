@@ -19,7 +19,7 @@ Variable max_pooling_2d(const Variable& x, std::int64_t window, std::int64_t str
 // Mean of each window within the padded image; padding counts as zeros.
 Variable average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride = 0,
                             std::int64_t pad = 0);
-// The same for max(x, 0), without a separate pass for ReLU if the device supports that.
+// average_pooling_2d(max(x, 0)), without a separate pass for ReLU if the device supports that.
 Variable relu_average_pooling_2d(const Variable& x, std::int64_t window, std::int64_t stride = 0,
                                  std::int64_t pad = 0);
 // Mean over all pixels: N x C.

@@ -19,19 +19,19 @@ struct BatchStatistics {
 Variable batch_norm(const Variable& x, const Variable& gamma, const Variable& beta,
                     float eps = 2e-5f, bool relu = false, BatchStatistics* statistics = nullptr);
 
-// The same with given statistics, for evaluation: its backward pass is an error.
+// batch_norm() with given statistics, for evaluation: its backward pass is an error.
 Variable fixed_batch_norm(const Variable& x, const Variable& gamma, const Variable& beta,
                           const BatchStatistics& statistics, float eps = 2e-5f, bool relu = false);
 
-// The same with mean and biased variance of each row (Ba, Kiros and Hinton, arXiv 1607.06450;
-// Chainer's F.layer_normalization). gamma and beta: F values each. A row consists of x's last axes,
-// which together have F elements: x is N x F, or N x T x F.
+// The formula of batch_norm() with mean and biased variance of each row (Ba, Kiros and Hinton,
+// arXiv 1607.06450; Chainer's F.layer_normalization). gamma and beta: F values each. A row consists
+// of x's last axes, which together have F elements: x is N x F, or N x T x F.
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta,
                     float eps = 1e-5f);
 
-// The same with mean and variance of each group of neighbouring channels of an example (Wu and He,
-// arXiv 1803.08494; Chainer's F.group_normalization). x: N x C x ..., C a multiple of `groups`;
-// gamma, beta: C.
+// The formula of batch_norm() with mean and variance of each group of neighbouring channels of an
+// example (Wu and He, arXiv 1803.08494; Chainer's F.group_normalization). x: N x C x ..., C a
+// multiple of `groups`; gamma, beta: C.
 Variable group_norm(const Variable& x, std::int64_t groups, const Variable& gamma,
                     const Variable& beta, float eps = 1e-5f);
 

@@ -24,7 +24,7 @@ struct AttentionSettings {
 Variable attention(const Variable& q, const Variable& k, const Variable& v,
                    const AttentionSettings& settings);
 
-// The same with queries, keys and values from one Linear, read in place: qkv is N x T x (3 heads
+// attention() with queries, keys and values from one Linear, read in place: qkv is N x T x (3 heads
 // d), first all heads of q, then of k, then of v.
 Variable self_attention(const Variable& qkv, const AttentionSettings& settings);
 

@@ -27,7 +27,7 @@ struct Exchanged {
 Exchanged record_exchange(const char* name, const Communicator& communicator,
                           std::vector<Tensor> results, const std::vector<Variable>& inputs,
                           ExchangeBack back);
-// The same for an exchange with one result on this rank.
+// record_exchange() for an exchange with one result on this rank.
 Variable record_exchange(const char* name, const Communicator& communicator, const Tensor& result,
                          const std::vector<Variable>& inputs, ExchangeBack back);
 

@@ -26,10 +26,9 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "PERIOD";
   option.help =
-      "how often to save a checkpoint (20it, 0.5epoch, 10min or 90s), in addition to the end of "
-      "the run or a stop. Training continues while it is written, except with `it`: then "
-      "training waits for the disk, so that a failure costs no more than these steps. `none`: "
-      "never";
+      "how often to save a checkpoint (20it, 0.5epoch, 10min or 90s), besides those at the end of "
+      "the run and on a stop. Training continues meanwhile, but with a period in `it` training "
+      "waits for the disk, so a failure costs at most that many steps. `none`: never";
   bind_or_none(option, settings.checkpoint_every, parse_checkpoint_period,
                [](const CheckpointPeriod& period) { return to_text(period); });
   return option;

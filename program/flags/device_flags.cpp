@@ -151,19 +151,18 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
                                         {"whole", ExchangeMode::whole},
                                         {"double-buffered", ExchangeMode::double_buffered}},
       "NAME",
-      "when gradients travel; except for `double-buffered`, results are the same. During the "
-      "backward pass, on CPUs in `slices` between layers or by a `thread`; after it: `whole`. "
-      "`overlapped`: the faster of slices and thread, measured in the first steps; `auto`: the "
-      "fastest of all three if ranks are on several machines, else `whole`. On GPUs, "
-      "`overlapped` and `auto` mean during the backward pass with pure_nccl and single_node, "
-      "unless --sync-bn is given, and after it otherwise. `double-buffered` (on GPUs not with "
-      "--sync-bn): during the next step, whose update uses them, as in ChainerMN; the first step "
-      "updates nothing, and evaluations and snapshots wait for the last gradients");
+      "when gradients travel. On CPUs, `slices` and `thread`: during the backward pass, in slices "
+      "between layers or by a thread; `whole`: after it; `overlapped`: the faster of slices and "
+      "thread, measured in the first steps; `auto`: the fastest of all three if ranks are on "
+      "several machines, else `whole`. On GPUs, `overlapped` and `auto`: during the backward pass "
+      "with pure_nccl and single_node and without --sync-bn, otherwise after it. Results are the "
+      "same up to rounding, except with `double-buffered` (on GPUs not with --sync-bn): during the "
+      "next step, whose update uses them, as in ChainerMN; the first step updates nothing, and "
+      "evaluations and snapshots wait for the last gradients");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
-      "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, at least 1 (on "
-      "GPUs 4) and at most 25 (all at once if they are sent after the backward pass, unless "
-      "--exchange is given)");
+      "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, from 1 (GPUs: 4) to "
+      "25, or all at once if they are sent after the backward pass and --exchange is not given");
   options.add("sync-bn", settings.sync_bn,
               "batch normalisation over the global batch, with two messages per layer and step");
   options.add(

@@ -104,7 +104,7 @@ class Options {
               const std::string& help);
   Option& add(const std::string& names, std::string& value, const std::vector<std::string>& choices,
               const std::string& value_name, const std::string& help);
-  // The same for an enum, by the names of its values.
+  // A flag for an enum, by the names of its values.
   template <class T>
   requires std::is_enum_v<T> Option& add(const std::string& names, T& value,
                                          const std::vector<Choice<T>>& choices,
@@ -182,7 +182,7 @@ class Options {
   const Alias* find_alias(const std::string& name) const;
   // Chainer's programs have names such as --gen_model, which mean the same here as --gen-model.
   std::string with_dashes(const std::string& name) const;
-  // The same value under the flag's own name.
+  // `given` under the flag's own name.
   Given without_alias(Given given) const;
   std::vector<Given> from_command_line(const std::vector<std::string>& arguments) const;
   std::vector<Given> from_file(const std::string& text, const std::string& file) const;

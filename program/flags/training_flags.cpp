@@ -33,9 +33,8 @@ Option global_batch_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "B";
   option.help =
-      "examples per step on all ranks together, divided as evenly as possible; replaces "
-      "--batchsize unless it is `none`. Of --batchsize and --global-batch, the last one given "
-      "counts";
+      "examples per step on all ranks together, divided as evenly as possible; `none`: "
+      "--batchsize for each rank. If both flags are given, the last one counts";
   bind_or_none(
       option, settings.global_batch,
       [](const std::string& text) { return parse_integer(text, batch_sizes); },
@@ -47,8 +46,8 @@ Option time_limit_flag(std::optional<double>& seconds) {
   Option option;
   option.value_name = "TIME";
   option.help =
-      "stop after the step when the job has run for TIME (90s, 30m, 12h, 1:30:00), save a "
-      "checkpoint and end with exit code 79, as after SIGUSR1. Saving takes additional time, so "
+      "when the job has run for TIME (90s, 30m, 12h, 1:30:00), finish the step, save a "
+      "checkpoint and end with exit code 79, as on SIGUSR1. Saving takes additional time, so "
       "leave a few minutes for it";
   bind_or_none(option, seconds, parse_duration, duration_text);
   return option;
@@ -97,8 +96,8 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("global-batch", global_batch_flag(settings));
   options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
               "add up the gradients of K batches, then exchange and update once. An iteration is "
-              "then K batches, or what is left of the epoch, and is not recorded on GPUs "
-              "(--graph)");
+              "then K batches, or what is left of the epoch; on GPUs it is not recorded as a "
+              "graph (--graph)");
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data")
       .common();
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
@@ -145,8 +144,9 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
     options
         .add("data", settings.data, "auto", "DIR",
              "folder with the data set's files; `auto`: the first existing one of "
-             "$TASUKI_DATA/<data set>, ~/.cache/tasuki/<data set> and the folder of Debian's "
-             "package")
+             "$TASUKI_DATA/<data set>, ~/.cache/tasuki/<data set> and, for MNIST and "
+             "Fashion-MNIST, /usr/share/datasets/fashion-mnist (Debian's package "
+             "dataset-fashion-mnist)")
         .common();
   options.add("examples", settings.examples, "all", {1, unlimited}, "N",
               "train on only the first N examples");
@@ -183,8 +183,8 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
            "--resume PATH the default is that run's folder")
       .common("folder for log and checkpoints");
   options.add("overwrite", settings.overwrite,
-              "write to --out even if it holds another run's results; removes their log, "
-              "checkpoints and snapshots");
+              "write to --out even if it holds another run's results; that run's log, checkpoints "
+              "and snapshots are removed");
   options.add("log-every", settings.log_every, "epoch", {1, unlimited}, "N",
               "iterations between lines of the log");
   options.add("print-every", settings.print_every, "never", {1, unlimited}, "N",

@@ -65,7 +65,7 @@ void check_device_flags(const TrainingSettings& settings);
 Options::FileReader read_on_root(Communicator& communicator);
 // Prints `text` to standard output on rank 0 and flushes; other ranks print nothing.
 void print_on_root(const Communicator& communicator, const std::string& text);
-// The same, wrapped to the width of a terminal; for texts that only people read.
+// print_on_root(), wrapped to the width of a terminal; for texts that only people read.
 void report_on_root(const Communicator& communicator, const std::string& text);
 
 // Takes the folder for results, --out or one beside it, before any work is done. Rank 0 locks it

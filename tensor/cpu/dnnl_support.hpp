@@ -27,7 +27,7 @@ struct DnnlLayout final : Layout {
 
 // Plain row-major of this shape, float32 or bfloat16.
 dnnl::memory::desc plain_desc(const Shape& shape, DType type = DType::float32);
-// The same with the order left to the primitive.
+// plain_desc() with the order left to the primitive.
 dnnl::memory::desc any_desc(const Shape& shape, DType type = DType::float32);
 // The descriptor of the tensor's memory.
 dnnl::memory::desc desc_of(const Tensor& tensor);
@@ -66,7 +66,7 @@ decltype(auto) with_dnnl(const What& what, Action&& action) {
          dnnl_status2str(error.status));
   }
 }
-// The same for the functions of its C interface.
+// Checks what functions of its C interface return.
 template <class What>
 void check_dnnl(dnnl_status_t status, const What& what) {
   if (status == dnnl_out_of_memory) throw std::bad_alloc();

@@ -47,7 +47,7 @@ class Cifar:
 
 
 class Sentences:
-    """Pairs of sentences in two files, one a line, as ids of our vocabularies: 0 ends a sentence, 1
+    """Pairs of sentences in two files, one per line, as ids of our vocabularies: 0 ends a sentence, 1
     is any word that training data do not have, then words by falling frequency and by letters."""
 
     WORDS = 9  # and the two numbers before them

@@ -7,7 +7,7 @@
 #   run.sh --slots 2,2 --shell -- slurm.sh 4 --hosts /run/hosts -- LINES
 #
 #   TASKS     of the job, on as many (pretended) cores
-#   --hosts   the nodes, a line each with address and name; this one is the first, `ssh NAME` reaches
+#   --hosts   the nodes, one per line, with address and name; this one is the first, `ssh NAME` reaches
 #             the others, and each gets as many tasks
 #   --signal  sends the batch script SIGUSR1, as before a time limit, once there is a file of this
 #             name (* as in the shell)

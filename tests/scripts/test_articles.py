@@ -225,10 +225,11 @@ class Claims(unittest.TestCase):
             found[each.what.split(",")[0]] = claims_table.speed.hundredths(each.ratio)
             found.setdefault("first", claims_table.speed.hundredths(each.ratio))
         nets = sorted(found[name] for name in ["LeNet", "cnn10", "VGG-16", "wide ResNet 28-10"])
-        self.assertIn(f"takes {found['first']} times as long as in PyTorch with one process of one "
-                      f"thread, {found['perceptron']} times with two; steps take {nets[0]} to "
-                      f"{nets[-1]} (four convolutional networks), {found['transformer']} (a "
-                      f"transformer), {found['DCGAN']} (a DCGAN) and {found['LSTM']} (an LSTM", text)
+        self.assertIn(f"takes {found['first']} times as long as in PyTorch with one single-threaded "
+                      f"process, and {found['perceptron']} times with two. Training steps take "
+                      f"{nets[0]} to {nets[-1]} times as long for four convolutional networks, "
+                      f"{found['transformer']} for a transformer, {found['DCGAN']} for a DCGAN and "
+                      f"{found['LSTM']} for an LSTM (", text)
         every = sorted(found.values())
         self.assertIn(f"Tasuki takes {every[0]} to {every[-1]} of PyTorch's time", text)
 

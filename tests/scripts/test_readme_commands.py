@@ -290,6 +290,7 @@ COMMANDS = {
          "nothing was stopped"),
         ("scripts/compare_logs.py stopped/log two/log main/loss each 0", "nothing was resumed"),
         ("head -n 20 two/log", ends_well),
+        ("build/apps/tasuki-predict two --quiet", ends_well),
         ("cat hostfiles/two_nodes", ends_well),
         ("ssh node2 hostname", prints_on_nodes("node2\n")),
         (f"{ON_TWO_MACHINES} --dry-run", "hostfiles/README.md has it with mpirun"),

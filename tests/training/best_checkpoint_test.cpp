@@ -30,7 +30,7 @@ class BestCheckpoint : public ::testing::Test {
     model_.initialize(0);
     optimizer_->setup(model_);
   }
-  // A value an iteration, one iteration an epoch.
+  // One value per iteration, one iteration per epoch.
   std::unique_ptr<Trainer> trainer(const std::vector<double>& values, const std::string& out,
                                    const std::string& key = "loss", int n_retains = 1) {
     const auto script = [values, key](std::int64_t iteration, Observation& observation) {

@@ -81,7 +81,7 @@ std::vector<ExperimentPlan> parse_experiments(std::string_view text, const std::
 
 // Names of the settings that are not flags of the program.
 std::vector<std::string> experiment_keys();
-// The same with their meanings, for --help.
+// These names with their meanings, for --help.
 std::string experiment_help();
 
 }  // namespace tasuki::experiment

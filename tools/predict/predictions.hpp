@@ -23,8 +23,8 @@ struct Predictions {
   // Of labelled examples; otherwise empty:
   std::vector<std::int32_t> labels;
   std::vector<double> losses;  // -log of the probability of the label
-  // The same for GoogLeNetBn's auxiliary classifiers, which contribute to its loss; empty for other
-  // networks.
+  // The losses of GoogLeNetBn's auxiliary classifiers, which contribute to its loss; empty for
+  // other networks.
   std::vector<double> first_losses, second_losses;
 
   std::int64_t examples() const { return std::ssize(classes) / top; }

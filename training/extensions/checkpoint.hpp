@@ -106,7 +106,7 @@ class Checkpoint : public Extension {
   void save(Trainer& trainer, bool in_background);
   // Waits for the task under way, if there is one, and throws its error on all ranks.
   void finish(Trainer& trainer);
-  // The same, where it is a warning that files cannot be written.
+  // finish(), but only a warning if files cannot be written.
   void finish_or_warn(Trainer& trainer);
   void warn_of_failure(const Trainer& trainer, const std::function<void()>& work);
   void give_up(const Trainer& trainer);

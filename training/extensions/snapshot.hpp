@@ -87,7 +87,7 @@ class Snapshot : public Extension {
 std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
                                                      Communicator& communicator,
                                                      const ReplicaSets& sets);
-// The same with sets that were made before.
+// create_multi_node_snapshot() with sets that were made before.
 std::unique_ptr<Snapshot> create_multi_node_snapshot(std::unique_ptr<Snapshot> snapshot,
                                                      std::shared_ptr<const ReplicaSet> replicas);
 

@@ -17,7 +17,7 @@ class FieldMemory {
 
   // Returns the batch with its values and lengths copied into that memory. Sources stay.
   Batch place_all(const Batch& batch) { return place(batch, true); }
-  // The same for fields that are not on the device.
+  // place_all() for the fields that are not on the device; the others stay as they are.
   Batch place_those_of_host(const Batch& batch) { return place(batch, false); }
 
  private:

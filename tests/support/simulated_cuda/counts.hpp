@@ -1,5 +1,5 @@
 // What a process has asked the simulated GPU for. With SIMULATED_CUDA_COUNTS=FILE the process
-// writes it there when it ends, a name and a number a line: what two runs of different length
+// writes it there when it ends, a name and a number per line: what two runs of different length
 // differ by is what their additional steps cost.
 #pragma once
 
