@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 
 namespace tasuki::program {
