@@ -21,6 +21,10 @@ void check_learning_rate_flags(const Options& options, const TrainingSettings& s
 void add_checkpoint_flags(Options& options, TrainingSettings& settings);
 // Throws a usage error if they do not fit each other.
 void check_checkpoint_flags(const Options& options, const TrainingSettings& settings);
+// The value of --checkpoint-every: "20it", "0.5epoch", "10min" or "90s". Throws
+// std::invalid_argument with what was expected.
+CheckpointPeriod parse_checkpoint_period(const std::string& text);
+std::string to_text(const CheckpointPeriod& period);
 
 // How ranks communicate: --communicator, --exchange, --compress, --node-weights, those below, ...
 void add_communication_flags(Options& options, TrainingSettings& settings);

@@ -47,8 +47,5 @@ ExchangeSettings exchange_settings(const TrainingSettings& settings);
 const std::vector<Choice<LrScaling>>& lr_scalings();
 // The table that `--optimizer help` prints: names, hyper-parameters and their defaults.
 std::string optimizer_help();
-// "20it", "0.5epoch", "10min" or "90s". Throws std::invalid_argument with what was expected.
-CheckpointPeriod parse_checkpoint_period(const std::string& text);
-std::string to_text(const CheckpointPeriod& period);
 
 }  // namespace tasuki::program

@@ -52,9 +52,9 @@ std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings
 
 // A warning; empty if the moments of saves do not matter.
 std::string describe_timed_saves(const TrainingSettings& settings, const Optimizer& optimizer) {
-  using Unit = CheckpointPeriod::Unit;
   const auto& period = settings.checkpoint_every;
-  const bool is_timed = period && (period->unit == Unit::minute || period->unit == Unit::second);
+  const bool is_timed =
+      period && (period->unit == PeriodUnit::minute || period->unit == PeriodUnit::second);
   const Communicator* const ranks = optimizer.communicator();
   if (!is_timed || settings.exchange != ExchangeMode::double_buffered || ranks == nullptr ||
       ranks->size() == 1)
