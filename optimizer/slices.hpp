@@ -16,9 +16,9 @@
 namespace tasuki {
 
 // Divides an arena of `count` elements between `owners`. Slices follow each other in the order of
-// owners, consist of whole norm blocks (tensor/operations.hpp), and differ by at most one block. So
-// the squares of a block are summed by one owner, and no two owners write to the same cache line.
-// If there are fewer blocks than owners, some slices are empty.
+// owners, consist of whole norm blocks (tensor/update_operations.hpp), and differ by at most one
+// block. So the squares of a block are summed by one owner, and no two owners write to the same
+// cache line. If there are fewer blocks than owners, some slices are empty.
 std::vector<Range> arena_slices(std::int64_t count, int owners);
 
 // The slices of owners in several groups: owner i is in group groups[i], and each group divides the

@@ -55,7 +55,7 @@ INCLUDED = {
     "program/flags": ["batch_sizes", "option_value", "options", "training_flags", "training_settings"],
     "program/report": ["banner"],
     "saving": ["state"],
-    "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage"],
+    "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage", "update_operations"],
     "training": ["output_folder", "step_times"],
     "training/recording": ["journal"],
 }
