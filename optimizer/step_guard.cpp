@@ -8,7 +8,7 @@ namespace tasuki {
 void StepGuard::scale_losses(const LossScaler::Settings& settings, Communicator* parts) {
   scaler_.emplace(trained_.checked_arena().values().device(), settings);
   parts_ = parts;
-  check(exchange_);
+  check(exchange_settings_);
   trained_.revision.advance();
 }
 
@@ -20,7 +20,7 @@ void StepGuard::skip_non_finite(Communicator* parts) {
                     trained_.communicator->name());
   finite_.emplace(trained_.checked_arena().values().device());
   parts_ = parts;
-  check(exchange_);
+  check(exchange_settings_);
   trained_.revision.advance();
 }
 

@@ -17,7 +17,7 @@ namespace tasuki::program {
 // The examples to train on, or those to evaluate on.
 struct SplitData {
   DatasetHeader header;
-  // Until scatter(), after which no rank holds more than its share:
+  // Until keep(), after which no rank holds more than its share:
   OpenSource open;                     // for rank 0
   std::unique_ptr<DataSource> source;  // on rank 0, after check_files()
   // With ProgramData::every_rank_has_data, in place of both; it may have transforms.
@@ -28,7 +28,7 @@ struct SplitData {
   // Image files that --skip-damaged left out, by their names below the data's folder (or a list's
   // root).
   std::vector<std::string> left_out;
-  // After scatter():
+  // After keep():
   std::optional<Share> share;
 
   // The examples for scatter_dataset(): `source`, or else opened anew.
