@@ -161,6 +161,7 @@
 #include "training/joint_updater.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
+#include "training/resume.hpp"
 #include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
 #include "training/trigger.hpp"

@@ -82,7 +82,7 @@ struct RunDescription {
   std::optional<EpochLayout> layout;
   std::int64_t steps_per_epoch = 0;
 };
-// Refuses what resume() (training/trainer.hpp) would: another model, optimizer or seed, and if the
+// Refuses what resume() (training/resume.hpp) would: another model, optimizer or seed, and if the
 // layout is known, a position that this run cannot continue from. Returns the position. Collective;
 // the communicator may be null.
 RunPosition check_resumable(const ResumeSource& from, const RunDescription& run,

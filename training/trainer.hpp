@@ -18,9 +18,6 @@
 
 namespace tasuki {
 
-class ReplicaSet;
-struct ResumeSource;
-
 // How an extension is attached; what is left unset is chosen by the extension.
 struct Attachment {
   std::unique_ptr<Trigger> trigger = nullptr;
@@ -173,21 +170,5 @@ class Trainer {
   double elapsed_before_ = 0;           // seconds, of the runs that this one continues
   std::optional<double> started_at_;
 };
-
-// Resuming (resume.cpp). Call it after all extensions are attached and before run().
-
-// From a checkpoint's folder, or from a snapshot. Collective: rank 0 reads and sends to the others.
-// A damaged file, one of another model, optimizer or seed, or one from the middle of an epoch that
-// was dealt otherwise (to other shards, in other global batches) is refused with the same line on
-// all ranks. With replica sets: `path` without a suffix.
-void resume(const std::filesystem::path& path, Trainer& trainer,
-            const ReplicaSet* replicas = nullptr);
-// The same from what was opened before. Collective.
-void resume(const ResumeSource& from, Trainer& trainer, const ReplicaSet* replicas = nullptr);
-// From the newest checkpoint or snapshot_iter_<number> in the trainer's output folder
-// (saved_states_in) that is intact; each damaged one is passed over with a warning, and if all are,
-// that is an error. So is one that cannot be read for another reason (is_damage): it may be intact.
-// False: there is none. Not for models on several ranks. Collective.
-bool resume_newest(Trainer& trainer);
 
 }  // namespace tasuki

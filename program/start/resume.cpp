@@ -18,6 +18,7 @@
 #include "program/flags/training_flags.hpp"
 #include "program/start/optimizer.hpp"
 #include "saving/saved_states.hpp"
+#include "training/resume.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::program {
