@@ -1,6 +1,6 @@
 #include "program/extensions.hpp"
 
-#include "program/data/initial_state.hpp"
+#include "program/data/kept_data.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/resume.hpp"
 #include "training/extensions/allreduce_persistent.hpp"
