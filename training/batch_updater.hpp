@@ -11,8 +11,8 @@
 
 #include "dataset/iterators/iterator.hpp"
 #include "nn/random.hpp"
-#include "tensor/late.hpp"
 #include "saving/state.hpp"
+#include "tensor/late.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
 #include "training/updater.hpp"
