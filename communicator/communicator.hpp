@@ -23,8 +23,8 @@
 #include <vector>
 
 #include "communicator/algorithms/wire_format.hpp"
+#include "communicator/communicator_options.hpp"
 #include "communicator/gradient_view.hpp"
-#include "communicator/options.hpp"
 #include "communicator/pending_exchange.hpp"
 #include "communicator/sliced_work.hpp"
 #include "communicator/topology.hpp"

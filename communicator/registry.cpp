@@ -14,8 +14,8 @@
 namespace tasuki {
 namespace {
 
-// The files in kinds/ register their kinds themselves (Registration), before main and in an unknown
-// order, which is why this is a local static.
+// The files in kinds/ register their kinds themselves (CommunicatorRegistration), before main and
+// in an unknown order, which is why this is a local static.
 std::vector<CommunicatorKind>& kinds() {
   static std::vector<CommunicatorKind> instance;
   return instance;

@@ -25,12 +25,13 @@ struct CommunicatorKind {
 void register_communicator(CommunicatorKind kind);
 
 // Registers a kind when the program is loaded. The class is constructed from a CommunicatorSetup:
-//   const Registration<MyCommunicator> registration{"mine", "what travels where", "any MPI"};
+//   const CommunicatorRegistration<MyCommunicator> registration{
+//       "mine", "what travels where", "any MPI"};
 template <class Kind>
-struct Registration {
-  Registration(const std::string& name, const std::string& summary, const std::string& needs,
-               bool needs_gpu = false, bool takes_wire_dtype = false,
-               bool takes_algorithm = false) {
+struct CommunicatorRegistration {
+  CommunicatorRegistration(const std::string& name, const std::string& summary,
+                           const std::string& needs, bool needs_gpu = false,
+                           bool takes_wire_dtype = false, bool takes_algorithm = false) {
     const auto create = [](const CommunicatorSetup& setup) {
       return std::make_unique<Kind>(setup);
     };

@@ -20,7 +20,7 @@ Range part_of(std::int64_t n, std::int64_t parts, std::int64_t i, bool equal_len
 // default there is one shard per rank. With a fixed number of shards, a multiple of the number of
 // ranks ("virtual shards"), batches do not depend on the number of ranks: a shard alone determines
 // which of its examples are in a global batch, and the order within a shard is a function of (seed,
-// epoch, shard).
+// epoch, shard), which ShareIterator computes (iterators/share_iterator.cpp).
 //
 // Every step takes `global_batch` examples; the last one of an epoch takes the rest. After t steps
 // each shard has contributed its part of t * global_batch examples (part_of). If the number of

@@ -1,47 +1,16 @@
 #include "nn/variable.hpp"
 
-#include <atomic>
 #include <utility>
 
-#include "core/activity.hpp"
 #include "nn/node.hpp"
 #include "nn/parameter.hpp"
-#include "tensor/backend.hpp"
 
 namespace tasuki {
 namespace {
 
-thread_local bool recording = true;
 thread_local bool training = true;
-std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may span several
 
 }  // namespace
-
-detail::Node::~Node() {
-  // Taken apart in a loop: releasing a long chain of functions would recurse as deeply as the chain
-  // is long.
-  std::vector<std::unique_ptr<Function>> chain;
-  if (function) chain.push_back(std::move(function));
-  while (!chain.empty()) {
-    const std::unique_ptr<Function> last = std::move(chain.back());
-    chain.pop_back();
-    for (const auto& input : last->inputs_)
-      if (input && input.use_count() == 1 && input->function)
-        chain.push_back(std::move(input->function));
-  }
-}
-
-void detail::Node::add_gradient(Tensor gradient) {
-  if (!grad) {
-    grad = std::move(gradient);
-    grad_is_own = false;
-  } else if (grad_is_own) {
-    backend(grad.device()).accumulate(grad, gradient, 1);
-  } else {
-    grad = backend(grad.device()).add(grad, gradient);
-    grad_is_own = true;
-  }
-}
 
 Variable::Variable(Tensor value, bool requires_grad) : value_(std::move(value)) {
   if (!requires_grad) return;
@@ -78,30 +47,6 @@ void Variable::clear_grad() const {
   if (!node_) return;
   node_->has_grad = false;
   if (node_->parameter == nullptr) node_->grad = {};
-}
-
-bool Function::wanted(const std::vector<Variable>& inputs) {
-  report_progress();  // in the forward pass
-  if (!recording) return false;
-  for (const Variable& input : inputs)
-    if (input.requires_grad()) return true;
-  return false;
-}
-
-Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
-                          std::unique_ptr<Function> function) {
-  function->inputs_.reserve(inputs.size());
-  for (const Variable& input : inputs)
-    function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
-  auto node = std::make_shared<detail::Node>();
-  node->function = std::move(function);
-  node->sequence = functions_made.fetch_add(1, std::memory_order_relaxed) + 1;
-  return Variable(std::move(result), std::move(node));
-}
-
-NoGrad::NoGrad() : previous_(std::exchange(recording, false)) {}
-NoGrad::~NoGrad() {
-  recording = previous_;
 }
 
 TrainingMode::TrainingMode(bool on) : previous_(std::exchange(training, on)) {}

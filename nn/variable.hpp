@@ -67,7 +67,7 @@ class Variable {
   std::shared_ptr<detail::Node> node_;
 };
 
-// While it exists, functions of its thread record nothing.
+// While it exists, functions of its thread record nothing (function.cpp).
 class NoGrad {
  public:
   NoGrad();

@@ -37,9 +37,10 @@ class ParameterArena {
   };
 
   // Moves the parameters of `model` into memory from `allocator` (collective), or into plain memory
-  // of their device without one; values are kept. `sharers`: ranks of one node that have the values
-  // once between them, if they are several (collective among them; allocate_once()). Then call
-  // begin_update() and end_update() before a rank reads what another one has written.
+  // of their device without one; values are kept. `sharers`: ranks of one node that share one copy
+  // of the values (collective among them; allocate_once()); null: this rank has its own. If they
+  // are several, call begin_update() and end_update() before a rank reads what another one has
+  // written.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
                  Communicator* sharers = nullptr);
   ~ParameterArena();

@@ -12,7 +12,9 @@ namespace tasuki {
 // in float16, and the summed gradients are divided by the scale again. A step whose gradients
 // contain a number that is not finite changes nothing and halves the scale; many good steps in a
 // row double it. All of that happens on the device, so the host does not wait, and on sums that are
-// the same on all ranks, so all decide alike. Skipped steps count as updates (Optimizer::t).
+// the same on all ranks, so all decide alike. Skipped steps count as updates (Optimizer::t). The
+// scale changes in Backend::adjust_loss_scale (tensor/cpu/gradient_scaling.cpp,
+// tensor/cuda/gradient_kernels.cu).
 class LossScaler {
  public:
   struct Settings {

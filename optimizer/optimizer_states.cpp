@@ -34,21 +34,15 @@ bool OptimizerStates::will_be_sharded() const {
 
 SliceOwners OptimizerStates::owners_of(const ParameterArena& arena) const {
   const std::int64_t count = arena.update_count();
-  if (will_be_sharded()) return {count, *trained_.communicator};
-  if (arena.is_shared()) return {count, *weights_.sharers()};
-  return SliceOwners(count);
-}
-
-std::vector<Range> OptimizerStates::needed_of(const ParameterArena& arena,
-                                              const SliceOwners& owners) const {
-  if (!arena.values().device().is_cpu()) return {};  // NCCL sums all gradients for all ranks
-  if (will_be_sharded()) return owners.slices();
-  if (weights_.are_shared()) return slices_of_groups(arena.update_count(), weights_.groups());
-  return {};
-}
-
-Range OptimizerStates::summed() const {
-  return needed_.empty() ? Range{0, trained_.arena->update_count()} : owners_->own();
+  const bool is_on_cpu = arena.values().device().is_cpu();  // NCCL sums everything for all ranks
+  if (will_be_sharded()) {
+    Communicator& all = *trained_.communicator;
+    return {count, all, is_on_cpu ? arena_slices(count, all.size()) : SliceOwners::Needed()};
+  }
+  SliceOwners::Needed needed;
+  if (is_on_cpu && weights_.are_shared()) needed = slices_of_groups(count, weights_.groups());
+  if (arena.is_shared()) return {count, *weights_.sharers(), std::move(needed)};
+  return SliceOwners(count, std::move(needed));
 }
 
 // --- values ---
@@ -140,7 +134,6 @@ Tensor OptimizerStates::whole(std::size_t number) const {
 void OptimizerStates::clear() {
   are_sharded_ = false;
   owners_.reset();
-  needed_.clear();
   values_.clear();
   of_frozen_.clear();
 }
@@ -187,7 +180,6 @@ void OptimizerStates::move_to(const ParameterArena& arena) {
   for (const Entry& entry : arena.entries()) of_frozen_.erase(entry.path);
   values_ = std::move(states);
   owners_ = owners;
-  needed_ = needed_of(arena, owners);
   are_sharded_ = will_be_sharded();
 }
 

@@ -34,8 +34,7 @@ class OptimizerStates {
   // are the same, except that sums of gradients may be rounded differently if MPI adds them (flat;
   // two_dimensional between three or more nodes). Default: no.
   //   On CPUs, a rank's gradients are sums only in its own slice after an exchange, and an update
-  //   with
-  // an ArrayHook is a usage error. On GPUs, all gradients are sums; LAMB and rules without a
+  // with an ArrayHook is a usage error. On GPUs, all gradients are sums; LAMB and rules without a
   // built-in kernel are usage errors there. Has no effect with a single rank, or with `dummy`,
   // which exchanges nothing. Call it before setup(), identically on all ranks.
   void shard(bool sharded);
@@ -75,10 +74,6 @@ class OptimizerStates {
   // The owners of the arena's slices: all ranks if states are sharded, or the ranks that share
   // these weights, or this rank alone.
   const SliceOwners& owners() const { return *owners_; }
-  // As GradientView::needed.
-  std::span<const Range> needed() const { return needed_; }
-  // The elements whose gradients on this rank are sums after an exchange.
-  Range summed() const;
   // This rank's parts, in the order of names().
   std::span<const Tensor> values() const { return values_; }
 
@@ -100,7 +95,6 @@ class OptimizerStates {
   void clear_frozen() { of_frozen_.clear(); }
 
   SliceOwners owners_of(const ParameterArena& arena) const;
-  std::vector<Range> needed_of(const ParameterArena& arena, const SliceOwners& owners) const;
   std::size_t number_of(const std::string& name) const;
   // A whole state, on every rank; a copy if ranks divide it. Collective.
   Tensor whole(std::size_t number) const;
@@ -112,7 +106,6 @@ class OptimizerStates {
   // Of trained_.arena.
   bool are_sharded_ = false;
   std::optional<SliceOwners> owners_;
-  std::vector<Range> needed_;
   std::vector<Tensor> values_;
   // Of frozen parameters, by path; flat, in the order of names().
   mutable std::map<std::string, std::vector<Tensor>> of_frozen_;

@@ -44,8 +44,8 @@ class RangeExchange final : public GradientExchange {
   // Collective in the second step. Also if errors are kept and Examples::global is not known: ranks
   // then add up their numbers of examples in one more small message.
   void begin(const Examples& examples) override;
-  // All ranks must exchange the same messages, but this rank does not know whether the others know
-  // the number of examples. It assumes what held in the last step.
+  // Must send the same messages as begin() elsewhere, so it assumes that the others know the number
+  // of examples if they knew it in the last step.
   void begin_without_gradients() override;
   void ready(Parameter& parameter) override;
   void advance() override;

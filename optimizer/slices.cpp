@@ -30,11 +30,17 @@ std::vector<Range> slices_of_groups(std::int64_t count, std::span<const std::int
   return slices;
 }
 
-SliceOwners::SliceOwners(std::int64_t count, Communicator& communicator)
-    : slices_(arena_slices(count, communicator.size())), communicator_(&communicator) {}
+SliceOwners::SliceOwners(std::int64_t count, Communicator& communicator, Needed needed)
+    : slices_(arena_slices(count, communicator.size())),
+      needed_(std::move(needed)),
+      communicator_(&communicator) {}
 
 Range SliceOwners::own() const {
   return slices_[communicator_ ? static_cast<std::size_t>(communicator_->rank()) : 0];
+}
+
+Range SliceOwners::summed() const {
+  return needed_.empty() ? Range{0, slices_.back().end} : own();
 }
 
 void SliceOwners::share(const Tensor& array, bool once_per_node) const {

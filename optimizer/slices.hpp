@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "communicator/communicator.hpp"
@@ -16,26 +17,32 @@
 namespace tasuki {
 
 // Divides an arena of `count` elements between `owners`. Slices follow each other in the order of
-// owners, consist of whole norm blocks (tensor/operations.hpp), and differ by at most one block. So
-// the squares of a block are summed by one owner, and no two owners write to the same cache line.
-// If there are fewer blocks than owners, some slices are empty.
+// owners, consist of whole norm blocks (tensor/update_operations.hpp), and differ by at most one
+// block. So the squares of a block are summed by one owner, and no two owners write to the same
+// cache line. If there are fewer blocks than owners, some slices are empty.
 std::vector<Range> arena_slices(std::int64_t count, int owners);
 
 // The slices of owners in several groups: owner i is in group groups[i], and each group divides the
 // whole arena between its members.
 std::vector<Range> slices_of_groups(std::int64_t count, std::span<const std::int64_t> groups);
 
+// Who owns what, and so which sums of gradients each rank needs.
 class SliceOwners {
  public:
+  // As GradientView::needed: the elements whose sums each rank of the job needs. Empty: each rank
+  // needs all sums.
+  using Needed = std::vector<Range>;
   // This process owns all `count` elements.
-  explicit SliceOwners(std::int64_t count) : slices_{{0, count}} {}
+  explicit SliceOwners(std::int64_t count, Needed needed = {})
+      : slices_{{0, count}}, needed_(std::move(needed)) {}
   // Each rank owns one of arena_slices().
-  SliceOwners(std::int64_t count, Communicator& communicator);
+  SliceOwners(std::int64_t count, Communicator& communicator, Needed needed = {});
 
   bool are_several() const { return communicator_ != nullptr; }
-  // Of each rank.
-  const std::vector<Range>& slices() const { return slices_; }
   Range own() const;
+  std::span<const Range> needed() const { return needed_; }
+  // The elements whose gradients on this rank are sums after an exchange.
+  Range summed() const;
 
   // The functions below are collective if there are several owners; with one owner they need no
   // messages.
@@ -49,8 +56,7 @@ class SliceOwners {
   void share_numbers(const Tensor& numbers, std::span<const std::int64_t> begins,
                      std::int64_t per_part) const;
   // Replaces a flag by the maximum over all owners. Each call sends an extra message, which
-  // compares types. This rarely matters: only loss scaling calls it, which in practice is for GPUs,
-  // and there all ranks have all sums.
+  // compares types: loss scaling and skip_non_finite() call it, once a step.
   void take_largest(const Tensor& flag) const;
   // The parts of all owners, one after the other, on rank `root`; undefined on other ranks. With
   // one owner, the part itself.
@@ -60,7 +66,8 @@ class SliceOwners {
   double squared_norm(const Tensor& array) const;
 
  private:
-  std::vector<Range> slices_;
+  std::vector<Range> slices_;  // of each owner
+  Needed needed_;
   Communicator* communicator_ = nullptr;
 };
 

@@ -234,7 +234,8 @@ std::unique_ptr<GradientExchange> StepExchange::make_gradient_exchange() {
     settings.mode = ExchangeMode::whole;
   }
   if (settings.mode != ExchangeMode::double_buffered || !communicator.exchanges_gradients())
-    return std::make_unique<RangeExchange>(arena, communicator, settings, states_.needed());
+    return std::make_unique<RangeExchange>(arena, communicator, settings,
+                                           states_.owners().needed());
   if (!second_communicator_) second_communicator_ = communicator.split(0, communicator.rank());
   if (trained_.is_on_cpu())
     return std::make_unique<DoubleBuffer>(arena, *second_communicator_, communicator);

@@ -111,7 +111,7 @@ class StepExchange {
   void ready(Parameter& parameter) { gradient_exchange_->ready(parameter); }
   // Between two functions of a backward pass.
   void advance();
-  // Ends the exchange. The arena then has the sums that this rank needs (OptimizerStates::summed):
+  // Ends the exchange. The arena then has the sums that this rank needs (SliceOwners::summed):
   // with double buffering, those of the step before.
   struct Sums {
     std::int64_t examples = 0;   // on all ranks; 0: there are no sums yet

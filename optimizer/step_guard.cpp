@@ -8,7 +8,7 @@ namespace tasuki {
 void StepGuard::scale_losses(const LossScaler::Settings& settings, Communicator* parts) {
   scaler_.emplace(trained_.checked_arena().values().device(), settings);
   parts_ = parts;
-  check(exchange_);
+  check(exchange_settings_);
   trained_.revision.advance();
 }
 
@@ -20,7 +20,7 @@ void StepGuard::skip_non_finite(Communicator* parts) {
                     trained_.communicator->name());
   finite_.emplace(trained_.checked_arena().values().device());
   parts_ = parts;
-  check(exchange_);
+  check(exchange_settings_);
   trained_.revision.advance();
 }
 
@@ -80,14 +80,14 @@ void StepGuard::search() {
     if (trained_.communicator->sum_search()->end_search()) finite_->note_found();
     return agree_among_parts(finite_->found());
   }
-  const Range summed = states_.summed();
+  const Range summed = states_.owners().summed();
   if (!scaler_) finite_->search(trained_.arena->gradients().slice(summed.begin, summed.end));
   agree(finite_->found());
 }
 
 void StepGuard::unscale() const {
   if (!scaler_) return;
-  const Range summed = states_.summed();
+  const Range summed = states_.owners().summed();
   scaler_->unscale(trained_.arena->gradients().slice(summed.begin, summed.end));
   agree(scaler_->found());
   // What the search has found counts here, too, and all ranks have agreed on it.
@@ -95,7 +95,7 @@ void StepGuard::unscale() const {
 }
 
 void StepGuard::agree(const Tensor& found) const {
-  if (!states_.needed().empty()) states_.owners().take_largest(found);
+  if (!states_.owners().needed().empty()) states_.owners().take_largest(found);
   agree_among_parts(found);
 }
 

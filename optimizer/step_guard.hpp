@@ -19,7 +19,7 @@ class StepGuard {
  public:
   // `exchange`: the optimizer's settings, some of which exclude a guard. All outlive this object.
   StepGuard(TrainedModel& trained, const OptimizerStates& states, const ExchangeSettings& exchange)
-      : trained_(trained), states_(states), exchange_(exchange) {}
+      : trained_(trained), states_(states), exchange_settings_(exchange) {}
   StepGuard(const StepGuard&) = delete;
   StepGuard& operator=(const StepGuard&) = delete;
 
@@ -99,7 +99,7 @@ class StepGuard {
 
   TrainedModel& trained_;
   const OptimizerStates& states_;
-  const ExchangeSettings& exchange_;
+  const ExchangeSettings& exchange_settings_;
   std::optional<LossScaler> scaler_;
   std::optional<FiniteGuard> finite_;
   Communicator* parts_ = nullptr;

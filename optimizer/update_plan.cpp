@@ -24,7 +24,8 @@ UpdatePlan::UpdatePlan(std::shared_ptr<const UpdateRule> rule, const Hyperparame
         const double examples = expected_ * examples_for_each_;
         drawn_ = {StepScope::number(), examples};
         std::span<UpdateFactors> left = as_table(out);
-        // As many as in a step before that had other hooks or groups: they are not read.
+        // The table still has the size of an earlier step with other hooks or groups; nobody reads
+        // it.
         if (std::ssize(left) != tables() * std::ssize(rows_)) {
           std::ranges::fill(out, 0.0F);
           return;

@@ -155,8 +155,8 @@ class UpdatePlan {
   std::vector<std::size_t> parameter_of_piece_;
 
   double expected_ = 0;
-  // Examples of the last update per expected example: more than one if several losses of a batch
-  // are added up.
+  // Ratio of the examples that the last update divided by to those announced by expect(): more than
+  // 1 if several losses of a batch are added up.
   double examples_for_each_ = 1;
   struct Drawn {
     std::uint64_t step = 0;

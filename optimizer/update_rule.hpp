@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "tensor/device.hpp"
-#include "tensor/operations.hpp"
 #include "tensor/shape.hpp"
+#include "tensor/update_operations.hpp"
 
 namespace tasuki {
 
@@ -75,8 +75,8 @@ struct RuleArena {
   const float* gradients;
   std::span<float* const> states;  // the span itself is on the host
   std::int64_t count;              // elements with their padding, a multiple of 16
-  // Scale, decay and UpdateRule::factors() of each row (tensor/operations.hpp), and the row of each
-  // 16 elements; null: row 0 for all.
+  // Scale, decay and UpdateRule::factors() of each row (tensor/update_operations.hpp), and the row
+  // of each 16 elements; null: row 0 for all.
   const UpdateFactors* factors;
   const FactorRow* rows;
   // Both are null unless needs_norms(). norms[2 k] and norms[2 k + 1] are |w| and |g| of parameter

@@ -1,6 +1,6 @@
 #include "program/extensions.hpp"
 
-#include "program/data/initial_state.hpp"
+#include "program/data/kept_data.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/resume.hpp"
 #include "training/extensions/allreduce_persistent.hpp"
@@ -38,13 +38,13 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
 
 std::unique_ptr<Trigger> trigger_of(const CheckpointPeriod& period) {
   switch (period.unit) {
-    case CheckpointPeriod::Unit::iteration:
+    case PeriodUnit::iteration:
       return every(period.count, Unit::iteration);
-    case CheckpointPeriod::Unit::epoch:
+    case PeriodUnit::epoch:
       return every(period.count, Unit::epoch);
-    case CheckpointPeriod::Unit::minute:
+    case PeriodUnit::minute:
       return every_seconds(60 * period.count);
-    case CheckpointPeriod::Unit::second:
+    case PeriodUnit::second:
       break;
   }
   return every_seconds(period.count);
@@ -59,7 +59,7 @@ void extend_with_checkpoints(Trainer& trainer, const TrainingSettings& settings,
     Checkpoint::Settings saving{.n_retains = static_cast<int>(settings.keep),
                                 .keep_best = settings.keep_best.value_or(""),
                                 .replicas = replicas};
-    if (period->unit == CheckpointPeriod::Unit::iteration)
+    if (period->unit == PeriodUnit::iteration)
       saving.max_lost_iterations = static_cast<std::int64_t>(period->count);
     trainer.extend(std::make_unique<Checkpoint>(std::move(saving), trigger_of(*period)));
   }

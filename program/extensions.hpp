@@ -14,8 +14,8 @@ std::unique_ptr<Trigger> stop_trigger(const TrainingSettings& settings);
 
 // Attaches the extensions of every training program besides the evaluator (statistics averaged over
 // ranks, step times, the learning rate's schedule, a check for losses that are not finite or too
-// large, log, table, progress, snapshots), and those of TrainingProgram::extend. Returns the
-// learning rate's schedule; null for a constant rate.
+// large, log, table, progress, checkpoints, snapshots), and those of TrainingProgram::extend.
+// Returns the learning rate's schedule; null for a constant rate.
 Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const RankSetup& setup,
                       const TrainingData& data);
 

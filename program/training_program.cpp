@@ -7,7 +7,7 @@
 #include "job/run_job.hpp"
 #include "nn/classifier.hpp"
 #include "program/data/data.hpp"
-#include "program/data/initial_state.hpp"
+#include "program/data/initial_weights.hpp"
 #include "program/start/computing.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/setup.hpp"

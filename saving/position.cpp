@@ -68,9 +68,8 @@ std::string serialize_layout(const Serializer& serializer, const RunIdentity& ru
   return fmt::format("the snapshot's run had {}; this run has {}", before, now);
 }
 
-}  // namespace
-
-void serialize_position(const Serializer& serializer, const RunIdentity& run,
+// Loading refuses another seed.
+void serialize_progress(const Serializer& serializer, const RunIdentity& run,
                         RunPosition& position) {
   auto seed = static_cast<std::int64_t>(run.seed);
   serializer("seed", seed);
@@ -87,19 +86,23 @@ void serialize_position(const Serializer& serializer, const RunIdentity& run,
   serialize_count(data, "step", position.data.step, most);
 }
 
-std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
-                               const EpochLayout& layout, std::int64_t steps_per_epoch,
-                               RunPosition& position) {
-  serialize_position(serializer, run, position);
+// As serialize_progress(). Also refuses another layout in the middle of an epoch. Returns what
+// differs at the end of one, as a line; else nothing.
+std::string serialize_progress_and_layout(const Serializer& serializer, const RunIdentity& run,
+                                          const EpochLayout& layout, std::int64_t steps_per_epoch,
+                                          RunPosition& position) {
+  serialize_progress(serializer, run, position);
   if (!serializer.is_loading()) save_for_readers(serializer, position, steps_per_epoch);
   return serialize_layout(serializer["iterator:main"], run, layout, steps_per_epoch,
                           position.data.step);
 }
 
+}  // namespace
+
 void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
                         Iterator& iterator) {
-  const std::string difference =
-      serialize_position(serializer, run, iterator.layout(), iterator.steps_per_epoch(), position);
+  const std::string difference = serialize_progress_and_layout(
+      serializer, run, iterator.layout(), iterator.steps_per_epoch(), position);
   if (!serializer.is_loading()) return;
   if (!difference.empty()) log_info("{}", difference);
   iterator.restore(position.data);
@@ -125,9 +128,10 @@ RunPosition check_resumable(const ResumeSource& from, const RunDescription& run,
   const Serializer updater = Serializer::loader(from.source.get(), ranks.members)["updater"];
   RunPosition position;
   if (run.layout)
-    serialize_position(updater, run.identity, *run.layout, run.steps_per_epoch, position);
+    serialize_progress_and_layout(updater, run.identity, *run.layout, run.steps_per_epoch,
+                                  position);
   else
-    serialize_position(updater, run.identity, position);
+    serialize_progress(updater, run.identity, position);
   for (const auto& [name, optimizer] : optimizers)
     serialize_kind(updater["optimizer:" + name], *optimizer);
   return position;

@@ -35,18 +35,11 @@ struct RunPosition {
   std::int64_t iteration = 0;  // done
   IteratorState data;
 };
-// Loading refuses another seed. In the middle of an epoch it also refuses another way of dealing
-// examples, which would repeat or leave out some, and another number of batches in an iteration;
-// the number of ranks alone does not matter where examples are dealt to shards. At the end of an
-// epoch all of these may change; the difference is then returned as one line, else nothing.
-std::string serialize_position(const Serializer& serializer, const RunIdentity& run,
-                               const EpochLayout& layout, std::int64_t steps_per_epoch,
-                               RunPosition& position);
-// The first part of that: refuses another seed.
-void serialize_position(const Serializer& serializer, const RunIdentity& run,
-                        RunPosition& position);
-// All of it for a run that has done `position.iteration` steps; loading moves the iterator to the
-// loaded position and reports differences.
+// Saves the position of a run that has done `position.iteration` steps, or loads it and moves the
+// iterator there. Loading refuses another seed. In the middle of an epoch it also refuses another
+// way of dealing examples, which would repeat or leave out some, and another number of batches in
+// an iteration; the number of ranks alone does not matter where examples are dealt to shards. At
+// the end of an epoch all of these may change; a line then says what differs.
 void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
                         Iterator& iterator);
 
@@ -89,7 +82,7 @@ struct RunDescription {
   std::optional<EpochLayout> layout;
   std::int64_t steps_per_epoch = 0;
 };
-// Refuses what resume() (training/trainer.hpp) would: another model, optimizer or seed, and if the
+// Refuses what resume() (training/resume.hpp) would: another model, optimizer or seed, and if the
 // layout is known, a position that this run cannot continue from. Returns the position. Collective;
 // the communicator may be null.
 RunPosition check_resumable(const ResumeSource& from, const RunDescription& run,

@@ -22,6 +22,7 @@
 #include "tensor/operations.hpp"
 #include "tensor/step_clock.hpp"
 #include "tensor/tensor.hpp"
+#include "tensor/update_operations.hpp"
 
 namespace tasuki {
 

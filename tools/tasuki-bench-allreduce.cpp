@@ -18,7 +18,6 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <sstream>
 
 #include "communicator/algorithms/link_probe.hpp"
 #include "communicator/gpu/mpi_on_gpus.hpp"
@@ -31,7 +30,6 @@
 #include "core/file.hpp"
 #include "core/json.hpp"
 #include "core/named_file.hpp"
-#include "core/printable.hpp"
 #include "job/run_job.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/options.hpp"
@@ -39,6 +37,7 @@
 #include "program/start/device.hpp"
 #include "program/start/setup.hpp"
 #include "tensor/backend.hpp"
+#include "tools/bench_allreduce/choices.hpp"
 #include "tools/bench_allreduce/table.hpp"
 
 namespace tasuki::program {
@@ -52,49 +51,6 @@ struct Settings {
   StallSettings stalls;
   GpuSettings gpu;
 };
-
-// "a,b" as a list; "all" as `all`.
-std::vector<std::string> names_in(const std::string& text, const std::vector<std::string>& all) {
-  if (text == "all") return all;
-  std::vector<std::string> names;
-  std::istringstream list(text);
-  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
-  return names;
-}
-
-using Algorithms = std::vector<std::optional<AllreduceAlgorithm>>;
-
-Algorithms algorithms_of(const Settings& settings) {
-  std::vector<std::string> all = {"auto"};
-  for (const AllreduceAlgorithm each : allreduce_algorithms()) all.emplace_back(name_of(each));
-  Algorithms found;
-  for (const std::string& name : names_in(settings.algorithms, all)) {
-    const auto place = std::ranges::find(all, name);
-    if (place == all.end())
-      fail_everywhere(ErrorKind::usage, "--allreduce {}: expected `all` or some of {}", name,
-                      join(all, ", "));
-    const auto number = static_cast<std::size_t>(place - all.begin());
-    if (number == 0)
-      found.emplace_back();
-    else
-      found.emplace_back(allreduce_algorithms()[number - 1]);
-  }
-  return found;
-}
-
-std::vector<DType> wires_of(const Settings& settings) {
-  std::vector<std::string> all;
-  for (const Choice<DType>& choice : wire_dtypes()) all.emplace_back(choice.name);
-  std::vector<DType> found;
-  for (const std::string& name : names_in(settings.wires, all)) {
-    const auto place = std::ranges::find(all, name);
-    if (place == all.end())
-      fail_everywhere(ErrorKind::usage, "--wire-dtype {}: expected `all` or some of {}", name,
-                      join(all, ", "));
-    found.push_back(wire_dtypes()[static_cast<std::size_t>(place - all.begin())].value);
-  }
-  return found;
-}
 
 // Integers whose sums over the ranks are exact in float32.
 float value_of(std::int64_t element, int rank) {
@@ -120,8 +76,8 @@ class Bench {
       : settings_(settings),
         everyone_(std::move(everyone)),
         device_(choose_device(settings.gpu, *everyone_)),
-        algorithms_(algorithms_of(settings)),
-        wires_(wires_of(settings)),
+        algorithms_(algorithms_in(settings.algorithms)),
+        wires_(wires_in(settings.wires)),
         setting_{.ranks = everyone_->size(), .nodes = everyone_->inter_size()} {
     if (settings_.link_rate) setting_.link_rate = *settings_.link_rate * 1e6 / 8;
     links_ = probe_links(*everyone_);

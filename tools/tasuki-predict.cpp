@@ -17,6 +17,7 @@
 #include "core/log.hpp"
 #include "core/printable.hpp"
 #include "job/run_job.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
 #include "program/start/device.hpp"

@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "core/activity.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki {
@@ -36,12 +35,6 @@ StepTimes DeviceClock::times() const {
           .backward = seconds(StepPart::backward),
           .exchange = seconds(StepPart::exchange),
           .update = seconds(StepPart::update)};
-}
-
-Batch read_timed(Iterator& iterator, std::span<DeviceClock> clocks) {
-  for (DeviceClock& clock : clocks) clock.resume();
-  const PhaseScope loading(Phase::loading);
-  return iterator.next();
 }
 
 }  // namespace tasuki

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "core/stopwatch.hpp"
-#include "dataset/iterators/iterator.hpp"
 #include "tensor/step_clock.hpp"
+#include "tensor/tensor.hpp"
 #include "training/step_times.hpp"
 
 namespace tasuki {
@@ -32,8 +31,5 @@ class DeviceClock {
   std::int64_t steps_ = 0;
   Stopwatch since_step_;
 };
-
-// iterator.next() as the input of the next step on these devices, shown to the watchdog as loading.
-Batch read_timed(Iterator& iterator, std::span<DeviceClock> clocks);
 
 }  // namespace tasuki

@@ -1,4 +1,5 @@
-// Resuming from checkpoints and snapshots; declared in trainer.hpp.
+#include "training/resume.hpp"
+
 #include <sstream>
 #include <string>
 

@@ -18,9 +18,6 @@
 
 namespace tasuki {
 
-class ReplicaSet;
-struct ResumeSource;
-
 // How an extension is attached; what is left unset is chosen by the extension.
 struct Attachment {
   std::unique_ptr<Trigger> trigger = nullptr;
@@ -173,21 +170,5 @@ class Trainer {
   double elapsed_before_ = 0;           // seconds, of the runs that this one continues
   std::optional<double> started_at_;
 };
-
-// Resuming (resume.cpp). Call it after all extensions are attached and before run().
-
-// From a checkpoint's folder, or from a snapshot. Collective: rank 0 reads and sends to the others.
-// Throws the same error on all ranks if the file is damaged, is of another model, optimizer or
-// seed, or was saved in the middle of an epoch with other shards or global batches. With replica
-// sets: `path` without a suffix.
-void resume(const std::filesystem::path& path, Trainer& trainer,
-            const ReplicaSet* replicas = nullptr);
-// From what open_to_resume() or open_first_intact() opened (saving/saved_states.hpp). Collective.
-void resume(const ResumeSource& from, Trainer& trainer, const ReplicaSet* replicas = nullptr);
-// From the newest intact checkpoint or snapshot_iter_<number> in the trainer's output folder
-// (saved_states_in). Damaged ones are skipped with a warning. An error if all are damaged, or if
-// one cannot be read for another reason (is_damage), because it may be intact. False: there is
-// none. Not for models on several ranks. Collective.
-bool resume_newest(Trainer& trainer);
 
 }  // namespace tasuki

@@ -20,7 +20,7 @@ class DummyCommunicator : public Communicator {
 
 // No type has an effect.
 constexpr bool needs_gpu = false, takes_wire_dtype = true;
-const Registration<DummyCommunicator> registration{
+const CommunicatorRegistration<DummyCommunicator> registration{
     "dummy", "nothing: gradients stay apart, to time a step without communication", "-", needs_gpu,
     takes_wire_dtype};
 

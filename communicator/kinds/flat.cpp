@@ -72,7 +72,7 @@ class FlatCommunicator : public Communicator {
 };
 
 constexpr bool needs_gpu = false, takes_wire_dtype = true, takes_algorithm = true;
-const Registration<FlatCommunicator> registration{
+const CommunicatorRegistration<FlatCommunicator> registration{
     "flat",         "one MPI_Allreduce of all gradients", "any MPI", needs_gpu, takes_wire_dtype,
     takes_algorithm};
 

@@ -218,7 +218,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
 };
 
 constexpr bool needs_gpu = false, takes_wire_dtype = true, takes_algorithm = true;
-const Registration<HierarchicalCommunicator> registration{
+const CommunicatorRegistration<HierarchicalCommunicator> registration{
     "hierarchical",   "shared memory or NCCL in nodes, allreduce between their first ranks",
     "any placement",  needs_gpu,
     takes_wire_dtype, takes_algorithm};

@@ -60,8 +60,8 @@ class NaiveCommunicator : public Communicator {
 };
 
 constexpr bool needs_gpu = false, takes_wire_dtype = true;
-const Registration<NaiveCommunicator> registration{"naive", "one MPI_Allreduce per parameter",
-                                                   "any MPI", needs_gpu, takes_wire_dtype};
+const CommunicatorRegistration<NaiveCommunicator> registration{
+    "naive", "one MPI_Allreduce per parameter", "any MPI", needs_gpu, takes_wire_dtype};
 
 }  // namespace
 }  // namespace tasuki

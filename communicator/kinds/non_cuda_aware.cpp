@@ -36,7 +36,7 @@ class NonCudaAwareCommunicator : public NodeCommunicator {
 };
 
 constexpr bool needs_gpu = true, takes_wire_dtype = true, takes_algorithm = true;
-const Registration<NonCudaAwareCommunicator> registration{
+const CommunicatorRegistration<NonCudaAwareCommunicator> registration{
     "non_cuda_aware", "NCCL inside nodes, allreduce through pinned memory between first ranks",
     "--gpu, any MPI", needs_gpu,
     takes_wire_dtype, takes_algorithm};

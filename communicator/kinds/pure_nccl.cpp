@@ -40,7 +40,7 @@ class PureNcclCommunicator : public Communicator {
 };
 
 constexpr bool needs_gpu = true, takes_wire_dtype = true;
-const Registration<PureNcclCommunicator> registration{
+const CommunicatorRegistration<PureNcclCommunicator> registration{
     "pure_nccl", "one NCCL allreduce over all GPUs", "--gpu, NCCL between all ranks", needs_gpu,
     takes_wire_dtype};
 

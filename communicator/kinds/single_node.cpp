@@ -57,7 +57,7 @@ class SingleNodeCommunicator : public NodeCommunicator {
 };
 
 constexpr bool needs_gpu = false, takes_wire_dtype = true;
-const Registration<SingleNodeCommunicator> registration{
+const CommunicatorRegistration<SingleNodeCommunicator> registration{
     "single_node", "allreduce in shared memory; with --gpu by NCCL", "all ranks on one node",
     needs_gpu, takes_wire_dtype};
 

@@ -187,7 +187,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
 };
 
 constexpr bool needs_gpu = false, takes_wire_dtype = true, takes_algorithm = true;
-const Registration<TwoDimensionalCommunicator> registration{
+const CommunicatorRegistration<TwoDimensionalCommunicator> registration{
     "two_dimensional",
     "shared memory or NCCL in nodes, allreduce of each share between them",
     "the same number of ranks on every node",

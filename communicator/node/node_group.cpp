@@ -298,16 +298,16 @@ void NodeGroup::combine(const GradientView& values, ReduceOp op, std::size_t pie
                         bool in_place) {
   exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
     if (!values.is_scattered())
-      return combine_part(shared, share_of(shared.count, size_of(shared.dtype), rank_, size_), {});
+      return reduce_share(shared, share_of(shared.count, size_of(shared.dtype), rank_, size_), {});
     // Each rank combines the part that it alone needs. The last rank combines what all ranks need.
     const std::array<int, 1> into_own{rank_};
-    combine_part(shared, shared.here(values.needed_by(rank_)), into_own);
+    reduce_share(shared, shared.here(values.needed_by(rank_)), into_own);
     if (rank_ + 1 == size_)
-      combine_part(shared, shared.here({values.divided(), values.arena.count()}), {});
+      reduce_share(shared, shared.here({values.divided(), values.arena.count()}), {});
   });
 }
 
-void NodeGroup::combine_part(const SharedValues& shared, Range part,
+void NodeGroup::reduce_share(const SharedValues& shared, Range part,
                              std::span<const int> destinations) {
   if (!searches_ || shared.op != ReduceOp::sum || shared.dtype != DType::float32)
     shared.reduce(part.begin, part.end, destinations);

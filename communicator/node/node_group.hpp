@@ -138,7 +138,7 @@ class NodeGroup {
                          const Work& work);
   void exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_t piece_bytes,
                           const Work& work);
-  void combine_part(const SharedValues& shared, Range part, std::span<const int> destinations);
+  void reduce_share(const SharedValues& shared, Range part, std::span<const int> destinations);
 
   MpiComm node_;
   int rank_, size_;

@@ -21,7 +21,7 @@ class DoubleCommunicator : public tasuki::Communicator {
   }
 };
 
-const tasuki::Registration<DoubleCommunicator> registration{
+const tasuki::CommunicatorRegistration<DoubleCommunicator> registration{
     "double", "one MPI_Allreduce in double precision", "any MPI"};
 
 }  // namespace

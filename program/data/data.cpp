@@ -17,6 +17,7 @@
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/views.hpp"
 #include "program/data/unreadable.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/training_flags.hpp"
 #include "training/batch_memory.hpp"
 
@@ -308,7 +309,7 @@ std::unique_ptr<Iterator> training_batches(const TrainingData& data,
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
                                        const RankSetup& setup) {
   const std::int64_t batch =
-      settings.test_batchsize.value_or(largest_batch(settings, setup.grid->models()));
+      settings.test_batchsize.value_or(largest_rank_batch(settings, setup.grid->models()));
   return brought_to(setup.batch_device, create_serial_iterator(*data.test->share, batch),
                     data.test->header, settings);
 }

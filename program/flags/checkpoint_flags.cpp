@@ -10,17 +10,17 @@
 
 #include "core/error.hpp"
 #include "program/flags/flag_groups.hpp"
-#include "program/flags/training_flags.hpp"
 
 namespace tasuki::program {
 namespace {
 
-using Unit = CheckpointPeriod::Unit;
-
 constexpr std::int64_t billion = 1'000'000'000;
 
-constexpr std::array<std::pair<std::string_view, Unit>, 4> units = {
-    {{"it", Unit::iteration}, {"epoch", Unit::epoch}, {"min", Unit::minute}, {"s", Unit::second}}};
+constexpr std::array<std::pair<std::string_view, PeriodUnit>, 4> units = {
+    {{"it", PeriodUnit::iteration},
+     {"epoch", PeriodUnit::epoch},
+     {"min", PeriodUnit::minute},
+     {"s", PeriodUnit::second}}};
 
 Option checkpoint_every_flag(TrainingSettings& settings) {
   Option option;
@@ -44,7 +44,7 @@ CheckpointPeriod parse_checkpoint_period(const std::string& text) {
   if (number.empty() || known == units.end())
     throw std::invalid_argument("a number with its unit, such as 20it, 0.5epoch, 10min or 90s");
   try {
-    if (known->second == Unit::iteration)
+    if (known->second == PeriodUnit::iteration)
       return {static_cast<double>(parse_integer(number, {1, billion})), known->second};
     return {parse_number(number, {1e-3, 1e9}), known->second};
   } catch (const std::invalid_argument& expected) {

@@ -21,17 +21,23 @@ void check_learning_rate_flags(const Options& options, const TrainingSettings& s
 void add_checkpoint_flags(Options& options, TrainingSettings& settings);
 // Throws a usage error if they do not fit each other.
 void check_checkpoint_flags(const Options& options, const TrainingSettings& settings);
+// The value of --checkpoint-every: "20it", "0.5epoch", "10min" or "90s". Throws
+// std::invalid_argument with what was expected.
+CheckpointPeriod parse_checkpoint_period(const std::string& text);
+std::string to_text(const CheckpointPeriod& period);
 
-// Communication and devices: --communicator, --exchange, those below, ...; --devices and --split if
-// settings.workers is set.
-void add_device_flags(Options& options, TrainingSettings& settings);
-
-// --gpu (none, auto, or a number) and --share-gpu.
-void add_gpu_flags(Options& options, GpuSettings& settings);
+// How ranks communicate: --communicator, --exchange, --compress, --node-weights, those below, ...
+void add_communication_flags(Options& options, TrainingSettings& settings);
 // --allreduce; empty: `auto`.
 void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm);
 // --probe
 void add_probe_flag(Options& options, LinkProbe& probe);
+
+// What computes: --dtype, --graph, those below, ...; --devices and --split only if settings.workers
+// is set.
+void add_device_flags(Options& options, TrainingSettings& settings);
+// --gpu (none, auto, or a number) and --share-gpu.
+void add_gpu_flags(Options& options, GpuSettings& settings);
 // The range of --threads and OMP_NUM_THREADS.
 inline constexpr IntegerRange thread_numbers = {1, 4096};
 // --threads and --conv.

@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "optimizer/optimizer.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
 

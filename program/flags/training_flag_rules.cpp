@@ -1,6 +1,5 @@
-// Which flags fit each other, which belong together, and what batches they mean.
+// Which flags fit each other, which belong together, and how gradients travel with them.
 #include "core/error.hpp"
-#include "dataset/shard_plan.hpp"
 #include "optimizer/exchange_settings.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
@@ -74,8 +73,6 @@ void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings
   }
 }
 
-// --- what the flags mean ---
-
 ExchangeSettings exchange_settings(const TrainingSettings& settings) {
   constexpr double mebibyte = 1 << 20;
   return {.mode = settings.exchange,
@@ -83,23 +80,6 @@ ExchangeSettings exchange_settings(const TrainingSettings& settings) {
               settings.bucket_mb ? static_cast<std::int64_t>(*settings.bucket_mb * mebibyte) : 0,
           .error_feedback = settings.error_feedback,
           .power_sgd_rank = settings.power_sgd_rank};
-}
-
-std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
-  const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
-  if (together < ranks)
-    fail_everywhere(ErrorKind::usage,
-                    "--global-batch: expected at least {} (one example per rank), found {}", ranks,
-                    together);
-  return together;
-}
-
-std::int64_t examples_of_update(const TrainingSettings& settings, int ranks) {
-  return global_batch(settings, ranks) * settings.accumulate;
-}
-
-std::int64_t largest_batch(const TrainingSettings& settings, int ranks) {
-  return part_of(global_batch(settings, ranks), ranks, 0).size();
 }
 
 }  // namespace tasuki::program

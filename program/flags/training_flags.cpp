@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 
 namespace tasuki::program {
@@ -207,6 +208,17 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
 
 }  // namespace
 
+Option name_flag(std::string& name, const std::vector<std::string>& names, std::string help,
+                 std::function<std::string()> listing) {
+  Option option;
+  option.value_name = "NAME";
+  option.help = std::move(help);
+  option.set = [&name, names](const std::string& text) { name = parse_choice(text, names); };
+  option.get = [&name] { return name; };
+  option.listing = std::move(listing);
+  return option;
+}
+
 void add_stall_flags(Options& options, StallSettings& settings) {
   options
       .add("stall-warning", settings.warning, seconds, "SECONDS",
@@ -230,6 +242,8 @@ void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftO
   add_run_flags(options, settings);
   add_data_flags(options, settings, left_out);
   add_optimizer_flags(options, settings, !left_out.optimizer);
+  options.group("Communication and devices", OnScreen::no);
+  add_communication_flags(options, settings);
   add_device_flags(options, settings);
   add_output_flags(options, settings);
 }

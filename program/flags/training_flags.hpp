@@ -8,13 +8,11 @@
 #include <vector>
 
 #include "optimizer/exchange_settings.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/options.hpp"
 #include "program/flags/training_settings.hpp"
 
 namespace tasuki::program {
-
-// Of --batchsize and --global-batch.
-inline constexpr IntegerRange batch_sizes = {1, 1 << 24};
 
 // Properties of a program that make some flags superfluous.
 struct FlagsLeftOut {
@@ -49,15 +47,5 @@ ExchangeSettings exchange_settings(const TrainingSettings& settings);
 const std::vector<Choice<LrScaling>>& lr_scalings();
 // The table that `--optimizer help` prints: names, hyper-parameters and their defaults.
 std::string optimizer_help();
-// "20it", "0.5epoch", "10min" or "90s". Throws std::invalid_argument with what was expected.
-CheckpointPeriod parse_checkpoint_period(const std::string& text);
-std::string to_text(const CheckpointPeriod& period);
-
-// Examples of a step on all ranks together, and the largest number on one rank. A global batch
-// smaller than the number of ranks is a usage error.
-std::int64_t global_batch(const TrainingSettings& settings, int ranks);
-std::int64_t largest_batch(const TrainingSettings& settings, int ranks);
-// Examples of an update on all ranks; the last update of an epoch may have fewer.
-std::int64_t examples_of_update(const TrainingSettings& settings, int ranks);
 
 }  // namespace tasuki::program

@@ -19,7 +19,7 @@ namespace tasuki::program {
 // arXiv 1706.02677), or with its square root (Krizhevsky, arXiv 1404.5997).
 enum class LrScaling : std::uint8_t { none, linear, sqrt };
 
-// How the learning rate changes in the course of a run (learning_rate.hpp).
+// How the learning rate changes in the course of a run (start/optimizer.hpp).
 enum class LrSchedule : std::uint8_t { constant, steps, halving, cosine, polynomial };
 
 // The type that is computed in. Weights, their gradients and optimizer states are float32 in every
@@ -41,10 +41,10 @@ struct ResumeSettings {
 };
 
 // How often a checkpoint is saved.
+enum class PeriodUnit : std::uint8_t { iteration, epoch, minute, second };
 struct CheckpointPeriod {
-  enum class Unit : std::uint8_t { iteration, epoch, minute, second };
   double count = 10;
-  Unit unit = Unit::minute;
+  PeriodUnit unit = PeriodUnit::minute;
 };
 
 // When a stalled job is warned about and ended: seconds, 0 for never.

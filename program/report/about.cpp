@@ -9,8 +9,8 @@
 #include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/json.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/options_builtin.hpp"
-#include "program/flags/training_flags.hpp"
 #include "program/start/device.hpp"
 #include "program/start/processors.hpp"
 

@@ -8,6 +8,7 @@
 #include "communicator/objects.hpp"
 #include "optimizer/power_sgd.hpp"
 #include "program/data/data.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
 #include "program/start/device.hpp"
@@ -21,7 +22,7 @@ namespace {
 // `whose`: what takes a part of the batch.
 std::string batch_text(const TrainingSettings& settings, int ranks, const char* whose) {
   const std::int64_t together = global_batch(settings, ranks);
-  const std::int64_t least = together / ranks, most = largest_batch(settings, ranks);
+  const std::int64_t least = together / ranks, most = largest_rank_batch(settings, ranks);
   std::string text = fmt::format("{}{} per {}, {} together", least,
                                  most > least ? fmt::format(" or {}", most) : "", whose, together);
   if (settings.accumulate > 1)
@@ -51,9 +52,9 @@ std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings
 
 // A warning; empty if the moments of saves do not matter.
 std::string describe_timed_saves(const TrainingSettings& settings, const Optimizer& optimizer) {
-  using Unit = CheckpointPeriod::Unit;
   const auto& period = settings.checkpoint_every;
-  const bool is_timed = period && (period->unit == Unit::minute || period->unit == Unit::second);
+  const bool is_timed =
+      period && (period->unit == PeriodUnit::minute || period->unit == PeriodUnit::second);
   const Communicator* const ranks = optimizer.communicator();
   if (!is_timed || settings.exchange != ExchangeMode::double_buffered || ranks == nullptr ||
       ranks->size() == 1)

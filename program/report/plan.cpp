@@ -8,7 +8,7 @@
 #include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "communicator/text_bytes.hpp"
-#include "program/flags/training_flags.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/report/summary.hpp"
 #include "training/batch_memory.hpp"
 
@@ -96,7 +96,8 @@ void print_plan(const RankSetup& setup, const TrainingSettings& settings,
                 const NamedOptimizers& optimizers, const LossFunction& loss,
                 const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
-  const std::int64_t largest = std::min(largest_batch(settings, setup.grid->models()), train.count);
+  const std::int64_t largest =
+      std::min(largest_rank_batch(settings, setup.grid->models()), train.count);
   const std::size_t activations =
       largest > 0 ? measure_step(largest, read_longest(data.train, *setup.communicator),
                                  setup.device(), setup.precision.on(setup.device()), loss)

@@ -35,6 +35,8 @@ class ModelGrid {
   Communicator& data() const { return replicas_ ? replicas_->members() : whole_; }
   // The columns, for snapshots; null if is_divided() is false.
   const std::shared_ptr<const ReplicaSet>& replicas() const { return replicas_; }
+  // Of the names of files with this rank's part: ".0", ".1", ...; empty if is_divided() is false.
+  std::string suffix() const { return replicas_ ? replicas_->suffix() : ""; }
 
  private:
   Communicator& whole_;

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/error.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/training_flags.hpp"
 #include "training/extensions/observe.hpp"
 #include "training/trainer.hpp"

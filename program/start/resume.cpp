@@ -14,9 +14,11 @@
 #include "core/printable.hpp"
 #include "dataset/shard_plan.hpp"
 #include "optimizer/update_rule.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/training_flags.hpp"
 #include "program/start/optimizer.hpp"
 #include "saving/saved_states.hpp"
+#include "training/resume.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::program {

@@ -7,6 +7,25 @@
 #include "tensor/vectorize.hpp"
 
 namespace tasuki {
+TASUKI_VECTORIZE float largest_in_row(const float* x, std::int64_t count) {
+  return largest_in_lanes(x, count, x[0]);
+}
+
+TASUKI_VECTORIZE float exp_of_row(const float* x, float* y, float shift, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) y[j] = limited_exp(x[j] - shift);
+  return sum_in_lanes(y, count);
+}
+
+TASUKI_VECTORIZE void scale_row(const float* x, float* y, float factor, std::int64_t count) {
+  for (std::int64_t j = 0; j < count; ++j) y[j] = x[j] * factor;
+}
+
+std::int64_t row_grain(std::int64_t columns) {
+  // Number of scores, an exponential each, for which waking a thread pays.
+  constexpr std::int64_t worth_a_thread = 4096;
+  return worth_a_thread / (columns + 1) + 1;
+}
+
 namespace {
 
 // One after the other: the sum of a large top and a small logarithm would lose digits of the

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "tensor/cuda/launch.hpp"
-#include "tensor/operations.hpp"
+#include "tensor/update_operations.hpp"
 
 namespace tasuki::kernels {
 
@@ -12,8 +12,8 @@ namespace tasuki::kernels {
 void clip(const Launch& launch, float* x, std::int64_t count, const double* squared_norm,
           const LateScale& scale, double threshold);
 
-// g = g * gradient_scale * r + w * decay * r, r as LarsRule::rate (tensor/backend.hpp) with the
-// roots of squared_norms: w's, then g's.
+// g = g * gradient_scale * r + w * decay * r, r as LarsRule::rate with the roots of squared_norms:
+// w's, then g's.
 struct LarsNumbers {
   LateScale gradient_scale;
   double threshold, decay, eps;

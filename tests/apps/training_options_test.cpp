@@ -1,5 +1,6 @@
 // Flags that all training programs share: batches, recipes, learning rates; the summary's text.
 
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
 
@@ -32,13 +33,13 @@ TEST(Batch, IsDividedAmongRanks) {
   Program program;
   program.parse({"--global-batch", "256"});
   EXPECT_EQ(global_batch(program.settings, 3), 256);
-  EXPECT_EQ(largest_batch(program.settings, 3), 86);
-  EXPECT_EQ(largest_batch(program.settings, 256), 1);
+  EXPECT_EQ(largest_rank_batch(program.settings, 3), 86);
+  EXPECT_EQ(largest_rank_batch(program.settings, 256), 1);
   EXPECT_NE(usage_error_of([&] { global_batch(program.settings, 257); }).find("at least 257"),
             std::string::npos);
   program.parse({"-b", "10"});
   EXPECT_EQ(global_batch(program.settings, 3), 30);
-  EXPECT_EQ(largest_batch(program.settings, 3), 10);
+  EXPECT_EQ(largest_rank_batch(program.settings, 3), 10);
 }
 
 TEST(Batch, UsesTheLastOfItsTwoFlags) {

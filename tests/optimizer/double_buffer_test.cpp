@@ -181,7 +181,8 @@ class KnowsItsMemory : public Communicator {
  private:
   std::set<std::shared_ptr<Storage>> own_;  // and keeps it, so that no other has its address
 };
-const Registration<KnowsItsMemory> registration{"knows_its_memory", "for a test", "any MPI"};
+const CommunicatorRegistration<KnowsItsMemory> registration{"knows_its_memory", "for a test",
+                                                            "any MPI"};
 
 class DoubleBufferingMemory : public DoubleBuffering {};
 

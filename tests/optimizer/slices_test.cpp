@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tensor/operations.hpp"
+#include "tensor/update_operations.hpp"
 
 namespace tasuki {
 namespace {

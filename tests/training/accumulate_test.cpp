@@ -13,6 +13,7 @@
 #include "same_run.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/resume.hpp"
 #include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;

@@ -19,6 +19,7 @@
 #include "tests/support/no_more_files.hpp"
 #include "tests/support/watched_folder.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/resume.hpp"
 
 // A disk that is ready only when training has reached an iteration, for fsync calls of the
 // library's other threads.

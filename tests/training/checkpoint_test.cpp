@@ -10,6 +10,7 @@
 #include "saving/checkpoint.hpp"
 #include "saving/output_layout.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/resume.hpp"
 
 namespace tasuki {
 namespace {

@@ -13,6 +13,7 @@
 #include "tests/support/json.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/resume.hpp"
 #include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;

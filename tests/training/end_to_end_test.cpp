@@ -11,6 +11,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/evaluator.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/resume.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,6 @@ namespace tasuki {
 class FieldMemory {};
 class GpuSteps {};
 class Journal {};
-class KindRecorder {};
 class NumberBlock {};
 class ObservationParts {};
 struct RecordedStep {};

@@ -20,6 +20,7 @@
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/evaluator.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/resume.hpp"
 #include "training/standard_updater.hpp"
 
 namespace F = tasuki::functions;

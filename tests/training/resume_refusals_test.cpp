@@ -11,6 +11,7 @@
 #include "saving/npz.hpp"
 #include "saving/saved_states.hpp"
 #include "saving/state.hpp"
+#include "training/resume.hpp"
 
 namespace tasuki {
 namespace {

@@ -8,6 +8,7 @@
 #include "same_run.hpp"
 #include "saving/npz.hpp"
 #include "tests/support/json.hpp"
+#include "training/resume.hpp"
 
 namespace tasuki {
 namespace {

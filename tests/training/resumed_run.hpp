@@ -12,6 +12,7 @@
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/resume.hpp"
 
 namespace tasuki::testing {
 

@@ -21,6 +21,7 @@
 #include "training/extensions/shift.hpp"
 #include "training/extensions/snapshot.hpp"
 #include "training/joint_updater.hpp"
+#include "training/resume.hpp"
 
 namespace F = tasuki::functions;
 

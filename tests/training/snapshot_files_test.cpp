@@ -11,6 +11,7 @@
 #include "resumed_run.hpp"
 #include "saving/npz.hpp"
 #include "tests/support/json.hpp"
+#include "training/resume.hpp"
 
 namespace tasuki {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/hash.hpp"
 #include "core/json.hpp"
 #include "core/own_file.hpp"
-#include "program/batch_size.hpp"
+#include "program/largest_batch.hpp"
 #include "tools/processes/error_line.hpp"
 
 namespace tasuki::experiment {

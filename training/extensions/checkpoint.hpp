@@ -37,8 +37,8 @@ class BestCheckpoint;
 // If the disk is full, all checkpoints but the best and the newest intact one make room, and the
 // first time a line says so. A save that cannot be written then, or for other reasons (removed
 // folder), is a warning: older ones are intact, and training continues. At the end of the run it is
-// an error. While one save is written the next one waits for it, so a slow disk lets a run save
-// later, but no two at a time.
+// an error. While one save is written the next one waits for it, so on a slow disk saves are late,
+// but never overlap.
 //
 // The first rank writes everything, except:
 // - With replica sets, the first rank of each writes the part of its set.

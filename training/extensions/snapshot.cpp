@@ -16,6 +16,7 @@
 #include "core/log.hpp"
 #include "saving/npz.hpp"
 #include "saving/output_layout.hpp"
+#include "training/resume.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {

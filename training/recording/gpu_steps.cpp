@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <memory>
+#include <string_view>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/clock_scope.hpp"
-#include "training/recording/kind_recorder.hpp"
+#include "tensor/recorder.hpp"
 
 namespace tasuki {
 namespace {
@@ -27,6 +28,55 @@ bool has_source(const Batch& batch) {
 
 std::vector<std::int64_t> rows_of(const Batch& batch) {
   return has_source(batch) ? batch.rows() : std::vector<std::int64_t>();
+}
+
+// Collects late values and revisions of a step while its work is queued.
+class KindRecorder final : public Recorder {
+ public:
+  // The kind's numbers must exist and be filled for this step.
+  KindRecorder(Device device, BatchKind& kind, bool is_recording)
+      : device_(device), kind_(kind), is_recording_(is_recording) {}
+
+  Device device() const override { return device_; }
+  bool is_recording() const override { return is_recording_; }
+  Tensor place(const std::shared_ptr<detail::LateState>& values, std::int64_t count) override;
+  void use(const std::shared_ptr<const detail::RevisionState>& revision) override;
+  void refuse(std::string_view reason) override;
+
+  // Why steps of this kind cannot be recorded; empty if they can, as far as is known.
+  const std::string& refused() const { return refused_; }
+  std::vector<RecordedStep::Dependency> take_dependencies() { return std::move(dependencies_); }
+
+ private:
+  Device device_;
+  BatchKind& kind_;
+  bool is_recording_;
+  std::string refused_;
+  std::vector<RecordedStep::Dependency> dependencies_;
+};
+
+Tensor KindRecorder::place(const std::shared_ptr<detail::LateState>& values, std::int64_t count) {
+  NumberBlock::Found found = kind_.numbers->place(values, count);
+  if (!found.values) {
+    if (is_recording_) throw RecordingRefused("it uses more numbers than the steps before it");
+    const auto bytes = count * static_cast<std::int64_t>(size_of(values->dtype()));
+    kind_.numbers = kind_.numbers->grown(bytes);
+    found = kind_.numbers->place(values, count);
+    kind_.numbers->send();
+  } else if (found.is_new && !is_recording_) {
+    kind_.numbers->send_newest();
+  }
+  return found.values;
+}
+
+void KindRecorder::use(const std::shared_ptr<const detail::RevisionState>& revision) {
+  if (std::ranges::find(dependencies_, revision, &RecordedStep::Dependency::revision) ==
+      dependencies_.end())
+    dependencies_.push_back({revision, revision->number});
+}
+
+void KindRecorder::refuse(std::string_view reason) {
+  if (!is_recording_ && refused_.empty()) refused_ = reason;
 }
 
 }  // namespace
@@ -56,7 +106,7 @@ void GpuSteps::run(const Batch& batch, Observation& observation, const Work& wor
   for (const Optimizer* optimizer : optimizers_)
     if (const std::string more = optimizer->step_exchange().kind_of_step(); !more.empty())
       name += "|" + more;
-  // Each has late values of its own, and the last one those of the update.
+  // Each batch of a step has late values of its own; those of the update belong to the last.
   if (!place.is_only()) name += fmt::format("|batch {}{}", place.number, place.is_last ? "" : "+");
   BatchKind& kind = kinds_.find(name);
   const Step step{std::move(known), kind, work};

@@ -1,5 +1,18 @@
-// GpuSteps: runs the steps of a StepRunner on a GPU. Together with the other ranks, it decides
-// which steps are run, recorded or replayed.
+// GpuSteps: runs the steps of a StepRunner on a GPU. Together with the other ranks, it decides what
+// to do in each step:
+//   skip: nothing, because no rank has an example;
+//   once: queue its work without recording it;
+//   record: record its work, then replay the recording;
+//   replay: replay the recording of an earlier step of the same kind, with new data.
+//
+// It uses:
+//   BatchKinds: what is known about the steps with batches of each kind, and their recordings;
+//   NumberBlock: numbers that a step's work reads from device memory, because they differ from step
+//     to step;
+//   FieldMemory: device memory for the values of batches, where recordings find them;
+//   Journal: the scalar results of each step, which the host reads later without delaying the
+//     device;
+//   KindReport: which results the steps of a kind have, and where they are in the journal.
 #pragma once
 
 #include <cstdint>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/activity.hpp"
 #include "core/error.hpp"
 #include "tensor/clock_scope.hpp"
 #include "training/device_clock.hpp"
@@ -59,7 +60,9 @@ StepRunner::StepRunner(const Module& model, const Settings& settings)
 StepRunner::~StepRunner() = default;
 
 Batch StepRunner::read(Iterator& iterator) {
-  return read_timed(iterator, {clock_.get(), clock_ ? 1U : 0U});
+  if (clock_) clock_->resume();
+  const PhaseScope loading(Phase::loading);
+  return iterator.next();
 }
 
 void StepRunner::run(const Batch& batch, Observation& observation, const Work& work,

@@ -62,10 +62,13 @@ class StepRunner {
   //
   // On a GPU, ranks first exchange one message (Optimizer::agree_on_step): whether their model
   // changed, whether they were asked to stop, how many examples they have, and how ready they are
-  // for this batch: not to be recorded (0), run too few times (1), to be recorded now (2), recorded
-  // (3). All do what the least ready rank can: run (0, 1), record (2; also ranks that have a
-  // recording) or replay (3). After recording, another message confirms that all ranks succeeded.
-  // If the batch does not know its global size, a message before these sums the examples.
+  // for this batch. All do what the least ready rank can:
+  //   0  not to be recorded      run
+  //   1  run too few times       run
+  //   2  to be recorded now      record, also on ranks that have a recording
+  //   3  recorded                replay
+  // After recording, another message confirms that all ranks succeeded. If the batch does not know
+  // its global size, a message before these sums the examples.
   //
   // A step may have several batches, one call each, inside a StepScope of the caller; `ends_step`
   // is true for the last one. Such steps are not recorded.

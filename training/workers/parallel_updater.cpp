@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "core/activity.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/stopwatch.hpp"
@@ -138,8 +139,14 @@ void ParallelUpdater::sum_gradients() {
     clocks_[worker].note(StepClock::Moment::update);
 }
 
+Batch ParallelUpdater::read() {
+  for (DeviceClock& clock : clocks_) clock.resume();
+  const PhaseScope loading(Phase::loading);
+  return iterator_->next();
+}
+
 void ParallelUpdater::update(Observation& observation) {
-  const Batch batch = read_timed(*iterator_, clocks_);
+  const Batch batch = read();
   const std::vector<std::int64_t> parts = settings_.split.parts(batch.size());
   std::vector<Outcome> outcomes(parts.size());
   if (batch.global_size() != 0) {

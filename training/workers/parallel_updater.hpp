@@ -71,6 +71,8 @@ class ParallelUpdater : public Updater {
 
  private:
   struct Outcome;
+  // The next batch, timed as input on all devices.
+  Batch read();
   // Calls `work` in every worker with its part, which may be empty.
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);

@@ -1,4 +1,4 @@
-#include "program/batch_size.hpp"
+#include "program/largest_batch.hpp"
 
 #include <fmt/core.h>
 #include <sys/resource.h>
@@ -11,7 +11,7 @@
 #include "core/printable.hpp"
 #include "dataset/iterators/device_iterator.hpp"
 #include "program/data/data.hpp"
-#include "program/flags/training_flags.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/host_memory.hpp"
 #include "tensor/out_of_memory.hpp"

@@ -1,9 +1,9 @@
 #include <climits>
 #include <cmath>
 
+#include "tensor/cuda/cross_entropy_kernels.hpp"
 #include "tensor/cuda/kernel_support.cuh"
 #include "tensor/cuda/loss_means.cuh"
-#include "tensor/cuda/softmax_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,5 +1,5 @@
-// The initial state of a run besides its flags: given weights, and the data that a snapshot belongs
-// to.
+// What saved states keep of the data that a run is on, so that a resumed run finds out that it has
+// others.
 #pragma once
 
 #include <memory>
@@ -7,22 +7,11 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
-#include "nn/module.hpp"
 #include "program/data/data.hpp"
-#include "program/flags/training_settings.hpp"
 #include "program/start/model_grid.hpp"
 #include "training/extension.hpp"
 
 namespace tasuki::program {
-
-// Loads the weights of a model file, a snapshot or a checkpoint on rank 0, from where an
-// optimizer's setup sends them to all ranks; of a divided model, FILE.0, FILE.1, ... or the
-// checkpoint's parts on the ranks of the first model. The file may have a classifier's predictor
-// alone (without "predictor/"; not where the model is divided and a part has no loss). A file that
-// does not fit is an error on all ranks; weights in it that the model lacks are a warning.
-// Collective.
-void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
-                          const ModelGrid& grid);
 
 // Keeps in snapshots which data the run is on: number and shape of the examples, a hash of their
 // labels in order, hashes of vocabularies and, with --skip-damaged, which images are left out.

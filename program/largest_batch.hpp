@@ -1,4 +1,4 @@
-// Batches and memory: --find-batchsize, and the error of a batch that does not fit.
+// The largest batch that fits in memory: --find-batchsize, and the error of a batch that does not.
 #pragma once
 
 #include <functional>

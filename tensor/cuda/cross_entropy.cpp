@@ -1,9 +1,9 @@
 // Softmax cross entropy and accuracy. All results stay on the device.
 #include "tensor/cuda/context.hpp"
+#include "tensor/cuda/cross_entropy_kernels.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/loss_kernels.hpp"
 #include "tensor/cuda/operands.hpp"
-#include "tensor/cuda/softmax_kernels.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,80 +1,21 @@
-#include "program/data/initial_state.hpp"
+#include "program/data/kept_data.hpp"
 
 #include <fmt/core.h>
 
-#include <algorithm>
-#include <cmath>
+#include <optional>
+#include <span>
+#include <utility>
+#include <variant>
 
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "core/printable.hpp"
-#include "nn/classifier.hpp"
 #include "program/data/unreadable.hpp"
-#include "saving/model_file.hpp"
 #include "saving/saved_states.hpp"
+#include "saving/serializer.hpp"
 
 namespace tasuki::program {
 namespace {
-
-// The prefix of a model's entries in a file: of the model of a snapshot, or of several, whose names
-// are then those of parts of the model.
-std::string prefix_in(const ArraySource& source) {
-  for (const char* const prefix : {"updater/model:main/", "updater/model:"})
-    if (std::ranges::any_of(source.names(),
-                            [&](const std::string& name) { return name.starts_with(prefix); }))
-      return prefix;
-  return "";
-}
-
-void warn_of_unknown(std::vector<std::string> names, const std::filesystem::path& file) {
-  constexpr std::size_t most_shown = 3;
-  if (names.empty()) return;
-  const std::size_t count = names.size();
-  if (count > most_shown) {
-    names.resize(most_shown);
-    names.emplace_back("...");
-  }
-  log_warning("{} of the entries in {} are not in the model and are ignored: {}", count,
-              file.string(), join(names, ", "));
-}
-
-template <class T>
-bool are_finite(const Tensor& values) {
-  return std::ranges::all_of(values.span<T>(), [](T x) { return std::isfinite(x); });
-}
-
-bool is_finite(const Tensor& values) {
-  switch (values.dtype()) {
-    case DType::float64:
-      return are_finite<double>(values.plain());
-    case DType::float32:
-    case DType::float16:
-    case DType::bfloat16:
-      return are_finite<float>(values.plain().to(DType::float32));
-    default:
-      return true;
-  }
-}
-
-// A run from such weights would end in its first iteration, for no reason that it could name.
-void check_finite(const Module& model, const std::filesystem::path& file) {
-  const auto check = [&](const std::string& path, const Tensor& values) {
-    if (!is_finite(values))
-      fail(ErrorKind::data,
-           "{}: {} has values that are not finite; use weights that were saved before training "
-           "diverged",
-           file.string(), path);
-  };
-  for (const auto& [path, parameter] : model.parameters()) check(path, parameter->value());
-  for (const auto& [path, buffer] : model.buffers()) check(path, *buffer);
-}
-
-// A model, or this rank's part of it.
-std::unique_ptr<ArraySource> open_for_rank(const std::string& path, const ModelGrid& grid) {
-  return open_weights(path,
-                      grid.is_divided() ? fmt::format(".{}", grid.model().rank()) : std::string());
-}
 
 const char* const kept_data_name = "Data";
 
@@ -139,27 +80,6 @@ class KeptData : public Extension {
 
 }  // namespace
 
-void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
-                          const ModelGrid& grid) {
-  run_on_all(communicator, [&] {
-    if (grid.data().rank() != 0) return;
-    const auto opened = open_for_rank(path, grid);
-    const ArraySource& file = *opened;
-    const std::vector<std::string> names = file.names();
-    const auto has = [&](const std::string& start) {
-      return std::ranges::any_of(names,
-                                 [&](const std::string& name) { return name.starts_with(start); });
-    };
-    const std::string prefix = prefix_in(file);
-    auto* const classifier = dynamic_cast<Classifier*>(&model);
-    const bool is_predictor = classifier != nullptr && !has(prefix + "predictor/");
-    const Module& target = is_predictor ? classifier->predictor() : model;
-    load_npz(file, target, prefix);
-    check_finite(target, file.path());
-    warn_of_unknown(entries_not_in(target, file, prefix), file.path());
-  });
-}
-
 std::unique_ptr<Extension> keep_data(const TrainingData& data, bool skips_damaged) {
   return std::make_unique<KeptData>(data, skips_damaged);
 }
@@ -169,7 +89,7 @@ void check_vocabularies(const std::string& snapshot,
                         const ModelGrid& grid) {
   if (vocabularies.empty()) return;
   run_on_root(communicator, 0, [&] {
-    const auto opened = open_for_rank(snapshot, grid);
+    const auto opened = open_weights(snapshot, grid.suffix());
     const ArraySource& file = *opened;
     for (const DataVocabulary& each : vocabularies) {
       const std::string entry = fmt::format("extensions/{}/{}", kept_data_name, key_of(each));

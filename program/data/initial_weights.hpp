@@ -1,0 +1,21 @@
+// The weights that --init gives a run.
+#pragma once
+
+#include <string>
+
+#include "communicator/communicator.hpp"
+#include "nn/module.hpp"
+#include "program/start/model_grid.hpp"
+
+namespace tasuki::program {
+
+// Loads the weights of a model file, a snapshot or a checkpoint on rank 0, from where an
+// optimizer's setup sends them to all ranks; of a divided model, FILE.0, FILE.1, ... or the
+// checkpoint's parts on the ranks of the first model. The file may have a classifier's predictor
+// alone (without "predictor/"; not where the model is divided and a part has no loss). A file that
+// does not fit is an error on all ranks; weights in it that the model lacks are a warning.
+// Collective.
+void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
+                          const ModelGrid& grid);
+
+}  // namespace tasuki::program

@@ -1,0 +1,25 @@
+#include "program/flags/batch_sizes.hpp"
+
+#include "core/error.hpp"
+#include "core/range.hpp"
+
+namespace tasuki::program {
+
+std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
+  const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
+  if (together < ranks)
+    fail_everywhere(ErrorKind::usage,
+                    "--global-batch: expected at least {} (one example per rank), found {}", ranks,
+                    together);
+  return together;
+}
+
+std::int64_t examples_of_update(const TrainingSettings& settings, int ranks) {
+  return global_batch(settings, ranks) * settings.accumulate;
+}
+
+std::int64_t largest_rank_batch(const TrainingSettings& settings, int ranks) {
+  return part_of(global_batch(settings, ranks), ranks, 0).size();
+}
+
+}  // namespace tasuki::program
