@@ -133,8 +133,7 @@ class Text final : public Task {
   void run(const TaskContext& context) override {
     if (flags_.prompt && !context.settings.inputs.empty())
       fail_everywhere(ErrorKind::usage,
-                      "--prompt and {}: a text goes on or is measured; leave one "
-                      "out",
+                      "--prompt and {}: a text is either continued or measured; leave one out",
                       context.settings.inputs[0]);
     Gpt model(settings_of(context, flags_));
     load_weights(context.trained, model, context.communicator);
