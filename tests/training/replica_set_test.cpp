@@ -12,6 +12,7 @@
 #include "saving/output_layout.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "training/extensions/snapshot.hpp"
 
 namespace tasuki {
 namespace {
