@@ -81,12 +81,13 @@ class Communicator {
   // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
   // GradientView::wire_scale_hint changes only the rounding.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients() in the background. If that is not supported, wait() does all the work;
-  // with Background::slices also if the view is not known to be agreed (GradientView::is_agreed).
-  // On a GPU `background` is ignored.
+  // Starts sum_gradients() in the background. wait() does all the work if that is not supported or
+  // if, with Background::slices, the view is not known to be agreed (GradientView::is_agreed). On a
+  // GPU `background` is ignored.
   //   Until wait(), do not read or write gradients.arena, and call nothing on this communicator
   // except to start further exchanges with the same `background`. All ranks start them in the same
-  // order. After one has failed, later ones fail as well, without a message to other ranks.
+  // order. After one has failed, later ones fail as well, without a message to other ranks, until
+  // wait() was called for all that had been started.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
   // Copies rank 0's values to all ranks, in place.

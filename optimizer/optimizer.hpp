@@ -78,8 +78,8 @@ class Optimizer {
   //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
   //
   // Calls `loss` as above; with `always` also without examples, for a function that calls another
-  // optimizer's forward(). The first call in a step is collective. Every call is while some
-  // parameters have no shape, and if the model's passes exchange messages.
+  // optimizer's forward(). The first call in a step is collective; so is every call while
+  // some parameters have no shape, or if the model's passes exchange messages.
   Variable forward(const std::function<Variable()>& loss, std::int64_t examples,
                    bool always = false);
   // Accumulates the gradients of this step, weighted by `examples`. `loss` may be undefined only if

@@ -102,9 +102,9 @@ class StepExchange {
   // Whether begin() may be called before the step's last backward pass, so that gradients travel
   // during it; otherwise it is called afterwards.
   bool may_begin_early() const;
-  // Begins the exchange, after add_batch() of the last batch. Either all ranks or none pass the
-  // number of examples on all ranks. A usage error if this process trains alone and has fewer
-  // examples than that.
+  // Begins the exchange, after add_batch() of the last batch. `global_examples`, the number of
+  // examples on all ranks, is passed by all ranks or by none. A usage error if this process trains
+  // alone and has fewer examples than that.
   void begin(std::optional<std::int64_t> global_examples);
   bool has_begun() const { return has_begun_; }
   // During a backward pass: a parameter's gradient is final.

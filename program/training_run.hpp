@@ -26,9 +26,10 @@ struct TrainingData;
 using TrialStep = std::function<void(std::int64_t n, const DatasetHeader& examples)>;
 }  // namespace program
 
-// All ranks call initialize(), create_optimizer(), configure(), prepare(), the functions for data,
-// attach_extensions() and train(), in this order; the others may be called at any time. Errors in
-// flags and data are thrown on all ranks.
+// All ranks call initialize(), create_optimizer(), configure(), prepare(), the functions for shares
+// of the data, and train(), in this order. The function given to train() makes the iterators and
+// calls attach_extensions(). The others may be called at any time, unless their comments say
+// otherwise. Errors in flags and data are thrown on all ranks.
 class TrainingRun {
  public:
   // Finds the program's data: rank 0 opens the files. Both arguments outlive the run.
@@ -64,8 +65,8 @@ class TrainingRun {
   bool prepare(const NamedOptimizers& optimizers, Module& model, const LossFunction& loss,
                program::TrialStep trial = {});
 
-  // What scatter_dataset() takes. Only rank 0 opens the sources. The options deal a permutation of
-  // --seed, for the training examples.
+  // What scatter_dataset() takes. Only rank 0 opens the sources. scatter_options() is for the
+  // training examples: it deals them in a random order drawn from --seed.
   OpenSource training_source();
   OpenSource test_source();
   ScatterOptions scatter_options() const;
@@ -89,9 +90,9 @@ class TrainingRun {
   // Attaches log, table, progress, the learning-rate schedule, checkpoints, snapshots, and what
   // TrainingProgram::extend attaches; then loads the state of --resume into all of them.
   void attach_extensions(Trainer& trainer);
-  // Calls `create_trainer`, which has called attach_extensions(); prints the banner, trains, prints
-  // the summary. If this rank runs out of memory in this function, the error says which batch would
-  // fit.
+  // Calls `create_trainer`, which must call attach_extensions(); then prints the banner, trains and
+  // prints the summary. If this rank runs out of memory in this function, the error says which
+  // batch would fit.
   void train(const std::function<std::unique_ptr<Trainer>()>& create_trainer);
 
  private:

@@ -173,8 +173,8 @@ class Backend {
 
   // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
   // `prepared`, if not null, is set to w in the order in which this pass needed it, which may be w
-  // itself or a copy. conv2d_backward_data may be given it in place of w, to save it from
-  // reordering w again. Do not change w between the two passes.
+  // itself or a copy. Pass it to conv2d_backward_data in place of w, and w need not be
+  // reordered again. Do not change w between the two passes.
   virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                         const Conv2dOptions& options, Tensor* prepared = nullptr) = 0;
   virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
@@ -272,8 +272,9 @@ class Backend {
 Backend& backend(Device device);
 void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
 
-// Threads that the CPU backend's loops and oneDNN use in the calling thread. From then on these
-// threads treat subnormal numbers as zero (FTZ and DAZ), which keeps training at full speed.
+// Sets how many threads the CPU backend's loops and oneDNN use when the calling thread runs them.
+// After the call these threads treat subnormal numbers as zero (FTZ and DAZ), which keeps training
+// at full speed.
 void set_cpu_threads(int threads);
 int cpu_threads();
 

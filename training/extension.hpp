@@ -58,7 +58,7 @@ class Extension {
   // Another extension is about to report values of this rank alone. An exception prevents that. Not
   // collective.
   virtual void before_own_report(Trainer&) {}
-  // A snapshot is about to be made. An exception prevents that. Collective.
+  // A snapshot or checkpoint is about to be made. An exception prevents that. Collective.
   virtual void before_save(Trainer&) {}
   // Whether this extension belongs to those that a resumed run runs again (see priorities),
   // whatever its priority is.

@@ -117,9 +117,10 @@ class Trainer {
   // Snapshot then does not.
   bool saves_by_checkpoint() const;
 
-  // Let every extension object, by an exception: before values of all ranks or of this rank alone
-  // are reported, and before a snapshot is made (Extension::before_report, before_own_report,
-  // before_save). announce_save() also ends the update of the last step (Updater::flush).
+  // Give every extension the chance to object, by throwing an exception, before values of all ranks
+  // or of this rank alone are reported, and before a snapshot or checkpoint is made
+  // (Extension::before_report, before_own_report, before_save). announce_save() also ends the
+  // update of the last step (Updater::flush).
   void announce_report(const Observation& all);
   void announce_own_report();
   void announce_save();

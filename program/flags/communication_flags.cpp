@@ -89,9 +89,10 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
       "thread, measured in the first steps; `auto`: the fastest of all three if ranks are on "
       "several machines, else `whole`. On GPUs, `overlapped` and `auto`: during the backward pass "
       "with pure_nccl and single_node and without --sync-bn, otherwise after it. Results are the "
-      "same up to rounding, except with `double-buffered` (on GPUs not with --sync-bn): gradients "
-      "travel during the next step, whose update uses them, as in ChainerMN; the first step "
-      "updates nothing, and evaluations and snapshots wait for the last gradients");
+      "same up to rounding, except with `double-buffered`: gradients travel during the next step, "
+      "whose update uses them, as in ChainerMN; the first step updates nothing, and evaluations "
+      "and snapshots wait for the last gradients. On GPUs `double-buffered` cannot be combined "
+      "with --sync-bn");
   options.add(
       "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
       "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, from 1 (GPUs: 4) to "

@@ -12,7 +12,7 @@ inline constexpr const char* about_file = "about.json";
 // Writes about.json into `output`, an object: "version" (of Tasuki and its libraries), rank 0's
 // "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch", and
 // "oversubscribed" (of CPUs: whether a machine has fewer cores than the job has computing threads
-// on it). For those who use the model (apps/tasuki-predict): "program", "flags" (the text of each;
+// on it). For those who use the model (tasuki-predict): "program", "flags" (the text of each;
 // files and folders that are there by their absolute paths, like "data"), "dataset" (its name,
 // empty if the program makes its data), "example" (the shape of field "x" and the number of
 // "classes", where there are such fields), "class_names" (empty if they are not known), "left_out"

@@ -53,7 +53,7 @@ bool standardizes(const Flags& flags, const TaskContext& context) {
 Exif exif_for(const Flags& flags, const TaskContext& context) {
   if (flags.exif != ExifFlag::automatic)
     return flags.exif == ExifFlag::on ? Exif::apply : Exif::ignore;
-  const RunRecord& run = context.trained.run;
+  const FinishedRun& run = context.trained.run;
   if (const auto kept = run.flag("exif")) return *kept == "off" ? Exif::ignore : Exif::apply;
   const bool is_of_images = run.dataset == "images";
   return is_of_images ? Exif::ignore : Exif::apply;
@@ -111,7 +111,7 @@ std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Fl
 class Classification final : public Task {
  public:
   std::vector<std::string> networks() const override { return image_networks(); }
-  std::optional<std::string> network_of(const RunRecord& run) const override {
+  std::optional<std::string> network_of(const FinishedRun& run) const override {
     return image_network_of(run);
   }
 

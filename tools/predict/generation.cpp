@@ -44,7 +44,7 @@ DcganSettings settings_of(const TrainedModel& trained) {
 class Generation final : public Task {
  public:
   std::vector<std::string> networks() const override { return {network_name}; }
-  std::optional<std::string> network_of(const RunRecord& run) const override {
+  std::optional<std::string> network_of(const FinishedRun& run) const override {
     if (run.program == "train_dcgan") return network_name;
     return std::nullopt;
   }

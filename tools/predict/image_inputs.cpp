@@ -21,14 +21,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // The text of a flag that was given, else empty.
-std::string given(const RunRecord& run, const std::string& flag) {
+std::string given(const FinishedRun& run, const std::string& flag) {
   const std::string text = run.flag(flag).value_or("");
   return text == "none" || text == "auto" ? "" : text;
 }
 
 }  // namespace
 
-std::optional<ImageStreamSettings> middle_crops_of(const RunRecord& run, std::int64_t side,
+std::optional<ImageStreamSettings> middle_crops_of(const FinishedRun& run, std::int64_t side,
                                                    Exif exif) {
   if (run.program != "train_imagenet") return std::nullopt;
   ImageStreamSettings settings{.side = side, .exif = exif, .shorter = usual_shorter_side(side)};
@@ -44,7 +44,7 @@ std::optional<ImageStreamSettings> middle_crops_of(const RunRecord& run, std::in
   return settings;
 }
 
-std::vector<ImageFile> evaluated_images(const RunRecord& run) {
+std::vector<ImageFile> evaluated_images(const FinishedRun& run) {
   fs::path test = given(run, "val"), train = given(run, "train");
   if (test.empty()) {
     const fs::path folder = find_data_folder("images", given(run, "data"));

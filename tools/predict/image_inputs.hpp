@@ -15,11 +15,11 @@ namespace tasuki::predict {
 
 // The middle crops of side x side pixels, and the scale of their colours, as the run's flags say;
 // nothing for runs of other programs. Reads the mean image of --mean.
-std::optional<ImageStreamSettings> middle_crops_of(const RunRecord& run, std::int64_t side,
+std::optional<ImageStreamSettings> middle_crops_of(const FinishedRun& run, std::int64_t side,
                                                    Exif exif);
 
 // The images on which the run evaluated, from --val or --data.
-std::vector<ImageFile> evaluated_images(const RunRecord& run);
+std::vector<ImageFile> evaluated_images(const FinishedRun& run);
 
 // For networks with grey input: like open_image_files(), but examples are 1 x side x side, decoded
 // as the source is read: the luma of ITU-R BT.601, (299 red + 587 green + 114 blue) / 1000.

@@ -230,7 +230,7 @@ Inputs open_streamed(const InputRequest& request) {
 
 // The run's evaluation data.
 Inputs open_test_data(const InputRequest& request) {
-  const RunRecord& run = request.run;
+  const FinishedRun& run = request.run;
   if (run.dataset.empty())
     fail(ErrorKind::usage,
          "no images were given, and the model's test data are not known; give --data PATH");

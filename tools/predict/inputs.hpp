@@ -27,7 +27,7 @@ struct InputRequest {
   int threads = 1;                              // to look for damaged image files
   std::int64_t classes = 0;                     // labels: 0 .. classes - 1
   const std::vector<std::string>& class_names;  // their names; empty: not known
-  const RunRecord& run;
+  const FinishedRun& run;
 };
 
 struct Inputs {

@@ -24,7 +24,7 @@ std::vector<std::string> image_networks() {
   return names;
 }
 
-std::optional<std::string> image_network_of(const RunRecord& run) {
+std::optional<std::string> image_network_of(const FinishedRun& run) {
   if (run.program.starts_with("train_mnist")) return mlp;
   if (run.program == "train_cifar_channel_parallel") return "vgg16_bn";
   if (run.program == "train_lenet") return "lenet";

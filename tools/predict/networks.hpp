@@ -16,7 +16,7 @@ namespace tasuki::predict {
 std::vector<std::string> image_networks();
 
 // The network chosen by a training program's flags; nothing for other programs.
-std::optional<std::string> image_network_of(const RunRecord& run);
+std::optional<std::string> image_network_of(const FinishedRun& run);
 
 // The shape of its examples, if the name, the file or the run determines it.
 std::optional<Shape> example_shape(const std::string& network, const TrainedModel& trained);

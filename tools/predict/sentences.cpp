@@ -44,12 +44,12 @@ Lines read_lines(const std::string& path, bool is_dates) {
   return lines;
 }
 
-bool is_given(const RunRecord& run, const std::string& flag) {
+bool is_given(const FinishedRun& run, const std::string& flag) {
   return run.flag(flag).value_or("none") != "none";
 }
 
 // The training's files, read in the same way.
-seq2seq::SentenceFiles files_of(const RunRecord& run) {
+seq2seq::SentenceFiles files_of(const FinishedRun& run) {
   seq2seq::SentenceFileSettings settings{.source = run.flag("source").value_or(""),
                                          .target = run.flag("target").value_or(""),
                                          .test_source = {},
@@ -65,7 +65,7 @@ seq2seq::SentenceFiles files_of(const RunRecord& run) {
   return read_as_told([&] { return seq2seq::SentenceFiles(settings); });
 }
 
-Language language_of_files(const RunRecord& run) {
+Language language_of_files(const FinishedRun& run) {
   const seq2seq::SentenceFiles files = files_of(run);
   return {false, files.from(), files.to()};
 }
@@ -101,7 +101,7 @@ std::string Language::text(const Ids& words) const {
 }
 
 Language language_of(const TrainedModel& trained) {
-  const RunRecord& run = trained.run;
+  const FinishedRun& run = trained.run;
   if (!run.flag("source"))
     fail(ErrorKind::usage,
          "{}: no about.json beside it says which vocabularies the model has; give the output "
@@ -142,7 +142,7 @@ Sentences read_sentences(const std::vector<std::string>& files,
   return sentences;
 }
 
-Sentences test_sentences(const RunRecord& run) {
+Sentences test_sentences(const FinishedRun& run) {
   if (is_given(run, "source")) {
     const seq2seq::SentenceFiles files = files_of(run);
     auto [source, target] = read_as_told([&] { return files.test_text(); });

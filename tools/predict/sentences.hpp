@@ -36,6 +36,6 @@ struct Sentences {
 Sentences read_sentences(const std::vector<std::string>& files,
                          const std::optional<std::string>& target, bool is_dates);
 // The run's evaluation data: its test files, or the sentences that it held out.
-Sentences test_sentences(const RunRecord& run);
+Sentences test_sentences(const FinishedRun& run);
 
 }  // namespace tasuki::predict

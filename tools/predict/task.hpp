@@ -30,7 +30,7 @@ class Task {
   // Names of the networks, the values of --arch.
   virtual std::vector<std::string> networks() const = 0;
   // The network of a training program's run; nothing if this task does not have it.
-  virtual std::optional<std::string> network_of(const RunRecord& run) const = 0;
+  virtual std::optional<std::string> network_of(const FinishedRun& run) const = 0;
   // Adds the task's flags. They are bound to this object.
   virtual void add_flags(program::Options& options) = 0;
   // Reads the input, runs the model, and writes the result (output.hpp). Collective.

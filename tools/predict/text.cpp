@@ -52,7 +52,7 @@ std::shared_ptr<const Dataset> first_of(std::shared_ptr<const Dataset> windows,
 }
 
 // The run's test data.
-std::shared_ptr<const Dataset> held_out_windows(const RunRecord& run, std::int64_t context) {
+std::shared_ptr<const Dataset> held_out_windows(const FinishedRun& run, std::int64_t context) {
   auto place = run.flag("data");
   if (place == lm::default_text_name) place.reset();
   std::optional<std::int64_t> bytes;
@@ -113,7 +113,7 @@ Report report_of(const std::string& prompt, const std::string& continuation) {
 class Text final : public Task {
  public:
   std::vector<std::string> networks() const override { return {network_name}; }
-  std::optional<std::string> network_of(const RunRecord& run) const override {
+  std::optional<std::string> network_of(const FinishedRun& run) const override {
     if (run.program == "train_lm") return network_name;
     return std::nullopt;
   }

@@ -87,8 +87,8 @@ Shape shape_in(const json& list, const fs::path& file) {
   return Shape(sizes);
 }
 
-RunRecord run_of(const json& about, const fs::path& folder) {
-  RunRecord run;
+FinishedRun run_of(const json& about, const fs::path& folder) {
+  FinishedRun run;
   try {
     run.program = about.value("program", "");
     run.flags = about.value("flags", run.flags);
@@ -108,13 +108,13 @@ RunRecord run_of(const json& about, const fs::path& folder) {
 
 }  // namespace
 
-std::optional<std::string> RunRecord::flag(const std::string& name) const {
+std::optional<std::string> FinishedRun::flag(const std::string& name) const {
   const auto found = flags.find(name);
   if (found == flags.end()) return std::nullopt;
   return found->second;
 }
 
-std::int64_t RunRecord::number(const std::string& name, std::int64_t other) const {
+std::int64_t FinishedRun::number(const std::string& name, std::int64_t other) const {
   try {
     return program::parse_integer(flag(name).value_or(""), {0, INT64_MAX});
   } catch (const std::invalid_argument&) {  // "all", or not known

@@ -17,7 +17,7 @@ namespace tasuki::predict {
 
 // From about.json beside the file (program/report/about.hpp). Members are empty without such a
 // file, or if an older version did not write them.
-struct RunRecord {
+struct FinishedRun {
   std::string program;
   std::map<std::string, std::string> flags;
   std::string dataset, data;  // its name and its folder
@@ -48,7 +48,7 @@ struct TrainedModel {
   std::string prefix;                   // of the model's entries in the file
   std::map<std::string, Shape> shapes;  // of the entries, without the prefix; if divided, of the
                                         // first part
-  RunRecord run;
+  FinishedRun run;
 };
 
 // A checkpoint, a snapshot or a model file (Chainer's save_npz), or the newest intact one of these

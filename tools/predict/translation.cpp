@@ -124,7 +124,7 @@ Report report_of(const Sentences& sentences, const std::vector<Ids>& translation
 class Translation final : public Task {
  public:
   std::vector<std::string> networks() const override { return {network_name}; }
-  std::optional<std::string> network_of(const RunRecord& run) const override {
+  std::optional<std::string> network_of(const FinishedRun& run) const override {
     if (run.program == "train_seq2seq") return network_name;
     return std::nullopt;
   }
