@@ -25,7 +25,7 @@ class ExchangesUnderWay {
  public:
   using Work = std::function<void()>;
 
-  // Thrown for each exchange after the one that failed; that one's own error says why.
+  // Thrown by every exchange after a failed one, whose own error says why.
   class NotBegun : public Error {
    public:
     NotBegun()

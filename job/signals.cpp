@@ -52,11 +52,11 @@ bool has_just_answered() {
 
 // To end a job, Open MPI's daemon on a host sends its ranks SIGCONT, sleeps a second, sends SIGTERM
 // and sleeps a second; mpirun does so for its own host before it tells the others. With several
-// hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but that of a rank's end goes to another
-// thread of the daemon. So a rank answers both signals with a SIGCHLD. A daemon that is awake, or
-// that does not sleep, and any other parent ignores it. The handler itself waits, because a rank
-// that is about to exit must not do so before it has answered. SIGKILL follows the first answer to
-// SIGTERM, so rank 0 answers it first.
+// hosts that took 2 to 3 s. A SIGCHLD ends such a sleep, but the one for a rank's end goes to
+// another thread of the daemon. So a rank answers both signals with a SIGCHLD. A daemon that is
+// awake, or that does not sleep, and any other parent ignores it. The handler itself waits, because
+// a rank that is about to exit must not do so before it has answered. SIGKILL follows the first
+// answer to SIGTERM, so rank 0 answers it first.
 void wake_launcher(int signal) {
   const int saved_errno = errno;
   const bool is_rank = is_job_process();

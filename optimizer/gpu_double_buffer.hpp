@@ -30,7 +30,7 @@ class GpuDoubleBuffer final : public GradientExchange {
   std::optional<Sums> finish() override;
   std::optional<Sums> flush() override;
   bool is_late() const override { return true; }
-  // The scale of the gradients that travel, which are those of the step before.
+  // Names the scale of the travelling gradients, which belong to the previous step.
   std::string kind_of_step() const override;
   // False in the first two steps, of which one sums nothing and one prepares the exchange, and in a
   // step that uses the sums of a step that failed.

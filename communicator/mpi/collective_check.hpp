@@ -31,7 +31,7 @@ class CollectiveCheck {
   [[noreturn]] void fail_with(const std::string& operation) const;
 
   std::string name_;
-  MpiComm comm_;  // a separate one, so that its messages never mix with those of operations
+  MpiComm comm_;  // separate, so that its messages never mix with the operations' own
   const Topology& topology_;
   std::int64_t number_ = 0;  // of operations compared so far
 };
