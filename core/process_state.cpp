@@ -28,9 +28,9 @@ std::string_view value_of(std::string_view text, std::string_view key) {
 }
 
 template <class Number>
-Number to_number(std::string_view text) {
+Number to_number(std::string_view text, int base = 10) {
   Number number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
+  std::from_chars(text.data(), text.data() + text.size(), number, base);
   return number;
 }
 
@@ -45,6 +45,7 @@ ProcessState parse_process_status(std::string_view text) {
   found.tracer = to_number<pid_t>(value_of(text, "TracerPid"));
   constexpr std::int64_t unit = 1024;
   found.memory = unit * to_number<std::int64_t>(value_of(text, "VmRSS"));
+  found.caught = to_number<std::uint64_t>(value_of(text, "SigCgt"), 16);
   return found;
 }
 
@@ -70,7 +71,9 @@ std::vector<pid_t> descendants(pid_t ancestor) {
   std::vector<pid_t> found = {ancestor};
   for (std::size_t next = 0; next < found.size(); ++next)
     for (const auto& [process, parent] : parents)
-      if (parent == found[next]) found.push_back(process);
+      // Numbers that were given anew while the list was made can form a circle.
+      if (parent == found[next] && std::ranges::find(found, process) == found.end())
+        found.push_back(process);
   found.erase(found.begin());
   return found;
 }

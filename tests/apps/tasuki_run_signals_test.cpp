@@ -55,6 +55,28 @@ TEST_F(TasukiRun, KillsUnresponsiveLauncherOnThirdControlC) {
   EXPECT_THAT(job.err, HasSubstr("the job is saving; Ctrl-C again ends it at once\n"));
 }
 
+// A lock that nobody releases keeps Open MPI 4.1's mpirun from ending.
+TEST_F(TasukiRun, KillsLauncherThatIsStuckAfterItsRanks) {
+  const std::string plan =
+      "[ $n = 2 ] && exit 0\ntake " + out.string() +
+      "; save 5; trap : USR1; sleep 1.5; trap - USR1; mkfifo lock; read -r < lock";
+  const Finished job = run(plan, words({}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(calls().size(), 2u);
+  EXPECT_THAT(job.err, HasSubstr("exit code 137 (error: mpirun had not ended 5 s after its ranks; "
+                                 "it was killed); restart 1 of 3"));
+}
+
+// mpirun whose ranks are all on other machines, or one that ends slowly.
+TEST_F(TasukiRun, WaitsForLauncherThatIsNotStuck) {
+  for (const std::string end : {"read -t 7", "trap - USR1; sleep 7"}) {
+    const Finished job =
+        run("trap : USR1; sleep 1.5; mkfifo lock; exec 0<> lock; " + end + "; exit 79", words({}));
+    EXPECT_EQ(job.exit_code, 79) << job.all();
+    fs::remove(folder / "lock");
+  }
+}
+
 TEST_F(TasukiRun, LetsOtherProgramsHandleSignals) {
   const Finished job = run("trap 'exit 3' TERM; touch ready; while :; do sleep 0.05; done",
                            words({"--stop-timeout", "0"}, "other"), when_ready({SIGTERM}));

@@ -110,6 +110,16 @@ TEST_F(UnreadOutput, EndsOtherPrograms) {
 }
 
 // Files and closed streams have no reader that could go away.
+// A launcher whose ranks have ended is not stuck while a pager keeps it from printing the rest.
+TEST_F(UnreadOutput, IsLeftToAPausedReader) {
+  const Finished job = run_in_shell(
+      "trap : USR1; sleep 1.5; trap - USR1\n"
+      "for ((i = 0; i < 20000; ++i)); do echo 0123456789; done; exit 79",
+      "\"$@\" | { sleep 9; wc -l; }", words({}));
+  EXPECT_EQ(job.exit_code, 79) << job.all();
+  EXPECT_EQ(job.out, "20000\n");
+}
+
 TEST_F(UnreadOutput, ExcludesFilesAndClosedStreams) {
   const std::string plan = "take " + out.string() + "; save $n; echo line; [ $n = 2 ] || exit 74";
   for (const std::string& to : {"> " + (folder / "file").string(), std::string(">&-")}) {

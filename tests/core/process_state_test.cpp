@@ -13,21 +13,27 @@ namespace {
 TEST(ProcessStatus, IsParsedByKeys) {
   const ProcessState state = parse_process_status(
       "Name:\torted\nUmask:\t0022\nState:\tT (stopped)\nTgid:\t12\nPid:\t12\nPPid:\t7\n"
-      "TracerPid:\t99\nUid:\t0\t0\t0\t0\nVmRSS:\t    1808 kB\n");
+      "TracerPid:\t99\nUid:\t0\t0\t0\t0\nVmRSS:\t    1808 kB\n"
+      "SigCgt:\t8000000100014201\n");
   EXPECT_STREQ(state.name.data(), "orted");
   EXPECT_TRUE(state.is_stopped());
   EXPECT_EQ(state.parent, 7);
   EXPECT_EQ(state.tracer, 99);
   EXPECT_EQ(state.memory, 1808 * 1024);
+  EXPECT_TRUE(state.catches(SIGHUP) && state.catches(10) && state.catches(SIGTERM));
+  EXPECT_TRUE(state.catches(64));
+  EXPECT_FALSE(state.catches(SIGUSR2) || state.catches(11));
 }
 
 TEST(ProcessStatus, IsIgnoredWhenDamaged) {
-  for (const std::string text : {"", "\n\n", "Name", "Name:", "Name:\t", "State:\nPPid:\tx\n",
-                                 "TracerPid:\t99999999999999999999\n"}) {
+  for (const std::string text :
+       {"", "\n\n", "Name", "Name:", "Name:\t", "State:\nPPid:\tx\nSigCgt:\t?\n",
+        "TracerPid:\t99999999999999999999\n"}) {
     const ProcessState state = parse_process_status(text);
     EXPECT_EQ(state.parent, 0);
     EXPECT_EQ(state.tracer, 0);
     EXPECT_FALSE(state.is_stopped());
+    EXPECT_FALSE(state.catches(SIGTERM));
   }
 }
 

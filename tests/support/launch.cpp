@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "core/process_state.hpp"
 #include "patience.hpp"
 
 namespace tasuki::testing {
@@ -44,6 +45,13 @@ Pipe make_pipe() {
   _exit(127);
 }
 
+// The descendants as well, because mpirun and ranks are in groups of their own.
+void kill_all(pid_t program) {
+  const std::vector<pid_t> others = descendants(program);
+  kill(-program, SIGKILL);
+  for (const pid_t each : others) kill(each, SIGKILL);
+}
+
 // Appends what is there to read; false at the end of the stream.
 bool drain(int descriptor, std::string& text) {
   std::array<char, 4096> buffer;
@@ -59,6 +67,7 @@ Finished run_program(const std::vector<std::string>& words, double limit_seconds
                      const std::function<void(pid_t program)>& meanwhile) {
   const Pipe out = make_pipe(), err = make_pipe();
   const double start = shared_clock();
+  double end = 0;  // of reading, after it was killed
   const pid_t child = fork();
   if (child < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (child == 0) become(words, changes, out, err);
@@ -68,11 +77,15 @@ Finished run_program(const std::vector<std::string>& words, double limit_seconds
   Finished finished;
   std::array<pollfd, 2> streams = {pollfd{out[0], POLLIN, 0}, pollfd{err[0], POLLIN, 0}};
   while (streams[0].fd >= 0 || streams[1].fd >= 0) {
-    if (shared_clock() - start > limit_seconds * patience() && !finished.timed_out) {
+    if (finished.timed_out) {
+      if (shared_clock() - start > end) break;
+    } else if (shared_clock() - start > limit_seconds * patience()) {
       finished.timed_out = true;
-      kill(-child, SIGKILL);
+      end = shared_clock() - start + 10;
+      kill_all(child);
+    } else if (meanwhile) {
+      meanwhile(child);
     }
-    if (meanwhile) meanwhile(child);
     if (poll(streams.data(), streams.size(), 50) <= 0) continue;
     if (streams[0].revents && !drain(out[0], finished.out)) streams[0].fd = -1;
     if (streams[1].revents && !drain(err[0], finished.err)) streams[1].fd = -1;

@@ -15,7 +15,7 @@ namespace tasuki::testing {
 
 struct Finished {
   int exit_code = -1;      // 128 + signal when a signal ended it
-  bool timed_out = false;  // it was killed, with all its children
+  bool timed_out = false;  // it was killed, with all its descendants
   double seconds = 0;      // from start to end
   std::string out, err;    // what it wrote
   std::string all() const { return out + err; }
@@ -23,7 +23,7 @@ struct Finished {
 
 // `words[0]` is looked up in PATH. The environment is this process's with `changes`. The program is
 // the first of a new process group; `meanwhile` is called with its id, about every 50 ms. The limit
-// grows with patience().
+// grows with patience(). If other processes keep the output open, it is read for 10 s more.
 Finished run_program(const std::vector<std::string>& words, double limit_seconds = 60,
                      const std::map<std::string, std::string>& changes = {},
                      const std::function<void(pid_t program)>& meanwhile = {});

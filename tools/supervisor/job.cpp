@@ -13,19 +13,20 @@
 #include <filesystem>
 
 #include "core/job_process.hpp"
+#include "core/process_state.hpp"
 #include "tools/processes/children.hpp"
 #include "tools/supervisor/error_stream.hpp"
 #include "tools/supervisor/launcher_files.hpp"
 #include "tools/supervisor/output_stream.hpp"
+#include "tools/supervisor/stuck_launcher.hpp"
 
 namespace tasuki::supervisor {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds tick{1};           // of JobWatch::meanwhile
-constexpr std::chrono::milliseconds pause{300};   // mpirun's longest within a paragraph
-constexpr std::chrono::seconds launchers_end{5};  // the launcher's time after SIGTERM
+constexpr std::chrono::seconds tick{1};          // of JobWatch::meanwhile
+constexpr std::chrono::milliseconds pause{300};  // mpirun's longest within a paragraph
 
 pid_t start(const Launch& launch, int errors) {
   for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
@@ -49,7 +50,8 @@ class RunningJob {
         stop_(stop),
         watch_(watch),
         launcher_name_(std::filesystem::path(launch.words.front()).filename()),
-        launcher_(start(launch, errors_.writer())) {
+        launcher_(start(launch, errors_.writer())),
+        end_(launcher_) {
     errors_.close_writer();
   }
 
@@ -77,7 +79,8 @@ class RunningJob {
     pass_errors();
     error_output().write(text_.release());
     std::optional<Cause> cause = text_.cause();
-    if (!cause && WIFSIGNALED(*status)) cause = end_of_launcher(WTERMSIG(*status));
+    if (!cause && WIFSIGNALED(*status))
+      cause = is_stuck_ ? stuck_launcher() : end_of_launcher(WTERMSIG(*status));
     return {exit_code, cause, text_.is_cause_last(), text_.start_failure(), is_clean};
   }
 
@@ -86,6 +89,17 @@ class RunningJob {
     const char* const name = sigdescr_np(signal);
     return parse_error_line(fmt::format("error: {} was ended by signal {} ({})", launcher_name_,
                                         signal, name == nullptr ? "unknown" : name));
+  }
+
+  Cause stuck_launcher() const {
+    return parse_error_line(
+        fmt::format("error: {} had not ended {} s after its ranks; it was killed", launcher_name_,
+                    StuckLauncher::limit.count()));
+  }
+
+  bool launcher_catches(int signal) const {
+    const auto state = process_state(launcher_);
+    return state && state->catches(signal);
   }
 
   void pass_errors() {
@@ -115,7 +129,7 @@ class RunningJob {
         break;
       case StopAction::pass_on:
         // SIGUSR2 would end an mpirun that is not yet ready for it.
-        if (signal != SIGUSR2 || catches(launcher_, signal)) kill(launcher_, signal);
+        if (signal != SIGUSR2 || launcher_catches(signal)) kill(launcher_, signal);
         break;
     }
   }
@@ -130,10 +144,11 @@ class RunningJob {
   // Ctrl-Z, which reaches this process alone. mpirun stops its ranks on all hosts but keeps
   // running.
   void pause_job() {
-    kill(launcher_, catches(launcher_, SIGTSTP) ? SIGTSTP : SIGSTOP);
+    kill(launcher_, launcher_catches(SIGTSTP) ? SIGTSTP : SIGSTOP);
     const auto begin = Clock::now();
     raise(SIGSTOP);
     kill(launcher_, SIGCONT);
+    end_.forget();
     for (auto* end : {&stop_until_, &kill_at_})
       if (*end) **end += Clock::now() - begin;
   }
@@ -146,7 +161,7 @@ class RunningJob {
     kill(launcher_, SIGTERM);
     stop_until_.reset();
     ask_again_at_.reset();
-    if (!kill_at_) kill_at_ = Clock::now() + launchers_end;
+    if (!kill_at_) kill_at_ = Clock::now() + StuckLauncher::limit;
   }
 
   void keep_time() {
@@ -157,10 +172,14 @@ class RunningJob {
       end();
     }
     // A launcher that is about to end has removed its handler.
-    if (ask_again_at_ && now > *ask_again_at_ && catches(launcher_, SIGUSR1)) ask_to_save();
+    if (ask_again_at_ && now > *ask_again_at_ && launcher_catches(SIGUSR1)) ask_to_save();
     // mpirun waits without a limit for hosts that it cannot reach.
     if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
     if (now < next_tick_) return;
+    if (end_.is_stuck(now)) {
+      is_stuck_ = true;
+      kill(-launcher_, SIGKILL);
+    }
     is_marked_ = is_marked_ || mark_files_of(launcher_);
     next_tick_ = now + tick;
     watch_.meanwhile();
@@ -174,6 +193,8 @@ class RunningJob {
   const JobWatch& watch_;
   std::string launcher_name_;
   pid_t launcher_;
+  StuckLauncher end_;
+  bool is_stuck_ = false;
   int output_ = pipe_or_socket(STDOUT_FILENO);  // until it is known to have lost its reader
   bool is_open_ = true;
   bool is_marked_ = false;  // the launcher's files

@@ -34,7 +34,8 @@ struct JobWatch {
 // process alone, and passes on its standard error (launcher_text.hpp). StopRequest turns signals,
 // and a standard output without a reader, into requests. A training that does not answer a request
 // in time (StopRequest::time_to_save of `stop_timeout` seconds) is ended; a launcher that does not
-// end within 5 seconds, or by the next such request, is killed. SIGTSTP (Ctrl-Z) stops the ranks
+// end within 5 seconds, or by the next such request, is killed, and so is one that is stuck
+// (stuck_launcher.hpp). SIGTSTP (Ctrl-Z) stops the ranks
 // and this process until SIGCONT. When the call returns, no process of the job remains on this
 // machine. If this process is killed, the launcher gets SIGTERM.
 JobEnd run_job_once(const Launch& launch, bool leave_out_launchers_text, double stop_timeout,

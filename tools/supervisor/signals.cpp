@@ -1,6 +1,5 @@
 #include "tools/supervisor/signals.hpp"
 
-#include <fmt/core.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -9,8 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <string>
 
 #include "core/error.hpp"
 
@@ -29,14 +26,6 @@ sigset_t answered_signals() {
 }
 
 }  // namespace
-
-bool catches(pid_t process, int signal) {
-  std::ifstream status(fmt::format("/proc/{}/status", process));
-  for (std::string line; std::getline(status, line);)
-    if (line.starts_with("SigCgt:"))
-      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
-  return false;
-}
 
 Signals::Signals() {
   const sigset_t set = answered_signals();

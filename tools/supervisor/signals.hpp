@@ -1,8 +1,6 @@
 // The signals that tasuki-run handles, as events that are read one by one.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <optional>
 
@@ -28,8 +26,5 @@ class Signals {
  private:
   int descriptor_;
 };
-
-// Whether a process has a handler for the signal.
-bool catches(pid_t process, int signal);
 
 }  // namespace tasuki::supervisor
