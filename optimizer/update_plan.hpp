@@ -16,7 +16,7 @@
 #include "optimizer/parameter_group.hpp"
 #include "optimizer/slices.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "program/data/data.hpp"
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 #include "program/training_run.hpp"
 
 namespace tasuki::program {

@@ -10,7 +10,7 @@
 #include "dataset/catalog.hpp"
 #include "dataset/scatter.hpp"
 #include "program/data/program_data.hpp"
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 
 namespace tasuki::program {
 

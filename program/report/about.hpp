@@ -3,7 +3,7 @@
 #pragma once
 
 #include "program/data/data.hpp"
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 
 namespace tasuki::program {
 

@@ -13,8 +13,8 @@
 #include "program/flags/training_flags.hpp"
 #include "program/start/device.hpp"
 #include "program/start/optimizer.hpp"
+#include "program/start/rank_setup.hpp"
 #include "program/start/resume.hpp"
-#include "program/start/setup.hpp"
 
 namespace tasuki::program {
 namespace {

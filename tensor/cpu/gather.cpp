@@ -3,7 +3,7 @@
 
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/gather_check.hpp"
-#include "tensor/image_draw.hpp"
+#include "tensor/image_transform.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {

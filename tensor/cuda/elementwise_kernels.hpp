@@ -7,7 +7,7 @@
 #include "tensor/cuda/launch.hpp"
 #include "tensor/dtype.hpp"
 #include "tensor/element_functions.hpp"
-#include "tensor/operations.hpp"
+#include "tensor/operation_options.hpp"
 #include "tensor/strided_loop.hpp"
 
 namespace tasuki::kernels {

@@ -5,7 +5,7 @@
 
 #include "tensor/cuda/launch.hpp"
 #include "tensor/dtype.hpp"
-#include "tensor/image_draw.hpp"
+#include "tensor/image_transform.hpp"
 
 namespace tasuki::kernels {
 

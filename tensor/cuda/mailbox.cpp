@@ -4,7 +4,7 @@
 
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 #include "tensor/cuda/step_kernels.hpp"
 
 namespace tasuki {

@@ -1,4 +1,4 @@
-#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 
 #include <exception>
 #include <mutex>

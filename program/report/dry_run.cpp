@@ -1,4 +1,4 @@
-#include "program/report/plan.hpp"
+#include "program/report/dry_run.hpp"
 
 #include <algorithm>
 #include <string>
@@ -92,9 +92,9 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers,
 
 }  // namespace
 
-void print_plan(const RankSetup& setup, const TrainingSettings& settings,
-                const NamedOptimizers& optimizers, const LossFunction& loss,
-                const TrainingData& data) {
+void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
+                   const NamedOptimizers& optimizers, const LossFunction& loss,
+                   const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
   const std::int64_t largest =
       std::min(largest_rank_batch(settings, setup.grid->models()), train.count);

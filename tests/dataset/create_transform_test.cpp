@@ -1,5 +1,5 @@
 // Augmented images, and what they depend on.
-#include "dataset/images/augmentation.hpp"
+#include "dataset/images/create_transform.hpp"
 
 #include <gtest/gtest.h>
 

@@ -11,8 +11,8 @@
 #include "communicator/communicator.hpp"
 #include "program/flags/options.hpp"
 #include "program/flags/training_settings.hpp"
-#include "program/start/computing.hpp"
 #include "program/start/model_grid.hpp"
+#include "program/start/precision.hpp"
 #include "program/start/processors.hpp"
 #include "program/start/resume.hpp"
 #include "training/output_folder.hpp"
@@ -38,11 +38,6 @@ struct RankSetup {
   // The device of the model.
   Device device() const { return devices.front(); }
 };
-
-// Throws on all ranks unless all run the same build of the same program (core/version.hpp) with
-// the same arguments. Another build may round differently. Equal arguments mean equal settings,
-// because rank 0 reads the config file for all. Collective.
-void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments);
 
 // Checks that all ranks run the same program with the same arguments, parses these (rank 0 reads
 // the config file and --resume's snapshot for all), makes the communicator and sets the number of

@@ -1,4 +1,4 @@
-#include "program/start/computing.hpp"
+#include "program/start/precision.hpp"
 
 #include <algorithm>
 
@@ -63,7 +63,7 @@ Precision choose_precision(ComputeType dtype, std::span<const Device> devices) {
   return {};
 }
 
-void check_computing(const TrainingSettings& settings, std::span<const Device> devices) {
+void check_compute_flags(const TrainingSettings& settings, std::span<const Device> devices) {
   check_type(settings.dtype, devices);
   if (settings.workers && has_gpu(devices) && settings.dtype == ComputeType::fp16)
     fail_everywhere(ErrorKind::usage,
@@ -73,8 +73,8 @@ void check_computing(const TrainingSettings& settings, std::span<const Device> d
   check_gpu_algorithms(settings, devices);
 }
 
-Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices) {
-  check_computing(settings, devices);
+Precision apply_compute_flags(const TrainingSettings& settings, std::span<const Device> devices) {
+  check_compute_flags(settings, devices);
   cuda_settings().autotune = settings.autotune;
   cuda_settings().deterministic = settings.deterministic;
   return choose_precision(settings.dtype, devices);

@@ -21,8 +21,8 @@ struct Precision {
 // error.
 Precision choose_precision(ComputeType dtype, std::span<const Device> devices);
 // Throws a usage error for flags that contradict each other or that such devices do not support.
-void check_computing(const TrainingSettings& settings, std::span<const Device> devices);
+void check_compute_flags(const TrainingSettings& settings, std::span<const Device> devices);
 // Checks the flags, applies them to this process, and returns the precision.
-Precision choose_computing(const TrainingSettings& settings, std::span<const Device> devices);
+Precision apply_compute_flags(const TrainingSettings& settings, std::span<const Device> devices);
 
 }  // namespace tasuki::program

@@ -1,4 +1,4 @@
-#include "program/data/unreadable.hpp"
+#include "program/data/data_check.hpp"
 
 #include <algorithm>
 #include <cstring>

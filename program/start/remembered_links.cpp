@@ -1,4 +1,4 @@
-#include "program/start/link.hpp"
+#include "program/start/remembered_links.hpp"
 
 #include <array>
 #include <cstring>

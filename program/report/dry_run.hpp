@@ -1,9 +1,9 @@
-// The plan that --dry-run prints.
+// What --dry-run prints: the plan of a run.
 #pragma once
 
 #include "program/data/data.hpp"
 #include "program/flags/training_settings.hpp"
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 #include "training/updater.hpp"
 
 namespace tasuki::program {
@@ -13,8 +13,8 @@ namespace tasuki::program {
 // the data); nothing is updated. Memory is the largest rank's. The sizes of model, data, and the
 // copy from which checkpoints are written are computed; the rest is measured. Collective; rank 0
 // prints.
-void print_plan(const RankSetup& setup, const TrainingSettings& settings,
-                const NamedOptimizers& optimizers, const LossFunction& loss,
-                const TrainingData& data);
+void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
+                   const NamedOptimizers& optimizers, const LossFunction& loss,
+                   const TrainingData& data);
 
 }  // namespace tasuki::program

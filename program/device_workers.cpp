@@ -1,4 +1,4 @@
-#include "program/workers.hpp"
+#include "program/device_workers.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "optimizer/low_rank.hpp"
+#include "optimizer/power_sgd_arithmetic.hpp"
 
 #include <algorithm>
 #include <array>

@@ -1,8 +1,8 @@
-#include "dataset/images/augmentation.hpp"
+#include "dataset/images/create_transform.hpp"
 
 #include <algorithm>
 
-#include "tensor/image_draw.hpp"
+#include "tensor/image_transform.hpp"
 
 namespace tasuki {
 

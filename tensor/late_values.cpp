@@ -1,4 +1,4 @@
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 #include <algorithm>
 #include <atomic>

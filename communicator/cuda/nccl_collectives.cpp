@@ -1,4 +1,4 @@
-#include "communicator/cuda/nccl_group.hpp"
+#include "communicator/cuda/nccl_collectives.hpp"
 
 #include "communicator/cuda/wire_kernels.hpp"
 #include "tensor/cuda/check.hpp"
@@ -76,8 +76,8 @@ struct Parts {
 
 }  // namespace
 
-NcclGroup::NcclGroup(const Bytes& id, int rank, int ranks, Device device, const Launch& launch,
-                     std::shared_ptr<NcclMemory> memory)
+NcclCollectives::NcclCollectives(const Bytes& id, int rank, int ranks, Device device,
+                                 const Launch& launch, std::shared_ptr<NcclMemory> memory)
     : rank_(rank),
       ranks_(ranks),
       device_(device),
@@ -87,11 +87,11 @@ NcclGroup::NcclGroup(const Bytes& id, int rank, int ranks, Device device, const 
   memory_->add(comm_);
 }
 
-NcclGroup::~NcclGroup() {
+NcclCollectives::~NcclCollectives() {
   memory_->remove(comm_);
 }
 
-void NcclGroup::allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) {
+void NcclCollectives::allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) {
   CudaContext::of(device_);  // makes it the current one
   const bool is_converted =
       values.dtype() == DType::float32 && wire.dtype != DType::float32 && values.count() > 0;
@@ -105,7 +105,8 @@ void NcclGroup::allreduce(const Tensor& values, ReduceOp op, const WireFormat& w
   check_launch("widen");
 }
 
-void NcclGroup::allreduce_as_they_are(void* values, std::int64_t count, DType type, ReduceOp op) {
+void NcclCollectives::allreduce_as_they_are(void* values, std::int64_t count, DType type,
+                                            ReduceOp op) {
   memory_->use(comm_, values);
   comm_.call("ncclAllReduce", [&](ncclComm_t comm) {
     return ncclAllReduce(values, values, static_cast<std::size_t>(count), nccl_type(type),
@@ -113,7 +114,7 @@ void NcclGroup::allreduce_as_they_are(void* values, std::int64_t count, DType ty
   });
 }
 
-void* NcclGroup::wire_buffer(std::size_t bytes) {
+void* NcclCollectives::wire_buffer(std::size_t bytes) {
   if (!wire_ || wire_->bytes() < bytes) {
     // If it came from the backend's pool, the next work of the device may use it at once.
     if (wire_) order_streams(launch_.stream, CudaContext::of(device_).stream());
@@ -122,7 +123,7 @@ void* NcclGroup::wire_buffer(std::size_t bytes) {
   return wire_->data();
 }
 
-void NcclGroup::reduce(const Tensor& values, ReduceOp op, int root) {
+void NcclCollectives::reduce(const Tensor& values, ReduceOp op, int root) {
   CudaContext::of(device_);
   memory_->use(comm_, values.raw());
   comm_.call("ncclReduce", [&](ncclComm_t comm) {
@@ -131,7 +132,7 @@ void NcclGroup::reduce(const Tensor& values, ReduceOp op, int root) {
   });
 }
 
-void NcclGroup::broadcast(const Tensor& values, int root) {
+void NcclCollectives::broadcast(const Tensor& values, int root) {
   CudaContext::of(device_);
   memory_->use(comm_, values.raw());
   comm_.call("ncclBroadcast", [&](ncclComm_t comm) {
@@ -140,7 +141,7 @@ void NcclGroup::broadcast(const Tensor& values, int root) {
   });
 }
 
-void NcclGroup::reduce_scatter(const Tensor& values, ReduceOp op) {
+void NcclCollectives::reduce_scatter(const Tensor& values, ReduceOp op) {
   CudaContext::of(device_);
   memory_->use(comm_, values.raw());
   const Parts parts(values, rank_, ranks_);
@@ -158,7 +159,7 @@ void NcclGroup::reduce_scatter(const Tensor& values, ReduceOp op) {
   });
 }
 
-void NcclGroup::allgather(const Tensor& values) {
+void NcclCollectives::allgather(const Tensor& values) {
   CudaContext::of(device_);
   memory_->use(comm_, values.raw());
   const Parts parts(values, rank_, ranks_);

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "dataset/transform.hpp"
-#include "tensor/image_draw.hpp"
+#include "tensor/image_transform.hpp"
 
 namespace tasuki {
 

@@ -1,5 +1,5 @@
 // The orthonormal basis of PowerSGD.
-#include "optimizer/low_rank.hpp"
+#include "optimizer/power_sgd_arithmetic.hpp"
 
 #include <gtest/gtest.h>
 

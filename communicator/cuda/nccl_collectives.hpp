@@ -1,4 +1,4 @@
-// NcclGroup: a GpuGroup on NCCL.
+// NcclCollectives: a GpuGroup on NCCL.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace tasuki {
 
-class NcclGroup : public GpuGroup {
+class NcclCollectives : public GpuGroup {
  public:
   // Operations are queued on launch.stream.
-  NcclGroup(const Bytes& id, int rank, int ranks, Device device, const Launch& launch,
-            std::shared_ptr<NcclMemory> memory);
-  ~NcclGroup() override;
-  NcclGroup(const NcclGroup&) = delete;
-  NcclGroup& operator=(const NcclGroup&) = delete;
+  NcclCollectives(const Bytes& id, int rank, int ranks, Device device, const Launch& launch,
+                  std::shared_ptr<NcclMemory> memory);
+  ~NcclCollectives() override;
+  NcclCollectives(const NcclCollectives&) = delete;
+  NcclCollectives& operator=(const NcclCollectives&) = delete;
 
   void allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) override;
   void reduce(const Tensor& values, ReduceOp op, int root) override;

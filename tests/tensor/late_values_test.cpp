@@ -1,6 +1,6 @@
 // Late values, actions after a step, revisions: without a recorder, and with one that only notes
 // what it is asked.
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 #include <gmock/gmock.h>
 

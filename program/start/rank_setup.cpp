@@ -1,10 +1,9 @@
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
-#include "communicator/agreement.hpp"
 #include "communicator/registry.hpp"
 #include "communicator/run_on_root.hpp"
 #include "communicator/text_bytes.hpp"
@@ -14,10 +13,10 @@
 #include "core/printable.hpp"
 #include "core/stop_request.hpp"
 #include "core/terminal.hpp"
-#include "core/version.hpp"
 #include "job/stall_limits.hpp"
 #include "program/start/device.hpp"
-#include "program/start/link.hpp"
+#include "program/start/remembered_links.hpp"
+#include "program/start/same_program.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 
@@ -66,14 +65,6 @@ void take_worker_devices(const std::string& program, const TrainingSettings& set
 }
 
 }  // namespace
-
-void check_same_program(Communicator& communicator, const std::vector<std::string>& arguments) {
-  std::vector<std::string> lines = {fmt::format("Tasuki {}", version())};
-  for (const std::string& build : loaded_builds()) lines.push_back("program " + build);
-  for (const std::string& argument : arguments) lines.push_back("argument " + argument);
-  check_agreement(communicator, lines,
-                  "all ranks must be started with the same program and the same arguments");
-}
 
 void apply(const StallSettings& settings) {
   StallLimits limits;
@@ -147,7 +138,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   set_cpu_threads(setup.threads.threads);
   set_conv_algorithm(settings.conv);
   if (settings.workers) take_worker_devices(options.program(), settings, setup);
-  setup.precision = choose_computing(settings, setup.devices);
+  setup.precision = apply_compute_flags(settings, setup.devices);
   setup.grid = std::make_unique<ModelGrid>(*setup.communicator, settings, options.program());
   return setup;
 }

@@ -1,4 +1,4 @@
-#include "tensor/image_draw.hpp"
+#include "tensor/image_transform.hpp"
 
 #include <algorithm>
 #include <cmath>

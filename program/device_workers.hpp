@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 #include "program/training_program.hpp"
 
 namespace tasuki::program {
