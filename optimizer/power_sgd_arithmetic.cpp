@@ -63,7 +63,7 @@ double dot_in_double(const float* x, const float* y, std::int64_t count) {
 
 // The least number of rows, or columns, that is worth another thread.
 std::int64_t grain(std::int64_t elements_of_each) {
-  return eltwise_grain / std::max<std::int64_t>(elements_of_each, 1) + 1;
+  return elementwise_grain / std::max<std::int64_t>(elements_of_each, 1) + 1;
 }
 
 void add_product(float* m, std::int64_t rows, std::int64_t columns, const float* p, const float* q,
@@ -131,13 +131,13 @@ void subtract_product(float* m, std::int64_t rows, std::int64_t columns, const f
 }
 
 void add(float* values, const float* others, std::int64_t count) {
-  parallel_for(count, eltwise_grain, [=](std::int64_t begin, std::int64_t end) {
+  parallel_for(count, elementwise_grain, [=](std::int64_t begin, std::int64_t end) {
     add_multiple(values + begin, others + begin, 1, end - begin);
   });
 }
 
 void drop_infinite(float* values, std::int64_t count) {
-  parallel_for(count, eltwise_grain, [=](std::int64_t begin, std::int64_t end) {
+  parallel_for(count, elementwise_grain, [=](std::int64_t begin, std::int64_t end) {
     keep_finite(values + begin, end - begin);
   });
 }

@@ -82,7 +82,7 @@ double SliceOwners::squared_norm(const Tensor& array) const {
   const Tensor sums = Tensor::zeros({std::ssize(begins)}, DType::float64);
   double* const of_block = sums.data<double>();
   const Range slice = own();
-  parallel_for((slice.size() + norm_block - 1) / norm_block, eltwise_grain / norm_block,
+  parallel_for((slice.size() + norm_block - 1) / norm_block, elementwise_grain / norm_block,
                [&](std::int64_t first, std::int64_t last) {
                  for (std::int64_t block = first; block < last; ++block) {
                    const std::int64_t begin = slice.begin + block * norm_block;

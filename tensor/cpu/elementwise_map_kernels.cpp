@@ -1,4 +1,4 @@
-#include "tensor/cpu/map_kernels.hpp"
+#include "tensor/cpu/elementwise_kernels.hpp"
 
 #include <cmath>
 

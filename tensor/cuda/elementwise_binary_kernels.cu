@@ -1,6 +1,6 @@
 #include "tensor/cuda/elementwise_kernels.hpp"
 
-#include "tensor/cuda/map.cuh"
+#include "tensor/cuda/elementwise_loops.cuh"
 #include "tensor/cuda/strided.cuh"
 
 namespace tasuki::kernels {

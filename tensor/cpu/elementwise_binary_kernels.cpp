@@ -1,8 +1,8 @@
-// Functions of two and three values (map_kernels.hpp).
+// Functions of two and three values (elementwise_kernels.hpp).
 #include <cmath>
 
 #include "core/error.hpp"
-#include "tensor/cpu/map_kernels.hpp"
+#include "tensor/cpu/elementwise_kernels.hpp"
 #include "tensor/vectorize.hpp"
 
 namespace tasuki {

@@ -1,4 +1,5 @@
-// Vectorised loops over floats, for one thread; eltwise.cpp spreads them over threads.
+// Vectorised loops of activation functions over floats, for one thread; activation.cpp spreads them
+// over threads.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,5 @@ void sigmoid_backward_kernel(const float* y, const float* dy, float* dx, std::in
 void tanh_kernel(const float* x, float* y, std::int64_t count);
 // dx = dy * (1 - y * y)
 void tanh_backward_kernel(const float* y, const float* dy, float* dx, std::int64_t count);
-// c = a + b
-void add_kernel(const float* a, const float* b, float* c, std::int64_t count);
-// y += scale * x
-void accumulate_kernel(float* y, const float* x, float scale, std::int64_t count);
-// x *= factor
-void scale_kernel(float* x, float factor, std::int64_t count);
-// sums[j] += sum over rows i of x[i * columns + j]
-void column_sum_kernel(const float* x, float* sums, std::int64_t rows, std::int64_t columns);
-// sums[i] += sum over columns j of x[i * columns + j]
-void row_sum_kernel(const float* x, float* sums, std::int64_t rows, std::int64_t columns);
-// rows[i * columns + j] = values[j]
-void repeat_row_kernel(const float* values, float* rows, std::int64_t count, std::int64_t columns);
 
 }  // namespace tasuki
