@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/start/rank_setup.hpp"
 #include "program/training_program.hpp"
 

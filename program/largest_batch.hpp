@@ -4,7 +4,7 @@
 #include <functional>
 #include <string_view>
 
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/start/rank_setup.hpp"
 #include "program/training_run.hpp"
 

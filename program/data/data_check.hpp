@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 
 namespace tasuki::program {
 

@@ -7,7 +7,7 @@
 
 #include "communicator/objects.hpp"
 #include "optimizer/power_sgd.hpp"
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"

@@ -1,7 +1,7 @@
 // What --dry-run prints: the plan of a run.
 #pragma once
 
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/flags/training_settings.hpp"
 #include "program/start/rank_setup.hpp"
 #include "training/updater.hpp"

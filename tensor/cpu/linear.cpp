@@ -7,7 +7,7 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/matrix_product.hpp"
-#include "tensor/cpu/measure.hpp"
+#include "tensor/cpu/timed_choice.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {

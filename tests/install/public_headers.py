@@ -45,7 +45,7 @@ INTERNAL = {
 # them.
 INCLUDED = {
     "communicator": ["gradient_view", "sliced_work"],
-    "communicator/algorithms": ["allreduce_algorithm", "cost", "wire_format"],
+    "communicator/algorithms": ["algorithm_cost", "allreduce_algorithm", "wire_format"],
     "communicator/mpi": ["transfer_sizes"],
     "core": ["file", "own_process", "range", "terminal"],
     "dataset/images": ["exif", "image_file", "image_list", "image_view"],

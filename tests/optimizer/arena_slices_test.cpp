@@ -1,5 +1,5 @@
 // Which rank owns which part of an arena.
-#include "optimizer/slices.hpp"
+#include "optimizer/arena_slices.hpp"
 
 #include <gtest/gtest.h>
 

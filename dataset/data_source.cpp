@@ -1,4 +1,4 @@
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 
 #include <algorithm>
 #include <utility>

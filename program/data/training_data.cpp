@@ -1,4 +1,4 @@
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

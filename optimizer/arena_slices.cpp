@@ -1,4 +1,4 @@
-#include "optimizer/slices.hpp"
+#include "optimizer/arena_slices.hpp"
 
 #include <algorithm>
 

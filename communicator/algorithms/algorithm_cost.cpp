@@ -1,4 +1,4 @@
-#include "communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/algorithm_cost.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 #include "tensor/cuda/kernel_support.cuh"
-#include "tensor/cuda/step_kernels.hpp"
+#include "tensor/cuda/mailbox_kernels.hpp"
 
 namespace tasuki::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "communicator/algorithms/plans.hpp"
+#include "communicator/algorithms/allreduce_plans.hpp"
 
 #include <algorithm>
 #include <iterator>
