@@ -1,4 +1,4 @@
-// NcclCollectives: a GpuGroup on NCCL.
+// NcclCollectives: a GpuGroup whose operations are those of NCCL.
 #pragma once
 
 #include <memory>

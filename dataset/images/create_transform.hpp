@@ -1,5 +1,5 @@
-// Augmentation and standardisation: varies each image in every epoch, and brings all images to one
-// scale.
+// create_transform(): augmentation and standardisation, which vary each image in every epoch, and
+// bring all images to one scale.
 #pragma once
 
 #include <cstdint>
