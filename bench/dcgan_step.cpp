@@ -22,7 +22,7 @@
 #include "nn/initializer.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 using namespace tasuki;
 

@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "dataset/images/augmentation.hpp"
+#include "dataset/images/create_transform.hpp"
 #include "dataset/in_memory.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/synthetic.hpp"

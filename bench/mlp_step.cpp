@@ -121,7 +121,7 @@ int run(int rounds, int threads, std::int64_t batch, DType products_in) {
   std::array<Tensor, 4> arrays;
   for (Tensor& array : arrays) array = noise({optimizer->arena().update_count()});
   Part traffic{"Adam's memory traffic", [&] {
-                 parallel_for(arrays[0].count(), eltwise_grain, [&](auto begin, auto end) {
+                 parallel_for(arrays[0].count(), elementwise_grain, [&](auto begin, auto end) {
                    const auto from = [&](std::size_t i) { return arrays[i].data<float>() + begin; };
                    touch_as_adam(from(0), from(1), from(2), from(3), end - begin);
                  });

@@ -3,7 +3,8 @@
 // This class exchanges arrays and gradients; free functions exchange JSON values (objects.hpp) and
 // bytes (bytes.hpp). The kinds (kinds/, registered by name in registry.hpp) derive from it and
 // override protected functions, usually `combine` and `allocate_memory`. The members are defined in
-// communicator.cpp, gradients.cpp, parts.cpp, mpi/arrays.cpp and gpu/communicator_on_gpu.cpp.
+// communicator.cpp, gradients.cpp, divided_arrays.cpp, mpi/arrays.cpp and
+// gpu/communicator_on_gpu.cpp.
 //
 // Every operation except sending and receiving is collective, split() and allocate() included: all
 // ranks call it, in the same order. With TASUKI_CHECK_COLLECTIVES=1 in the environment of rank 0,

@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
+#include "communicator/algorithms/algorithm_cost.hpp"
 #include "communicator/algorithms/allreduce_algorithm.hpp"
-#include "communicator/algorithms/cost.hpp"
 #include "communicator/mpi/transfer_sizes.hpp"
 #include "tensor/device.hpp"
 #include "tensor/dtype.hpp"
@@ -20,7 +20,7 @@ struct CommunicatorOptions {
   bool gpu_is_shared = false;         // ranks may share a GPU; the same value on all ranks
   TransferSizes sizes{};
   // For kinds that send the messages of an allreduce themselves. Empty: the algorithm with the
-  // least predicted time (algorithms/cost.hpp); for flat, MPI_Allreduce.
+  // least predicted time (algorithms/algorithm_cost.hpp); for flat, MPI_Allreduce.
   std::optional<AllreduceAlgorithm> algorithm{};
   // The links from which times are predicted: between two nodes, and between two ranks of a node
   // for kinds that exchange messages there. The same on all ranks; algorithms/link_probe.hpp

@@ -6,7 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/printable.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 
 namespace tasuki {
 

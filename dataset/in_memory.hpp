@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 
 namespace tasuki {
 

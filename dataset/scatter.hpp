@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "communicator/communicator.hpp"
+#include "dataset/data_source.hpp"
 #include "dataset/shard_plan.hpp"
-#include "dataset/source.hpp"
 
 namespace tasuki {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "dataset/dataset.hpp"
-#include "tensor/image_draw.hpp"
+#include "tensor/image_transform.hpp"
 
 namespace tasuki {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "nn/variable.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

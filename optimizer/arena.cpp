@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "communicator/node/node_array.hpp"
-#include "optimizer/slices.hpp"
+#include "optimizer/arena_slices.hpp"
 
 namespace tasuki {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "optimizer/gradient_exchange.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

@@ -88,7 +88,7 @@ class ArrayHook : public OptimizerHook {
  public:
   ArrayHook() : OptimizerHook(Kind::arrays) {}
   // Changes gradients in place, by work on the device. A recorded step calls it only once, so
-  // numbers that change from step to step must be LateValues (tensor/late.hpp). If that is
+  // numbers that change from step to step must be LateValues (tensor/late_values.hpp). If that is
   // impossible, call refuse_recording("why") first.
   virtual void apply(const GradientArrays& arrays) = 0;
 };

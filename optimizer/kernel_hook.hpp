@@ -3,8 +3,8 @@
 
 #include <span>
 
+#include "optimizer/arena_slices.hpp"
 #include "optimizer/hook.hpp"
-#include "optimizer/slices.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki {

@@ -14,7 +14,7 @@ namespace tasuki {
 // row double it. All of that happens on the device, so the host does not wait, and on sums that are
 // the same on all ranks, so all decide alike. Skipped steps count as updates (Optimizer::t). The
 // scale changes in Backend::adjust_loss_scale (tensor/cpu/gradient_scaling.cpp,
-// tensor/cuda/gradient_kernels.cu).
+// tensor/cuda/gradient_scaling_kernels.cu).
 class LossScaler {
  public:
   struct Settings {

@@ -26,7 +26,7 @@
 #include "optimizer/step_guard.hpp"
 #include "optimizer/trained_model.hpp"
 #include "optimizer/update_rule.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 
@@ -73,7 +73,8 @@ class Optimizer {
   // parameters have no shape, each step costs two more small messages.
   Tensor update(const std::function<Variable()>& loss, std::int64_t examples);
 
-  // update() in parts, inside one StepScope (tensor/late.hpp), for your own updaters and loops:
+  // update() in parts, inside one StepScope (tensor/late_values.hpp), for your own updaters and
+  // loops:
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
   //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
   //

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "core/range.hpp"
+#include "optimizer/arena_slices.hpp"
 #include "optimizer/shared_weights.hpp"
-#include "optimizer/slices.hpp"
 #include "optimizer/trained_model.hpp"
 #include "optimizer/update_rule.hpp"
 
@@ -20,7 +20,7 @@ namespace tasuki {
 
 // `const` is shallow: values may be written through it. A state is one array with the arena's
 // offsets. Every rank keeps all of it, unless ranks divide the states: then each keeps the part of
-// its own slice (slices.hpp).
+// its own slice (arena_slices.hpp).
 class OptimizerStates {
  public:
   OptimizerStates(std::shared_ptr<const UpdateRule> rule, const TrainedModel& trained,

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "optimizer/low_rank.hpp"
+#include "optimizer/power_sgd_arithmetic.hpp"
 
 namespace tasuki {
 namespace {

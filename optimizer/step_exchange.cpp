@@ -10,7 +10,7 @@
 #include "optimizer/gpu_double_buffer.hpp"
 #include "optimizer/range_exchange.hpp"
 #include "tensor/clock_scope.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 namespace {

@@ -1,7 +1,7 @@
 #include "optimizer/step_guard.hpp"
 
 #include "communicator/sum_search.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

@@ -12,7 +12,7 @@
 #include "nn/module.hpp"
 #include "optimizer/arena.hpp"
 #include "optimizer/parameter_group.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

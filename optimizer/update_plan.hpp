@@ -11,12 +11,12 @@
 #include <string>
 #include <vector>
 
+#include "optimizer/arena_slices.hpp"
 #include "optimizer/built_in_rules.hpp"
 #include "optimizer/hook.hpp"
 #include "optimizer/parameter_group.hpp"
-#include "optimizer/slices.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

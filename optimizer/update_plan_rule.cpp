@@ -160,7 +160,7 @@ void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) cons
   const ApplyRange apply = [&](std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t line = elements_per_row_number;
     FirstFailure failure;
-    parallel_for((end - begin) / line, eltwise_grain / line,
+    parallel_for((end - begin) / line, elementwise_grain / line,
                  [&](std::int64_t first, std::int64_t last) {
                    const std::int64_t from = own.begin + begin;
                    failure.guard([&] { apply_to_all(from + first * line, from + last * line); });

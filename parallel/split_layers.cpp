@@ -7,7 +7,7 @@
 #include "nn/functions/arrays.hpp"
 #include "nn/functions/connection.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 namespace {

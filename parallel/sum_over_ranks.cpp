@@ -1,6 +1,6 @@
 #include "parallel/sum_over_ranks.hpp"
 
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

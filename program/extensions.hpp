@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "program/data/data.hpp"
-#include "program/start/setup.hpp"
+#include "program/data/training_data.hpp"
+#include "program/start/rank_setup.hpp"
 #include "program/training_program.hpp"
 
 namespace tasuki::program {

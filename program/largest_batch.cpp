@@ -10,7 +10,7 @@
 #include "core/log.hpp"
 #include "core/printable.hpp"
 #include "dataset/iterators/device_iterator.hpp"
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/flags/batch_sizes.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/host_memory.hpp"

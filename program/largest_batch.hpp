@@ -4,8 +4,8 @@
 #include <functional>
 #include <string_view>
 
-#include "program/data/data.hpp"
-#include "program/start/setup.hpp"
+#include "program/data/training_data.hpp"
+#include "program/start/rank_setup.hpp"
 #include "program/training_run.hpp"
 
 namespace tasuki::program {

@@ -6,13 +6,13 @@
 #include "core/error.hpp"
 #include "job/run_job.hpp"
 #include "nn/classifier.hpp"
-#include "program/data/data.hpp"
 #include "program/data/initial_weights.hpp"
-#include "program/start/computing.hpp"
+#include "program/data/training_data.hpp"
+#include "program/device_workers.hpp"
 #include "program/start/optimizer.hpp"
-#include "program/start/setup.hpp"
+#include "program/start/precision.hpp"
+#include "program/start/rank_setup.hpp"
 #include "program/training_run.hpp"
-#include "program/workers.hpp"
 #include "training/extensions/evaluator.hpp"
 
 namespace tasuki {
@@ -30,7 +30,7 @@ void check_flags(const TrainingProgram& program) {
   check_training_flags(program.flags, settings);
   check_device_flags(settings);
   check_divided_model(settings, /*ranks=*/1);
-  check_computing(settings, devices_in_flags(settings));
+  check_compute_flags(settings, devices_in_flags(settings));
   if (program.check_flags) program.check_flags();
   if (!program.create_optimizer) create_optimizer(program.flags, settings, /*ranks=*/1);
 }

@@ -10,21 +10,21 @@
 #include "core/log.hpp"
 #include "nn/normalization.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
-#include "program/data/data.hpp"
 #include "program/data/initial_weights.hpp"
 #include "program/data/kept_data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/extensions.hpp"
 #include "program/largest_batch.hpp"
 #include "program/report/about.hpp"
 #include "program/report/banner.hpp"
-#include "program/report/plan.hpp"
+#include "program/report/dry_run.hpp"
 #include "program/report/result_files.hpp"
 #include "program/report/summary.hpp"
-#include "program/start/link.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/processors.hpp"
+#include "program/start/rank_setup.hpp"
+#include "program/start/remembered_links.hpp"
 #include "program/start/resume.hpp"
-#include "program/start/setup.hpp"
 #include "program/training_program.hpp"
 #include "saving/output_layout.hpp"
 #include "saving/saved_states.hpp"
@@ -196,7 +196,7 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
   if (settings.dry_run) {
     print_banner(setup(), parts.banner(find_output_folder(setup(), settings)->name()));
     normalise_locally(model);
-    print_plan(setup(), settings, optimizers, loss, parts.data);
+    print_dry_run(setup(), settings, optimizers, loss, parts.data);
     return false;
   }
   if (settings.find_batchsize) {

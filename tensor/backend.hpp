@@ -18,8 +18,8 @@
 #include <string>
 #include <vector>
 
-#include "tensor/image_draw.hpp"
-#include "tensor/operations.hpp"
+#include "tensor/image_transform.hpp"
+#include "tensor/operation_options.hpp"
 #include "tensor/step_clock.hpp"
 #include "tensor/tensor.hpp"
 #include "tensor/update_operations.hpp"

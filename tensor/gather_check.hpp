@@ -1,7 +1,7 @@
 // Checks of the arguments of gather() and transform_images(), for every backend.
 #pragma once
 
-#include "tensor/image_draw.hpp"
+#include "tensor/image_transform.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tensor/array_operations.hpp"
-#include "tensor/operations.hpp"
+#include "tensor/operation_options.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {

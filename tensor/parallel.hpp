@@ -30,6 +30,6 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
 }
 
 // Below this number of elements, waking other threads costs more than an element-wise loop.
-inline constexpr std::int64_t eltwise_grain = 32768;
+inline constexpr std::int64_t elementwise_grain = 32768;
 
 }  // namespace tasuki

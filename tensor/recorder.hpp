@@ -1,5 +1,5 @@
-// Recorder: the interface between late values (late.hpp) and code that runs steps on a device
-// (training/recording).
+// Recorder: the interface between late values (late_values.hpp) and code that runs steps on a
+// device (training/recording).
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 

@@ -18,7 +18,7 @@
 #include "core/terminal.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/options.hpp"
-#include "program/start/link.hpp"
+#include "program/start/remembered_links.hpp"
 #include "run_tool.hpp"
 #include "tensor/dtype.hpp"
 #include "tools/simulate/report.hpp"

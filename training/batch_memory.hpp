@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 #include "training/updater.hpp"
 
 namespace tasuki {

@@ -12,7 +12,7 @@
 #include "dataset/iterators/iterator.hpp"
 #include "nn/random.hpp"
 #include "saving/state.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
 #include "training/updater.hpp"

@@ -24,8 +24,8 @@ namespace tasuki {
 // the keys. The function may be called more than once for a step, and is not called when a recorded
 // step is replayed on a GPU. Its result may therefore depend only on the batch and the model, and
 // it must have no side effects other than those on `report`. If it reads results on the host, it
-// must call refuse_recording() (tensor/late.hpp); if it reads the batch's ids, epoch or global
-// size, its steps are not recorded.
+// must call refuse_recording() (tensor/late_values.hpp); if it reads the batch's ids, epoch or
+// global size, its steps are not recorded.
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
 class Updater {

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/algorithm_cost.hpp"
 #include "communicator/communicator.hpp"
 
 namespace tasuki {

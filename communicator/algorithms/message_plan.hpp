@@ -1,8 +1,8 @@
 // MessagePlan: the messages that one rank sends and receives in an allreduce or a reduce-scatter.
 //
 // A plan is a pure function of the vector's length and division, the rank and the number of ranks
-// (plans.hpp). So plans can be tested without MPI, and their steps and bytes counted without
-// running them. PlanRun (plan_run.hpp) carries out a plan.
+// (allreduce_plans.hpp). So plans can be tested without MPI, and their steps and bytes counted
+// without running them. PlanRun (plan_run.hpp) carries out a plan.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include "communicator/algorithms/plans.hpp"
+#include "communicator/algorithms/allreduce_plans.hpp"
 #include "communicator/mpi/transfer.hpp"
 #include "core/polite_wait.hpp"
 #include "core/stopwatch.hpp"

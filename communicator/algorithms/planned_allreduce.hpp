@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "communicator/algorithms/algorithm_cost.hpp"
 #include "communicator/algorithms/allreduce_algorithm.hpp"
 #include "communicator/algorithms/allreduce_outcomes.hpp"
-#include "communicator/algorithms/cost.hpp"
 #include "communicator/algorithms/division.hpp"
 #include "communicator/algorithms/message_plan.hpp"
 #include "communicator/algorithms/plan_run.hpp"

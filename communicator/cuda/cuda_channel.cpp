@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "communicator/cuda/nccl_group.hpp"
+#include "communicator/cuda/nccl_collectives.hpp"
 #include "core/activity.hpp"
 #include "core/polite_wait.hpp"
-#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 
 namespace tasuki {
 namespace {
@@ -59,11 +59,11 @@ class CudaChannel::Event : public GpuEvent {
   std::shared_ptr<EventPool> pool_;
 };
 
-class CudaChannel::Group : public NcclGroup {
+class CudaChannel::Group : public NcclCollectives {
  public:
   Group(Comms& comms, const Bytes& id, int rank, int ranks, Device device, const Launch& launch,
         std::shared_ptr<NcclMemory> memory)
-      : NcclGroup(id, rank, ranks, device, launch, std::move(memory)), comms_(comms) {
+      : NcclCollectives(id, rank, ranks, device, launch, std::move(memory)), comms_(comms) {
     comms_.push_back(&comm());
   }
   ~Group() override { std::erase(comms_, &comm()); }

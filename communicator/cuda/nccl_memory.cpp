@@ -3,7 +3,7 @@
 #include "core/log.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cuda/context.hpp"
-#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 
 namespace tasuki {
 

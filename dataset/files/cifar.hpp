@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 
 namespace tasuki {
 

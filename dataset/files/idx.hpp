@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 
 namespace tasuki {
 

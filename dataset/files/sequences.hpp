@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 
 namespace tasuki {
 

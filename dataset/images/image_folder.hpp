@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "dataset/catalog.hpp"
+#include "dataset/data_source.hpp"
 #include "dataset/images/image_file.hpp"
-#include "dataset/source.hpp"
 
 namespace tasuki {
 

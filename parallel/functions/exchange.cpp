@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "nn/several_results.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki::functions {
 namespace {

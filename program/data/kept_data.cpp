@@ -10,7 +10,7 @@
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "program/data/unreadable.hpp"
+#include "program/data/data_check.hpp"
 #include "saving/saved_states.hpp"
 #include "saving/serializer.hpp"
 

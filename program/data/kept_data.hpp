@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/start/model_grid.hpp"
 #include "training/extension.hpp"
 

@@ -52,7 +52,7 @@ struct StallSettings {
   double warning = 60, timeout = 300, silence = 15;
 };
 
-// Whether the link between machines is measured at the start (start/link.hpp).
+// Whether the link between machines is measured at the start (start/remembered_links.hpp).
 enum class LinkProbe : std::uint8_t { on, off };
 
 // One process that computes on several devices.

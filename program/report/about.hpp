@@ -2,8 +2,8 @@
 // compared.
 #pragma once
 
-#include "program/data/data.hpp"
-#include "program/start/setup.hpp"
+#include "program/data/training_data.hpp"
+#include "program/start/rank_setup.hpp"
 
 namespace tasuki::program {
 

@@ -7,14 +7,14 @@
 
 #include "communicator/objects.hpp"
 #include "optimizer/power_sgd.hpp"
-#include "program/data/data.hpp"
+#include "program/data/training_data.hpp"
 #include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/training_flags.hpp"
 #include "program/start/device.hpp"
 #include "program/start/optimizer.hpp"
+#include "program/start/rank_setup.hpp"
 #include "program/start/resume.hpp"
-#include "program/start/setup.hpp"
 
 namespace tasuki::program {
 namespace {

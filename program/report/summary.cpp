@@ -11,7 +11,7 @@
 
 #include "core/json.hpp"
 #include "core/printable.hpp"
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki::program {

@@ -38,7 +38,7 @@ struct Resumption {
   std::vector<std::string> overruled;      // flags of the schedule that differ from the saved ones
   std::vector<std::string> of_other_data;  // flags of the data that do
   std::int64_t epochs_waited = 0;          // without improvement, for --early-stopping
-  // Keys, ascending, of the images that the run left out (unreadable.hpp); nothing if it did not
+  // Keys, ascending, of the images that the run left out (data_check.hpp); nothing if it did not
   // look for them.
   std::optional<std::vector<std::int64_t>> left_out;
   bool lacks_exif = false;  // the saved state does not say what the run did with EXIF orientation

@@ -5,9 +5,9 @@
 #include <limits>
 #include <vector>
 
+#include "tensor/cpu/accumulation_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/eltwise_kernels.hpp"
-#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/elementwise_operands.hpp"
 #include "tensor/cpu/matrix_product.hpp"
 #include "tensor/cpu/strided.hpp"
 #include "tensor/geometry.hpp"
@@ -53,7 +53,7 @@ void copy_swapped(const StridedLoop<1>& loop, int axis, const T* source, T* to) 
   const std::int64_t items = to_steps[0] * loop.sizes[0] / (width * height);
   const std::int64_t bands = (height + square - 1) / square;
   const std::int64_t step = loop.strides[0][last], to_step = to_steps[axis];
-  parallel_for(items * bands, eltwise_grain / (square * width) + 1,
+  parallel_for(items * bands, elementwise_grain / (square * width) + 1,
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t task = begin; task < end; ++task) {
                    // A band of rows of one of the matrices that are transposed.
@@ -87,7 +87,7 @@ void copy_from_view(const View& view, const Tensor& source, const Tensor& to) {
     T* const result = static_cast<T*>(to.raw());
     if (const int axis = swapped_axis(loop); axis >= 0)
       return copy_swapped(loop, axis, from, result);
-    parallel_for(to.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(to.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
       gather_elements(loop, from, begin, end - begin, result + begin);
     });
   });
@@ -100,7 +100,7 @@ void copy_to_view(const View& view, const Tensor& destination, const Tensor& fro
   with_element(from.dtype(), [&]<class T>(T*) {
     const T* const source = static_cast<const T*>(from.raw());
     T* const result = static_cast<T*>(destination.raw()) + view.offset;
-    parallel_for(from.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(from.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
       StridedPosition<1> position(loop, begin);
       while (begin < end) {
         const std::int64_t run = std::min(end - begin, position.run());
@@ -176,7 +176,7 @@ std::int64_t pieces_of(std::int64_t length, std::int64_t piece) {
 
 // Elements for which waking a thread pays.
 std::int64_t task_grain(std::int64_t elements_of_task) {
-  return eltwise_grain / (elements_of_task + 1) + 1;
+  return elementwise_grain / (elements_of_task + 1) + 1;
 }
 
 // y (outer x inner) = the reduction of x (outer x length x inner); sizes are positive. Long axes

@@ -11,7 +11,7 @@
 
 #include "tensor/cpu/attention_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/elementwise_operands.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {

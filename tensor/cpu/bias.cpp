@@ -1,9 +1,9 @@
 // Gradients of biases: sums of an activation's gradient over all but the channels.
 #include <vector>
 
+#include "tensor/cpu/accumulation_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
-#include "tensor/cpu/eltwise_kernels.hpp"
 #include "tensor/cpu/interleaved.hpp"
 #include "tensor/parallel.hpp"
 

@@ -40,7 +40,7 @@ class BlockOperand {
 template <std::size_t operands, class Kernel>
 void for_blocks(const std::array<BlockOperand, operands>& inputs, std::int64_t count,
                 const Kernel& kernel) {
-  parallel_for(count, eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(count, elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
     float blocks[operands][BlockOperand::most];
     std::array<const float*, operands> values;
     while (begin < end) {

@@ -115,7 +115,7 @@ ChannelSums channel_sums(const float* x, const ChannelOrder& order) {
   const std::int64_t items = order.items, groups = order.groups;
   const std::int64_t rows = order.rows, lanes = order.lanes;
   const std::int64_t channels = order.channels(), item = channels * rows;
-  const std::int64_t wanted = std::max<std::int64_t>(1, items * item / (8 * eltwise_grain));
+  const std::int64_t wanted = std::max<std::int64_t>(1, items * item / (8 * elementwise_grain));
   const std::int64_t parts = std::min({items, wanted, std::int64_t{64}});
   const std::int64_t tiles = fills_lines(order) ? 1 : (lanes + width - 1) / width;  // of a group
   std::vector<double> partial(static_cast<std::size_t>(2 * parts * channels), 0);
@@ -151,7 +151,7 @@ ChannelSums channel_sums(const float* x, const ChannelOrder& order) {
     }
   };
   const std::int64_t grain = std::max<std::int64_t>(
-      1, eltwise_grain * parts * groups * tiles / std::max<std::int64_t>(1, items * item));
+      1, elementwise_grain * parts * groups * tiles / std::max<std::int64_t>(1, items * item));
   parallel_for(parts * groups * tiles, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       sum_tile(i / (groups * tiles), i / tiles % groups, i % tiles);
@@ -203,7 +203,7 @@ void add_scaled_channels(float* y, const float* x, const ChannelOrder& order,
         add_few(to + first, from + first, rows, lanes, lanes - first, tile);
     }
   };
-  const std::int64_t grain = std::max<std::int64_t>(1, eltwise_grain / size);
+  const std::int64_t grain = std::max<std::int64_t>(1, elementwise_grain / size);
   parallel_for(items * groups, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i) add_group(i);
   });

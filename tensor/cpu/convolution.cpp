@@ -6,7 +6,7 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/interleaved.hpp"
-#include "tensor/cpu/measure.hpp"
+#include "tensor/cpu/timed_choice.hpp"
 #include "tensor/geometry.hpp"
 
 namespace tasuki {

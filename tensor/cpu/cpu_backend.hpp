@@ -1,6 +1,6 @@
 // The CPU's Backend: oneDNN for expensive operations, our own vectorised loops for the rest. The
-// members are defined by subject in memory.cpp, eltwise.cpp, linear.cpp, bias.cpp, convolution.cpp
-// and so on.
+// members are defined by subject in memory.cpp, activation.cpp, accumulation.cpp, linear.cpp,
+// bias.cpp, convolution.cpp and so on.
 #pragma once
 
 #include "tensor/backend.hpp"

@@ -6,7 +6,7 @@
 #include "tensor/bad_index.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/fast_math.hpp"
-#include "tensor/cpu/losses.hpp"
+#include "tensor/cpu/loss_means.hpp"
 #include "tensor/cpu/softmax_kernels.hpp"
 #include "tensor/parallel.hpp"
 #include "tensor/vectorize.hpp"

@@ -43,7 +43,7 @@ Tensor CpuBackend::dropout(const Tensor& x, float ratio, const Tensor& seed,
   float* const to = y.data<float>();
   const auto key = static_cast<std::uint64_t>(*seed.data<std::int64_t>());
   const std::int64_t* const ids = example_ids.data<std::int64_t>();
-  const std::int64_t grain = count == 0 ? items : eltwise_grain / 8 / count + 1;
+  const std::int64_t grain = count == 0 ? items : elementwise_grain / 8 / count + 1;
   parallel_for(items, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t i = begin; i < end; ++i)
       dropout_kernel(from + i * count, to + i * count, count, ratio, 1 / (1 - ratio), key,

@@ -6,8 +6,8 @@
 
 #include "tensor/cpu/broadcast.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/eltwise_operands.hpp"
-#include "tensor/cpu/map_kernels.hpp"
+#include "tensor/cpu/elementwise_kernels.hpp"
+#include "tensor/cpu/elementwise_operands.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {
@@ -22,7 +22,7 @@ class CpuElementwiseOperations final : public ElementwiseOperations {
     const float* const from = floats(x);
     float* const to = floats(y);
     const MapKernel kernel = map_kernel(f, p);
-    parallel_for(x.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(x.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
       kernel(from + begin, to + begin, p, q, end - begin);
     });
     return y;
@@ -37,7 +37,7 @@ class CpuElementwiseOperations final : public ElementwiseOperations {
     const float* const in = floats(upstream);
     float* const to = floats(dx);
     const MapGradientKernel kernel = map_gradient_kernel(f, p);
-    parallel_for(kept.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(kept.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
       kernel(values + begin, in + begin, to + begin, p, q, end - begin);
     });
     return dx;
@@ -74,7 +74,7 @@ class CpuElementwiseOperations final : public ElementwiseOperations {
       std::array<const float*, operands> from;
       std::ranges::transform(inputs, from.begin(), floats);
       float* const to = floats(y);
-      parallel_for(y.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+      parallel_for(y.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
         std::array<const float*, operands> at;
         for (std::size_t i = 0; i < operands; ++i) at[i] = from[i] + begin;
         kernel(at, to + begin, end - begin);

@@ -46,7 +46,7 @@ Tensor cpu_embed(const Tensor& w, const Tensor& ids, std::optional<std::int64_t>
   const auto* const from = static_cast<const std::byte*>(w.raw());
   auto* const to = static_cast<std::byte*>(y.raw());
   parallel_for(
-      ids.count(), eltwise_grain / w.shape()[1], [&](std::int64_t begin, std::int64_t end) {
+      ids.count(), elementwise_grain / w.shape()[1], [&](std::int64_t begin, std::int64_t end) {
         for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
           if (rows[i] == ignored)
             std::memset(to + i * bytes, 0, bytes);
@@ -70,7 +70,7 @@ void cpu_embed_backward(const Tensor& ids, const Tensor& dy, std::optional<std::
   float* const to = dw.data<float>();
   constexpr std::int64_t line = 16;  // values that neighbouring threads do not share
   const std::int64_t lines = (columns + line - 1) / line;
-  const std::int64_t grain = eltwise_grain / (line * ids.count()) + 1;
+  const std::int64_t grain = elementwise_grain / (line * ids.count()) + 1;
   parallel_for(lines, grain, [&](std::int64_t begin, std::int64_t end) {
     const std::int64_t first = begin * line, last = std::min(columns, end * line);
     for (std::size_t i = 0; i < rows.size(); ++i)

@@ -100,7 +100,7 @@ bool rearrange_filters(const Tensor& destination, const Tensor& source, bool acc
   const std::int64_t across = shape[1] / block, size = block * block * positions;
   const auto* const from = static_cast<const float*>(source.raw());
   auto* const to = static_cast<float*>(destination.raw());
-  parallel_for(shape[0] / block * across, std::max<std::int64_t>(eltwise_grain / size, 1),
+  parallel_for(shape[0] / block * across, std::max<std::int64_t>(elementwise_grain / size, 1),
                [&](std::int64_t begin, std::int64_t end) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const std::int64_t plain =

@@ -55,7 +55,7 @@ void CpuBackend::unscale(const Tensor& x, const Tensor& state) {
 void CpuBackend::find_non_finite(const Tensor& x, const Tensor& found) {
   const float* const values = x.data<float>();
   std::atomic<bool> is_found = false;
-  parallel_for(x.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+  parallel_for(x.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
     if (has_non_finite(values + begin, end - begin)) is_found = true;
   });
   if (is_found) *found.data<float>() = 1;

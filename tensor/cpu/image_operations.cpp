@@ -76,7 +76,7 @@ struct Resize {
         rows(sources_of({x[2], new_height, options})),
         columns(sources_of({x[3], new_width, options})) {}
   std::int64_t grain() const {
-    return eltwise_grain / (std::ssize(rows) * std::ssize(columns)) + 1;
+    return elementwise_grain / (std::ssize(rows) * std::ssize(columns)) + 1;
   }
 };
 
@@ -241,7 +241,7 @@ class CpuImageOperations final : public ImageOperations {
     const auto [items, groups, rows, lanes] = *order;
     auto* const values = static_cast<float*>(y.raw());
     parallel_for(
-        items * groups, eltwise_grain / (rows * lanes) + 1,
+        items * groups, elementwise_grain / (rows * lanes) + 1,
         [&, groups = groups, rows = rows, lanes = lanes](std::int64_t begin, std::int64_t end) {
           for (std::int64_t at = begin; at < end; ++at) {
             float* const to = values + at * rows * lanes;

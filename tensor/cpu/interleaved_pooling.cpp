@@ -87,7 +87,7 @@ TASUKI_VECTORIZE void relu_average_plane_backward(const PoolingGeometry& g, cons
 // Calls body(i) for each plane, a channel of a block of images.
 template <class Body>
 void for_planes(const PoolingGeometry& g, const Body& body) {
-  const std::int64_t grain = eltwise_grain / (g.x[2] * g.x[3] * interleave) + 1;
+  const std::int64_t grain = elementwise_grain / (g.x[2] * g.x[3] * interleave) + 1;
   parallel_for(blocks_of(g.x) * g.x[1], grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t plane = begin; plane < end; ++plane) body(plane);
   });

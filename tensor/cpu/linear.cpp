@@ -2,11 +2,12 @@
 // its inner_product and matmul primitives are only 1 or 2 % faster in the forward pass
 // (bench/mlp_step.cpp has the shapes); on blocked weights they are faster, but by less than it
 // takes to reorder weights that change at every step.
+#include "tensor/cpu/accumulation_kernels.hpp"
+#include "tensor/cpu/activation_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
-#include "tensor/cpu/eltwise_kernels.hpp"
 #include "tensor/cpu/matrix_product.hpp"
-#include "tensor/cpu/measure.hpp"
+#include "tensor/cpu/timed_choice.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {
@@ -53,7 +54,7 @@ Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, boo
   else
     exact();
   if (relu)
-    parallel_for(y.count(), eltwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(y.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
       float* const values = y.data<float>() + begin;
       relu_kernel(values, values, end - begin);
     });

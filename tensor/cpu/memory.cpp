@@ -93,7 +93,7 @@ void CpuBackend::copy(const Tensor& destination, const Tensor& source) {
     auto* const to = static_cast<std::byte*>(destination.raw());
     const auto* const bytes = static_cast<const std::byte*>(from.raw());
     const std::int64_t stored = from.is_plain() ? count : stored_count(from);
-    parallel_for(stored, eltwise_grain * 4, [&](std::int64_t begin, std::int64_t end) {
+    parallel_for(stored, elementwise_grain * 4, [&](std::int64_t begin, std::int64_t end) {
       std::memmove(to + static_cast<std::size_t>(begin) * size,
                    bytes + static_cast<std::size_t>(begin) * size,
                    static_cast<std::size_t>(end - begin) * size);

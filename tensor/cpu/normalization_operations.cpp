@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/eltwise_operands.hpp"
+#include "tensor/cpu/elementwise_operands.hpp"
 #include "tensor/cpu/norm_kernels.hpp"
 #include "tensor/cpu/softmax_kernels.hpp"
 #include "tensor/parallel.hpp"

@@ -30,7 +30,7 @@ PackedSteps::PackedSteps(const Tensor& lengths, std::int64_t steps, bool is_reve
 
 template <class Copy>
 void PackedSteps::for_rows(std::int64_t columns, const Copy& copy) const {
-  const std::int64_t grain = eltwise_grain / std::max<std::int64_t>(columns, 1) + 1;
+  const std::int64_t grain = elementwise_grain / std::max<std::int64_t>(columns, 1) + 1;
   for (std::int64_t step = 0; step < steps(); ++step)
     parallel_for(active(step), grain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t j = begin; j < end; ++j)

@@ -261,10 +261,12 @@ std::int64_t blocks_of(std::int64_t count) {
 template <class OfBlock>
 double sum_over_blocks(std::int64_t count, const OfBlock& of_block) {
   std::vector<double> sums(static_cast<std::size_t>(blocks_of(count)));
-  parallel_for(blocks_of(count), eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t b = begin; b < end; ++b)
-      sums[static_cast<std::size_t>(b)] = of_block(b * block, std::min(block, count - b * block));
-  });
+  parallel_for(blocks_of(count), elementwise_grain / block,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t b = begin; b < end; ++b)
+                   sums[static_cast<std::size_t>(b)] =
+                       of_block(b * block, std::min(block, count - b * block));
+               });
   double sum = 0;
   for (const double part : sums) sum += part;
   return sum;
@@ -283,14 +285,16 @@ void for_blocks(Range segment, const OfBlock& of_block) {
 // and short, so threads take whole ones.
 template <class Pass, class OfSegment>
 void for_segments(const Pass& pass, const OfSegment& of_segment) {
-  parallel_for(pass.parameters, eltwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t k = begin; k < end; ++k) {
-      const std::int64_t first = pass.segments[2 * k];
-      const std::size_t row = pass.rows != nullptr ? pass.rows[first / elements_per_row_number] : 0;
-      of_segment(k, pass.table != nullptr ? pass.table[row] : pass.factors,
-                 Range{first, first + pass.segments[2 * k + 1]});
-    }
-  });
+  parallel_for(pass.parameters, elementwise_grain / block,
+               [&](std::int64_t begin, std::int64_t end) {
+                 for (std::int64_t k = begin; k < end; ++k) {
+                   const std::int64_t first = pass.segments[2 * k];
+                   const std::size_t row =
+                       pass.rows != nullptr ? pass.rows[first / elements_per_row_number] : 0;
+                   of_segment(k, pass.table != nullptr ? pass.table[row] : pass.factors,
+                              Range{first, first + pass.segments[2 * k + 1]});
+                 }
+               });
 }
 
 double squared_norm_of(const float* values, std::int64_t count) {
@@ -304,7 +308,7 @@ double squared_norm_of(const float* values, std::int64_t count) {
 void CpuBackend::update(const UpdatePass& pass) {
   if (pass.skip != nullptr && *pass.skip != 0) return;
   const Kernel kernel = find_kernel(pass.kernel);
-  parallel_for(blocks_of(pass.count), eltwise_grain / block,
+  parallel_for(blocks_of(pass.count), elementwise_grain / block,
                [&](std::int64_t begin, std::int64_t end) {
                  run(kernel, pass, begin * block, std::min(end * block, pass.count));
                });

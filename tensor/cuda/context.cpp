@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 #include "tensor/host_memory.hpp"
 #include "tensor/out_of_memory.hpp"
 

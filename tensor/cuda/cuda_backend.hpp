@@ -1,7 +1,7 @@
 // CUDA's Backend: cuBLASLt for matrix products, cuDNN for convolutions, our own kernels for the
 // rest (pooling and batch normalisation included). The members are defined by subject in
-// memory.cpp, eltwise.cpp, linear.cpp, convolution.cpp and so on; kernels in .cu files behind
-// headers of plain pointers.
+// memory.cpp, activation.cpp, accumulation.cpp, linear.cpp, convolution.cpp and so on; kernels in
+// .cu files behind headers of plain pointers.
 //
 // Everything is queued on the device's stream (context.hpp); only copies to the host, synchronize()
 // and squared_norm() wait for it.

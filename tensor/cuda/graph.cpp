@@ -6,7 +6,7 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/cudnn_support.hpp"
-#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 
 namespace tasuki {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/release.hpp"
-#include "tensor/cuda/step_kernels.hpp"
+#include "tensor/cuda/mailbox_kernels.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 
 namespace tasuki {
 

@@ -6,7 +6,7 @@
 
 #include "core/activity.hpp"
 #include "core/error.hpp"
-#include "tensor/cuda/release.hpp"
+#include "tensor/cuda/postponed_release.hpp"
 
 namespace tasuki {
 namespace {

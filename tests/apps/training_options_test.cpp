@@ -9,8 +9,8 @@
 #include "models/mlp.hpp"
 #include "nn/classifier.hpp"
 #include "program/report/summary.hpp"
-#include "program/start/computing.hpp"
 #include "program/start/optimizer.hpp"
+#include "program/start/precision.hpp"
 #include "tensor/cuda_settings.hpp"
 #include "training_flags_program.hpp"
 

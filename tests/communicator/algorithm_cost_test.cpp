@@ -1,5 +1,5 @@
 // What algorithms are expected to take, and which of them is chosen.
-#include "communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/algorithm_cost.hpp"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>

@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <string>
 
-#include "communicator/algorithms/cost.hpp"
-#include "communicator/algorithms/plans.hpp"
+#include "communicator/algorithms/algorithm_cost.hpp"
+#include "communicator/algorithms/allreduce_plans.hpp"
 #include "core/error.hpp"
 #include "plan_simulation.hpp"
 

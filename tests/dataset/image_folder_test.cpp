@@ -16,7 +16,7 @@
 
 #include "communicator/registry.hpp"
 #include "core/environment.hpp"
-#include "dataset/images/augmentation.hpp"
+#include "dataset/images/create_transform.hpp"
 #include "dataset/images/image_check.hpp"
 #include "dataset/images/image_search.hpp"
 #include "dataset/in_memory.hpp"

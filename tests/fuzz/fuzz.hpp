@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "dataset/source.hpp"
+#include "dataset/data_source.hpp"
 
 // What libFuzzer calls.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -30,9 +30,9 @@ INTERNAL = {
             "stall", "stall_text", "start_watch", "watchdog"],
     "nn": ["node"],
     "optimizer": ["built_in_rules", "double_buffer", "exchange_trials", "gpu_double_buffer",
-                  "kernel_hook", "low_rank", "power_sgd", "range_exchange", "update_plan"],
+                  "kernel_hook", "power_sgd", "power_sgd_arithmetic", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
-    "program": ["extensions", "largest_batch", "workers"],
+    "program": ["device_workers", "extensions", "largest_batch"],
     "saving": ["checkpoint_writer", "retention", "writers"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "parallel", "recorder", "recurrent_check", "vectorize"],
@@ -45,7 +45,7 @@ INTERNAL = {
 # them.
 INCLUDED = {
     "communicator": ["gradient_view", "sliced_work"],
-    "communicator/algorithms": ["allreduce_algorithm", "cost", "wire_format"],
+    "communicator/algorithms": ["algorithm_cost", "allreduce_algorithm", "wire_format"],
     "communicator/mpi": ["transfer_sizes"],
     "core": ["file", "own_process", "range", "terminal"],
     "dataset/images": ["exif", "image_file", "image_list", "image_view"],
@@ -55,7 +55,7 @@ INCLUDED = {
     "program/flags": ["batch_sizes", "option_value", "options", "training_flags", "training_settings"],
     "program/report": ["banner"],
     "saving": ["state"],
-    "tensor": ["image_draw", "operations", "reduce", "step_clock", "storage", "update_operations"],
+    "tensor": ["image_transform", "operation_options", "reduce", "step_clock", "storage", "update_operations"],
     "training": ["output_folder", "step_times"],
     "training/recording": ["journal"],
 }

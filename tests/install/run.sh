@@ -25,7 +25,7 @@ build_project() { # source binary-folder [definitions...]
 for header in tasuki.hpp program/training_program.hpp nn/connection.hpp; do
   [[ -e $prefix/include/tasuki/$header ]] || { echo "$header was not installed"; exit 1; }
 done
-for header in core/hash.hpp program/workers.hpp tensor/cpu/cpu_backend.hpp job/launcher.hpp; do
+for header in core/hash.hpp program/device_workers.hpp tensor/cpu/cpu_backend.hpp job/launcher.hpp; do
   [[ ! -e $prefix/include/tasuki/$header ]] || { echo "$header was installed"; exit 1; }
 done
 cmp "$source/LICENSE" "$prefix/share/doc/tasuki/LICENSE" || { echo "LICENSE was not installed"; exit 1; }

@@ -11,7 +11,7 @@
 #include "nn/random.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/conv_algorithm.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 #include "tests/support/errors.hpp"
 
 namespace F = tasuki::functions;

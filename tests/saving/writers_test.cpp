@@ -12,7 +12,7 @@
 
 #include "communicator/registry.hpp"
 #include "core/system_error.hpp"
-#include "program/start/setup.hpp"
+#include "program/start/rank_setup.hpp"
 #include "saving/saved_states.hpp"
 #include "saving/serializer.hpp"
 #include "tests/support/no_more_files.hpp"

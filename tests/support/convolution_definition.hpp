@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor/operations.hpp"
+#include "tensor/operation_options.hpp"
 #include "tensor/shape.hpp"
 
 namespace tasuki::testing {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "communicator/text_bytes.hpp"
-#include "dataset/images/augmentation.hpp"
+#include "dataset/images/create_transform.hpp"
 #include "dataset/in_memory.hpp"
 #include "dataset/iterators/device_iterator.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"

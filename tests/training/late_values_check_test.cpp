@@ -6,7 +6,7 @@
 #include <string>
 
 #include "nn/connection.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 #include "training/recording/step_runner.hpp"
 

@@ -13,7 +13,7 @@
 #include "nn/functions/arithmetic.hpp"
 #include "optimizer/hook.hpp"
 #include "tensor/backend.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 #include "tests/optimizer/own_rules.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 

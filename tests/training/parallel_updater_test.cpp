@@ -11,7 +11,7 @@
 #include "core/stopwatch.hpp"
 #include "nn/connection.hpp"
 #include "parallel_run.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 #include "tests/optimizer/own_rules.hpp"
 #include "tests/support/errors.hpp"
 

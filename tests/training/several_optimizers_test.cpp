@@ -15,7 +15,7 @@
 #include "parallel/multi_node_batch_norm.hpp"
 #include "same_run.hpp"
 #include "saving/npz.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/shift.hpp"

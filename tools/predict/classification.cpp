@@ -6,7 +6,7 @@
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
-#include "dataset/images/augmentation.hpp"
+#include "dataset/images/create_transform.hpp"
 #include "dataset/iterators/device_iterator.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/scatter.hpp"

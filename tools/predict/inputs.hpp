@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "dataset/catalog.hpp"
+#include "dataset/data_source.hpp"
 #include "dataset/images/image_check.hpp"
-#include "dataset/source.hpp"
 #include "tools/predict/trained_model.hpp"
 
 namespace tasuki::predict {

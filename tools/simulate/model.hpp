@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "communicator/algorithms/cost.hpp"
+#include "communicator/algorithms/algorithm_cost.hpp"
 
 namespace tasuki::simulate {
 

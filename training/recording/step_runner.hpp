@@ -52,7 +52,7 @@ class StepRunner {
   using Work = std::function<void(const Batch& batch, Observation& seen)>;
   // Does `work` with the fields of `batch` on the device, and adds what it observed, with `prefix`,
   // to `observation`; values on a GPU arrive there once they are computed. Opens a StepScope
-  // (tensor/late.hpp) and ends it with success.
+  // (tensor/late_values.hpp) and ends it with success.
   //
   // `work` is called once; not at all if the step is replayed or no rank has an example; twice if
   // recording it failed. It must have no other effects on the host, except through LateValues or

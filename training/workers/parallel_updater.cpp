@@ -8,7 +8,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/stopwatch.hpp"
-#include "tensor/late.hpp"
+#include "tensor/late_values.hpp"
 #include "tensor/out_of_memory.hpp"
 #include "tensor/recorder.hpp"
 #include "training/device_clock.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "core/error.hpp"
-#include "optimizer/slices.hpp"
+#include "optimizer/arena_slices.hpp"
 #include "tensor/reduce.hpp"
 
 namespace tasuki {
