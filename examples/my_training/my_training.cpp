@@ -1,4 +1,4 @@
-// A training program with the flags that all of them share: mpirun -np 2 my_training --help
+// A training program with the flags that all such programs share: mpirun -np 2 my_training --help
 #include <tasuki/tasuki.hpp>
 
 #include "my_model.hpp"

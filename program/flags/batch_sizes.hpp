@@ -9,13 +9,13 @@
 
 namespace tasuki::program {
 
-// Of --batchsize and --global-batch.
+// The range of --batchsize and --global-batch.
 inline constexpr IntegerRange batch_sizes = {1, 1 << 24};
 
 // Examples of a step on all ranks together. A global batch smaller than the number of ranks is a
 // usage error.
 std::int64_t global_batch(const TrainingSettings& settings, int ranks);
-// The largest number of them on one rank.
+// The largest number of these examples on one rank.
 std::int64_t largest_rank_batch(const TrainingSettings& settings, int ranks);
 // Examples of an update on all ranks; the last update of an epoch may have fewer.
 std::int64_t examples_of_update(const TrainingSettings& settings, int ranks);

@@ -28,7 +28,7 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
   option.help =
       "how often to save a checkpoint (20it, 0.5epoch, 10min or 90s), besides those at the end of "
       "the run and on a stop. Training continues meanwhile, but with a period in `it` training "
-      "waits for the disk, so a failure costs at most that many steps. `none`: never";
+      "waits for the disk, so a failure costs at most that many iterations. `none`: never";
   bind_or_none(option, settings.checkpoint_every, parse_checkpoint_period,
                [](const CheckpointPeriod& period) { return to_text(period); });
   return option;
@@ -37,7 +37,7 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
 }  // namespace
 
 CheckpointPeriod parse_checkpoint_period(const std::string& text) {
-  // Units have no digits, so they begin behind the last one.
+  // Units have no digits, so they begin after the last one.
   const std::size_t end = text.find_last_of("0123456789.") + 1;
   const std::string number = text.substr(0, end), name = text.substr(end);
   const auto known = std::ranges::find(units, name, [](const auto& unit) { return unit.first; });
@@ -68,10 +68,9 @@ void add_checkpoint_flags(Options& options, TrainingSettings& settings) {
       "also save and keep the checkpoint of the epoch with the best value of KEY in the log (for "
       "example validation/main/accuracy); the file `best` in --out names it; larger is better if "
       "KEY contains `accuracy`");
-  options.add(
-      "snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
-      "epochs between snapshots, which Chainer can read and which are never removed; one is "
-      "always saved at the end");
+  options.add("snapshot-every", settings.snapshot_every, "end", {1, billion}, "N",
+              "epochs between snapshots, which Chainer can read and which --keep does not remove; "
+              "one is always saved at the end");
 }
 
 void check_checkpoint_flags(const Options& options, const TrainingSettings& settings) {

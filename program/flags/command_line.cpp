@@ -111,7 +111,7 @@ std::vector<Options::Given> Options::from_command_line(
   }
   std::vector<std::string> dashed = arguments;
   for (std::string& argument : dashed) {
-    if (argument == "--") break;  // what follows are no flags
+    if (argument == "--") break;  // what follows is not a flag
     if (!argument.starts_with("--")) continue;
     const std::string name = argument.substr(2, argument.find('=') - 2);
     argument.replace(2, name.size(), with_dashes(name));

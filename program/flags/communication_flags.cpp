@@ -1,4 +1,4 @@
-// --communicator, --exchange and what else concerns how ranks sum gradients and share weights.
+// --communicator, --exchange and the other flags about how ranks sum gradients and share weights.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ void add_probe_flag(Options& options, LinkProbe& probe) {
   options.add(
       "probe", probe,
       std::vector<Choice<LinkProbe>>{{"on", LinkProbe::on}, {"off", LinkProbe::off}}, "on|off",
-      "on: at the start, measure latency and rate of messages between and inside machines (at "
+      "on: at the start, measure latency and bandwidth of messages between and inside machines (at "
       "most 0.3 s) for `--allreduce auto`; later runs read them from link.json in the output "
       "folder; off: assume 50 us and 1 Gbit/s between machines, 1 us and 4 GB/s inside");
 }
@@ -84,19 +84,20 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
                                         {"whole", ExchangeMode::whole},
                                         {"double-buffered", ExchangeMode::double_buffered}},
       "NAME",
-      "when gradients travel. On CPUs, `slices` and `thread`: during the backward pass, in slices "
-      "between layers or by a thread; `whole`: after it; `overlapped`: the faster of slices and "
-      "thread, measured in the first steps; `auto`: the fastest of all three if ranks are on "
-      "several machines, else `whole`. On GPUs, `overlapped` and `auto`: during the backward pass "
-      "with pure_nccl and single_node and without --sync-bn, otherwise after it. Results are the "
-      "same up to rounding, except with `double-buffered`: gradients travel during the next step, "
-      "whose update uses them, as in ChainerMN; the first step updates nothing, and evaluations "
-      "and snapshots wait for the last gradients. On GPUs `double-buffered` cannot be combined "
-      "with --sync-bn");
-  options.add(
-      "bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
-      "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, from 1 (GPUs: 4) to "
-      "25, or all at once if they are sent after the backward pass and --exchange is not given");
+      "when gradients are exchanged. On CPUs, `slices`: during the backward pass, by the computing "
+      "thread, a piece after each layer; `thread`: during it, by a second thread; `whole`: after "
+      "it; `overlapped`: the faster of slices and thread, measured in the first steps; `auto`: if "
+      "ranks are on several machines, the fastest of slices, thread and whole, else `whole`. On "
+      "GPUs, `whole`: after the backward pass; `auto`, `overlapped`, `slices` and `thread`: during "
+      "it if the communicator is pure_nccl or single_node and --sync-bn is not given, otherwise "
+      "after it. `double-buffered`, on CPUs and GPUs: during the next step, whose update uses "
+      "these gradients, as in ChainerMN; the first step updates nothing, and evaluations and "
+      "snapshots wait for the last gradients; on GPUs not with --sync-bn. Except with "
+      "`double-buffered`, results are the same up to rounding");
+  options.add("bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
+              "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, but at least "
+              "1 (on GPUs 4) and at most 25; all of them at once if they are sent after the "
+              "backward pass and --exchange is not given");
   options.add("sync-bn", settings.sync_bn,
               "batch normalisation over the global batch, with two messages per layer and step");
   options.add(

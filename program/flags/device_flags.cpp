@@ -1,4 +1,4 @@
-// --gpu, --threads, --dtype and what else concerns the devices that compute.
+// --gpu, --threads, --dtype and the other flags about the devices that compute.
 #include <fmt/core.h>
 
 #include <stdexcept>
@@ -51,25 +51,24 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
            "threads per rank; `auto`: OMP_NUM_THREADS if set, else the node's cores divided "
            "among its ranks, at most the cores to which mpirun binds the rank")
       .common();
-  options.add(
-      "conv", conv,
-      {{"auto", ConvAlgorithm::fastest},
-       {"direct", ConvAlgorithm::direct},
-       {"winograd", ConvAlgorithm::winograd},
-       {"interleaved", ConvAlgorithm::interleaved}},
-      "NAME",
-      "auto, direct, winograd or interleaved: convolution algorithm on CPUs; `auto` times the "
-      "promising ones once per shape and keeps the fastest, `direct` gives the same bits in "
-      "every run");
+  options.add("conv", conv,
+              {{"auto", ConvAlgorithm::fastest},
+               {"direct", ConvAlgorithm::direct},
+               {"winograd", ConvAlgorithm::winograd},
+               {"interleaved", ConvAlgorithm::interleaved}},
+              "NAME",
+              "auto, direct, winograd or interleaved: convolution algorithm on CPUs; `auto` times "
+              "the promising ones once per shape and keeps the fastest; `direct` gives the same "
+              "bits in every run");
 }
 
 void add_device_flags(Options& options, TrainingSettings& settings) {
   add_gpu_flags(options, settings.gpu);
   add_processor_flags(options, settings.threads, settings.conv);
   options.add("dtype", settings.dtype, compute_types(), "NAME",
-              "fp32, tf32, bf16 or fp16: type of computations; weights stay fp32. CPUs support "
-              "fp32, and bf16 only for matrix products; tf32 and fp16 need a GPU. fp16 uses "
-              "dynamic loss scaling");
+              "fp32, tf32, bf16 or fp16: number type for computations; weights stay fp32. CPUs "
+              "support fp32, and bf16 only for matrix products; tf32 and fp16 need a GPU. fp16 "
+              "uses dynamic loss scaling");
   options.add("graph", settings.graph,
               {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
               "WHEN",

@@ -12,14 +12,15 @@
 
 namespace tasuki::program {
 
-// --optimizer unless `has_name` is false, --lr and all about it, --momentum, --weight-decay, ...
+// --optimizer unless `has_name` is false, --lr and the other flags of the learning rate,
+// --momentum, --weight-decay, ...
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name);
 // Refuses flags that belong to another --lr-schedule.
 void check_learning_rate_flags(const Options& options, const TrainingSettings& settings);
 
 // --checkpoint-every, --keep, --keep-best, --snapshot-every.
 void add_checkpoint_flags(Options& options, TrainingSettings& settings);
-// Throws a usage error if they do not fit each other.
+// Throws a usage error if these flags contradict each other.
 void check_checkpoint_flags(const Options& options, const TrainingSettings& settings);
 // The value of --checkpoint-every: "20it", "0.5epoch", "10min" or "90s". Throws
 // std::invalid_argument with what was expected.
@@ -33,8 +34,8 @@ void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& alg
 // --probe
 void add_probe_flag(Options& options, LinkProbe& probe);
 
-// What computes: --dtype, --graph, those below, ...; --devices and --split only if settings.workers
-// is set.
+// The devices that compute: --dtype, --graph, those below, ...; --devices and --split only if
+// settings.workers is set.
 void add_device_flags(Options& options, TrainingSettings& settings);
 // --gpu (none, auto, or a number) and --share-gpu.
 void add_gpu_flags(Options& options, GpuSettings& settings);

@@ -44,23 +44,24 @@ Option optimizer_flag(TrainingSettings& settings) {
 void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
   options
       .add("lr,l", settings.lr, "auto", {0.0, 1e6}, "X",
-           "learning rate (Adam's alpha); `auto`: Chainer's default for the optimizer")
+           "learning rate (Adam's alpha); `auto`: the optimizer's default (Chainer's, except for "
+           "lamb)")
       .common();
   options.add("lr-scaling", settings.lr_scaling, lr_scalings(), "NAME",
               "how the learning rate grows with the global batch: `none`, `linear` or `sqrt`");
   options.add("lr-reference-batch", settings.reference_batch, batch_sizes, "N",
               "the global batch for which --lr is meant; used only by --lr-scaling");
-  options.add(
-      "lr-schedule", settings.lr_schedule, schedules, "NAME",
-      "`constant`; `steps`: drops at --lr-drops; `halving`: halved every 25 epochs; `cosine`, "
-      "`polynomial`: falls to 0 over all epochs, as half a cosine or as (1 - x)^P, where x is "
-      "the finished fraction and P is --lr-power");
+  options.add("lr-schedule", settings.lr_schedule, schedules, "NAME",
+              "how the learning rate changes. `constant`: not at all; `steps`: drops at "
+              "--lr-drops; `halving`: is halved every 25 epochs; `cosine`, `polynomial`: falls to "
+              "0 over all epochs, as half a cosine or as (1 - x)^P, where x is the finished "
+              "fraction of the run and P is --lr-power");
   options.add(
       "lr-drops", settings.lr_drops, "auto", {0.0, 1e9}, "E,E,...",
       "epochs after which `steps` multiplies the rate by --lr-drop-factor; `auto`: after 50 % "
       "and 80 % of all epochs");
   options.add("lr-drop-factor", settings.lr_drop_factor, {0.0, 1e6}, "X",
-              "factor of each drop of `steps`");
+              "factor by which each drop of `steps` multiplies the rate");
   options.add("lr-power", settings.lr_power, {0.0, 1e3}, "P",
               "power of `polynomial`; 1 is a straight line");
   options.add("warmup", settings.warmup, {0.0, 1e9}, "E",
@@ -100,10 +101,10 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "lars", settings.lars,
       "layer-wise adaptive rates, Chainer's GradientLARS: each parameter's gradient g becomes (g "
       "+ D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
-  options.add(
-      "shard-optimizer", settings.shard_optimizer,
-      "each rank keeps the optimizer's states of a part of the weights, updates that part and "
-      "sends it to the others. Takes less memory; results are the same. Not with lamb on GPUs");
+  options.add("shard-optimizer", settings.shard_optimizer,
+              "each rank keeps the optimizer's states of a part of the weights, updates that part "
+              "and sends it to the others. This takes less memory; results are the same up to "
+              "rounding. Not with lamb on GPUs");
 }
 
 }  // namespace tasuki::program

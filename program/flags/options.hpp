@@ -27,7 +27,7 @@ namespace tasuki::program {
 // Where a value came from.
 enum class Source { standard, snapshot, file, command_line };
 
-// Where the screen that --help prints has a flag: below the title of its group, among the common
+// Where the screen that --help prints shows a flag: below the title of its group, among the common
 // flags, or nowhere.
 enum class OnScreen { in_group, as_common, no };
 
@@ -59,8 +59,8 @@ struct Option {
   bool is_listing_wanted = false;  // the last value given was `help`
 };
 
-// The value of a flag that may be `none`: `parse` makes it of another text, or throws as
-// Option::set does, `text` is the reverse.
+// The value of a flag that may be `none`: `parse` converts any other text to a value, or throws as
+// Option::set does; `text` is the inverse.
 template <class T, class Parse, class Text>
 void bind_or_none(Option& option, std::optional<T>& value, Parse parse, Text text) {
   option.set = [&value, parse](const std::string& given) {
@@ -149,7 +149,7 @@ class Options {
   void set_default(const std::string& name, const std::string& text);
   void choose_defaults(std::function<void()> choose) { choose_defaults_ = std::move(choose); }
 
-  // For a flag that was not given: its value in the run that this one resumes. Returns the text in
+  // Gives a flag that was not given its value in the run that this one resumes. Returns the text in
   // effect.
   std::string inherit(const std::string& name, const std::string& text);
 

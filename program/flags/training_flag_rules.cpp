@@ -1,4 +1,4 @@
-// Which flags fit each other, which belong together, and how gradients travel with them.
+// Which flags may be combined, and the exchange settings that flags ask for.
 #include "core/error.hpp"
 #include "optimizer/exchange_settings.hpp"
 #include "program/flags/flag_groups.hpp"

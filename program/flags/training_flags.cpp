@@ -15,7 +15,7 @@ constexpr std::int64_t billion = 1'000'000'000;
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
 constexpr NumberRange seconds = {0.0, 1e7};
 
-// The last one given of --batchsize and --global-batch counts: each resets the other.
+// Of --batchsize and --global-batch, the last one given counts: each resets the other.
 Option batchsize_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "N";
@@ -59,9 +59,9 @@ Option resume_flag(ResumeSettings& resume) {
   Option option;
   option.value_name = "PATH";
   option.help =
-      "continue from this checkpoint or snapshot, or from the newest intact one in this output "
-      "folder; --epoch and the optimizer's flags default to the saved ones. `auto`: the newest "
-      "in --out; if there is none, start a new run there";
+      "continue a run: PATH is a checkpoint, a snapshot, or an output folder, of which the newest "
+      "intact one is used; --epoch and the optimizer's flags default to the saved ones. `auto`: "
+      "the newest one in --out; if there is none, start a new run there";
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
     resume.path = resume.from == From::path ? text : "";
@@ -79,7 +79,7 @@ Option check_data_flag(std::optional<bool>& check) {
   option.implicit = "true";
   option.help =
       "before training, read all examples, decode image files, and list unreadable ones, one per "
-      "line; `auto`: only with --dry-run";
+      "line. By default this is done only with --dry-run";
   option.set = [&check](const std::string& text) {
     if (text == "auto")
       check.reset();
@@ -97,12 +97,12 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("global-batch", global_batch_flag(settings));
   options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
               "add up the gradients of K batches, then exchange and update once. An iteration is "
-              "then K batches, or what is left of the epoch; on GPUs it is not recorded as a "
-              "graph (--graph)");
+              "then K batches, or what is left of the epoch. If K is above 1, iterations on GPUs "
+              "are not recorded as graphs (--graph)");
   options.add("epoch,e", settings.epoch, {1, billion}, "N", "passes over the training data")
       .common();
   options.add("max-iterations", settings.max_iterations, "none", {1, unlimited}, "N",
-              "stop after N steps, or at the end of --epoch, whichever comes first");
+              "stop after N iterations, or at the end of --epoch, whichever comes first");
   options.add("time-limit", time_limit_flag(settings.time_limit));
   options.add("early-stopping", settings.early_stopping, "none", "KEY",
               "stop when this value in the log (for example validation/main/loss) has not improved "
@@ -110,7 +110,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("patience", settings.patience, {1, billion}, "N",
               "epochs without improvement after which --early-stopping stops");
   options.add("seed", settings.seed, {0, unlimited}, "N",
-              "seed of the initial weights and of the order of examples");
+              "seed of the initial weights, the order of examples, augmentation and dropout");
   options.add("resume,r", resume_flag(settings.resume)).common("continue from PATH, or `auto`");
   options.add("init", settings.init, "none", "FILE",
               "initial weights: a model file, snapshot or checkpoint; for a model on several "
@@ -122,20 +122,22 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("max-loss", settings.max_loss, {0.0, 1e300}, "FACTOR",
               "stop with an error when the loss exceeds FACTOR times the first loss (or FACTOR, if "
               "the first was below 1); 0: never");
-  options.add(
-      "on-nan", settings.on_nan, {{"abort", OnNan::abort}, {"skip", OnNan::skip}}, "WHAT",
-      "what to do if a loss is not finite. abort: end the job, and name rank, iteration and "
-      "examples. skip: warn, and skip the iteration's update on all ranks, also if a gradient is "
-      "not finite; the tenth in a row ends the job; on GPUs the host waits for each step. `skip` "
-      "does not work with --exchange double-buffered, --compress, --error-feedback, "
-      "--communicator dummy or several --devices");
+  options.add("on-nan", settings.on_nan, {{"abort", OnNan::abort}, {"skip", OnNan::skip}}, "WHAT",
+              std::string("what to do if a loss is not finite. abort: end the job, and name rank, "
+                          "iteration and examples. skip: warn, and skip the iteration's update on "
+                          "all ranks, also if a gradient is not finite; the tenth in a row ends "
+                          "the job; on GPUs the host waits for each step. ") +
+                  (settings.workers ? "`skip` does not work in this program"
+                                    : "`skip` does not work with --exchange double-buffered, "
+                                      "--compress, --error-feedback or --communicator dummy"));
   options.add(
       "check-replicas", settings.check_replicas, "never", {1, billion}, "N",
-      "detect damaged memory: every N iterations, before each checkpoint or snapshot, and at the "
-      "end, compare hashes of the ranks' weights and optimizer states (every N iterations only a "
-      "16th of the states), and stop with an error that names ranks that differ. Ranks with one "
-      "copy of the weights (--node-weights shared) cannot differ, so machines are compared; "
-      "--node-weights private compares all ranks");
+      "detect damaged memory: compare hashes of the ranks' weights before the first iteration, "
+      "every N iterations, before each checkpoint or snapshot, and at the end; stop with an error "
+      "that names the ranks that differ. With --node-weights shared, the ranks of a machine (or "
+      "socket) have one copy, so only different copies are compared, and a single copy is not "
+      "compared. --node-weights private compares all ranks, and also the optimizer's states (not "
+      "with --shard-optimizer): a 16th of them every N iterations, otherwise all");
   add_stall_flags(options, settings.stalls);
 }
 

@@ -28,8 +28,8 @@ void add_training_flags(Options& options, TrainingSettings& settings, FlagsLeftO
 // --stall-warning, --stall-timeout and --silence-timeout, which all programs have.
 void add_stall_flags(Options& options, StallSettings& settings);
 
-// Refuses flags that contradict --resume. Called before the files that --resume names are looked
-// for, so that the error does not depend on them.
+// Refuses flags that contradict --resume. Called before the program looks for the files that
+// --resume names, so that the error does not depend on these files.
 void check_resume_flags(const TrainingSettings& settings);
 
 // Refuses other flags that contradict each other.
@@ -41,7 +41,7 @@ using Recipe = std::vector<std::pair<std::string, std::string>>;
 // the optimizer are ignored; a given --global-batch stays.
 void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings& settings);
 
-// What --exchange, --bucket-mb, --error-feedback and --compress say.
+// The settings that --exchange, --bucket-mb, --error-feedback and --compress ask for.
 ExchangeSettings exchange_settings(const TrainingSettings& settings);
 // The values of --lr-scaling.
 const std::vector<Choice<LrScaling>>& lr_scalings();

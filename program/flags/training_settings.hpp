@@ -22,8 +22,8 @@ enum class LrScaling : std::uint8_t { none, linear, sqrt };
 // How the learning rate changes in the course of a run (start/optimizer.hpp).
 enum class LrSchedule : std::uint8_t { constant, steps, halving, cosine, polynomial };
 
-// The type that is computed in. Weights, their gradients and optimizer states are float32 in every
-// case.
+// The number type of computations. Weights, their gradients and optimizer states are float32 in
+// every case.
 enum class ComputeType : std::uint8_t { fp32, tf32, bf16, fp16 };
 
 struct GpuSettings {
@@ -63,10 +63,10 @@ struct WorkerSettings {
   std::vector<double> parts = {};  // of a fixed split, one for each worker
 };
 
-// Of the ranks of a node (SharedWeights::share).
+// Whether the ranks of a node share one copy of the weights (SharedWeights::share).
 enum class NodeWeights { shared, separate };
 
-// What follows a loss or gradient that is not finite.
+// What happens if a loss or gradient is not finite.
 enum class OnNan : std::uint8_t { abort, skip };
 
 // Names and defaults are ChainerMN's if it has them.
