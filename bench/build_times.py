@@ -63,7 +63,7 @@ def unpack(version, folder):
     folder.mkdir()
     archive = subprocess.run(["git", "-C", ROOT, "archive", version], stdout=subprocess.PIPE)
     if archive.returncode != 0:
-        sys.exit(f"build_times.py: {version} is no commit of {ROOT}")
+        sys.exit(f"build_times.py: {version} is not a commit of {ROOT}")
     subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
     return folder
 

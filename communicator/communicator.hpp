@@ -82,13 +82,13 @@ class Communicator {
   // sum_gradients(), then divides by `divisor`, or by the number of ranks if it is 0.
   // GradientView::wire_scale_hint changes only the rounding.
   void mean_gradients(const GradientView& gradients, double divisor = 0);
-  // Starts sum_gradients() in the background. wait() does all the work if that is not supported or
-  // if, with Background::slices, the view is not known to be agreed (GradientView::is_agreed). On a
-  // GPU `background` is ignored.
+  // Starts sum_gradients() in the background. If the communicator does not support this (or, with
+  // Background::slices, if the ranks are not known to pass the same view: GradientView::is_agreed),
+  // wait() does all the work. On a GPU `background` is ignored.
   //   Until wait(), do not read or write gradients.arena, and call nothing on this communicator
   // except to start further exchanges with the same `background`. All ranks start them in the same
   // order. After one has failed, later ones fail as well, without a message to other ranks, until
-  // wait() was called for all that had been started.
+  // wait() has been called for all that were started.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
   // Copies rank 0's values to all ranks, in place.
@@ -115,7 +115,7 @@ class Communicator {
   // Returns tensors[rank()] of the root, which passes one tensor per rank; others may pass none.
   Tensor scatter(std::span<const Tensor> tensors, int root = 0);
   // This rank's part of the root's array. Each rank gets consecutive items of axis 0, in the order
-  // of ranks; if their number is not divisible, the first ranks get one more.
+  // of ranks; if their number is not divisible by size(), the first ranks get one more each.
   Tensor scatter(const Tensor& tensor, int root = 0);
 
   // --- arrays of one type and shape on all ranks; all types but uint8 ---
@@ -212,7 +212,7 @@ class Communicator {
   // MPI's handle for collectives. An error while a gradient exchange runs in the background, except
   // in that exchange itself.
   const MpiComm& comm() const;
-  // sum() of a scattered view: combine_part() of the parts, combine() of the elements behind them.
+  // sum() of a scattered view: combine_part() of the parts, combine() of the elements after them.
   void sum_scattered(const GradientView& gradients);
   // Created by the first call.
   GpuExchange& gpu();

@@ -44,8 +44,8 @@ struct GradientView {
   bool is_agreed = false;
   // needed[r]: the gradients whose sums rank r needs, counted from the model's first gradient.
   // Empty: all ranks need all sums. Otherwise a rank's other elements may have any values
-  // afterwards, except elements behind the last range, which all ranks get. The array outlives the
-  // exchange.
+  // afterwards, except elements after the last range, which all ranks get. The array must outlive
+  // the exchange.
   std::span<const Range> needed{};
 
   // needed[rank], counted from the arena's first element.

@@ -61,8 +61,8 @@ class Batch {
 
   // N. A rank may have no examples in a step; all fields then have 0 items.
   std::int64_t size() const { return static_cast<std::int64_t>(ids_.size()); }
-  // On the host. A step whose work reads the ids is not recorded, because replays would reuse those
-  // of the recorded batch (refuse_recording).
+  // The ids, on the host. A step whose work reads them is not recorded, because replays would reuse
+  // the ids of the recorded batch (refuse_recording).
   std::span<const std::int64_t> ids() const;
   std::int64_t epoch() const;
   // Examples of this step on all ranks. An iterator knows this number on all ranks or on none; if
@@ -74,12 +74,12 @@ class Batch {
   // the number of targets that count (set_counted), by default size(). Updaters and evaluators
   // weight losses and gradients by it; ranks add up their weights.
   std::int64_t weight() const;
-  // For each example, the number of targets that count (Field::ignored_label). To be set on all
+  // Sets for each example the number of targets that count (Field::ignored_label). Call it on all
   // ranks or on none. Steps whose work reads their sum on the host are not recorded.
   void set_counted(std::vector<std::int64_t> counted);
   const std::optional<std::vector<std::int64_t>>& counted() const { return counted_; }
 
-  // The positions of these examples in a source, one for each id.
+  // Sets the positions of these examples in a source, one for each id.
   void set_positions(std::vector<std::int64_t> positions);
   // The input of FieldSource::make(): the epoch, then N positions, then N ids. Also on the host, so
   // a step whose work calls this is not recorded.

@@ -54,7 +54,8 @@ void DataSource::leave_out(std::span<const std::int64_t> numbers) {
 }
 
 void DataSource::remove_examples(std::span<const std::int64_t> numbers) {
-  TASUKI_CHECK(numbers.empty(), "{} examples that are no files cannot be left out", numbers.size());
+  TASUKI_CHECK(numbers.empty(), "{} examples that are not files cannot be left out",
+               numbers.size());
 }
 
 void DataSource::reshape(const Shape& example_shape) {

@@ -40,15 +40,15 @@ class DataSource {
 
   const DatasetHeader& header() const { return header_; }
 
-  // Bytes of all examples as stored, which all ranks together hold; without variable fields if the
-  // source does not know their sizes before reading.
+  // Bytes of all examples as stored; all ranks together hold them. Variable fields are left out if
+  // the source does not know their sizes before reading.
   virtual std::size_t stored_bytes() const {
     return static_cast<std::size_t>(header_.count) * header_.fixed_bytes();
   }
 
   // Ends after the first `count` examples (all of them if there are fewer).
   void keep_first(std::int64_t count);
-  // The image files that the examples are, in their order; none for other data.
+  // The image files of the examples, in the order of the examples; none for other data.
   virtual std::span<const ImageFile> image_files() const { return {}; }
   // Leaves out the examples with these ascending numbers; for sources with image_files().
   void leave_out(std::span<const std::int64_t> numbers);

@@ -53,7 +53,7 @@ struct Field {
   friend bool operator==(const Field&, const Field&) = default;
 };
 
-// What a data set says about itself before its examples are read.
+// The description of a data set, which is known before its examples are read.
 struct DatasetHeader {
   std::int64_t count = 0;  // examples
   std::vector<Field> fields;

@@ -12,7 +12,8 @@ namespace tasuki {
 
 class InMemoryDataset final : public Dataset {
  public:
-  // Makes room for header.count examples, numbered from 0: zeros, or empty if variable.
+  // Allocates memory for header.count examples, numbered from 0. Fields are zeros; variable fields
+  // are empty.
   explicit InMemoryDataset(DatasetHeader header);
 
   // Writes example `i`, once: its fields as stored, in the header's order. `id` is its number in

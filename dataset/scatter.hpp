@@ -26,7 +26,7 @@ struct Share {
 
 struct ScatterOptions {
   int root = 0;
-  // Deals a permutation (of seed) instead of the examples in order.
+  // Deals the examples in a random order drawn from `seed`.
   bool shuffle = false;
   std::uint64_t seed = 0;
   // Repeats examples so that all shards have the same length (ChainerMN's way). Never for
@@ -38,9 +38,10 @@ struct ScatterOptions {
   int ranks_per_share = 1;
 };
 
-// Gives every rank its share. The root reads its source once, a mebibyte at a time, and sends each
-// rank its examples as stored (images as files); no rank ever holds more than its share and one
-// such piece. Collective, with the same options on all ranks; only the root's source is used
+// Gives every rank its share. The root reads its source once, in blocks of about a mebibyte (at
+// least one example), and sends each rank its examples as stored (images as files). Besides its
+// share, a rank holds only buffers of about a block's size; with `shuffle`, the root also holds 8
+// bytes per example. Collective, with the same options on all ranks; only the root's source is used
 // (elsewhere `open` may be empty).
 //
 // If the root fails to open or read the source, all ranks throw the error at once

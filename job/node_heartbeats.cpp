@@ -186,7 +186,8 @@ void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& tak
                                     reinterpret_cast<sockaddr*>(&from), &length);
       if (size < 0) break;
       const std::uint32_t address = from.sin_addr.s_addr;
-      // Senders that are no nodes of the job are refused first, because that costs next to nothing.
+      // Senders that are not nodes of the job are refused first, because that costs next to
+      // nothing.
       const auto heartbeat =
           std::ranges::any_of(peers_, [&](const Peer& peer) { return peer.is_at(address); })
               ? read_heartbeat(std::span(bytes).first(static_cast<std::size_t>(size)), key_)

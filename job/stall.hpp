@@ -46,7 +46,7 @@ struct Stall {
 };
 
 // A job is stalled if no known rank has made progress for `seconds`, and a rank waits for others or
-// for its GPU, or is in a part of training that reports progress. User code alone is no stall.
+// for its GPU, or is in a part of training that reports progress. User code alone is not a stall.
 // The culprits are
 //   ranks without a sign of life for `silent_seconds` (stopped, or their machine is lost);
 //   ranks that do not wait;
@@ -54,7 +54,7 @@ struct Stall {
 //   operations of a communicator, else ranks that others wait for in a message (at the end of a
 //   chain of such waits) and that are in no message themselves, else ranks that are in another
 //   operation than most.
-// Waiting for the other ranks at the end of the program is no stall (run_job limits it).
+// Waiting for the other ranks at the end of the program is not a stall (run_job limits it).
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
 

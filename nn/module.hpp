@@ -37,7 +37,7 @@ class Module : public ModuleMemory {
   std::vector<NamedParameter> parameters() const;
   // Parameters that get their shape in the first forward pass (lazily shaped layers).
   std::vector<NamedParameter> unshaped_parameters() const;
-  // Both, in order of registration.
+  // Parameters with and without a shape, in order of registration.
   std::vector<NamedParameter> all_parameters() const;
   // The parameters of modules that add() was not called for, but that are members of this module or
   // of its registered children. Modules held by pointer are not members. Members are found by
@@ -102,7 +102,7 @@ class Module : public ModuleMemory {
 // A scope in which functions treat a module's parameters as constants.
 //
 // Results computed in the scope pass gradients through the module to its input, but none to its
-// parameters, whose gradients are not computed at all. So a generator learns through a
+// parameters, whose gradients are not computed at all. In this way a generator learns through a
 // discriminator that has another loss in the same step:
 //   Variable loss = loss_of(discriminator(real), discriminator(Variable(fake.value())));
 //   const ConstantParameters constants(discriminator);

@@ -1,5 +1,5 @@
-// Define-by-run automatic differentiation: a Variable is a value and, if gradients are recorded,
-// the function that made it. `backward` on a result runs the functions in reverse (backward.cpp).
+// Define-by-run automatic differentiation: a Variable is a value and, if the graph is recorded, the
+// function that made it. `backward` on a result runs the functions in reverse (backward.cpp).
 #pragma once
 
 #include <functional>
@@ -24,7 +24,7 @@ class Variable {
 
   const Tensor& value() const;
   // The value in this type if there is an up-to-date copy (Parameter::keep_rounded), else value().
-  // For weights in operations on activations of that type.
+  // Used for weights in operations on activations of that type.
   Tensor value_as(DType type) const;
   const Shape& shape() const { return value().shape(); }
   bool defined() const { return value().defined(); }
@@ -36,19 +36,19 @@ class Variable {
   void clear_grad() const;
 
   // Called with a parameter as soon as its gradient of this backward pass is final: when the last
-  // function that uses it has returned, or has said so (Gradients::written). Communication can
-  // start there.
+  // function that uses it has returned or has called Gradients::written(). Communication can start
+  // then.
   using GradientReady = std::function<void(Parameter&)>;
   // Called after each function of the graph.
   using BetweenFunctions = std::function<void()>;
 
   // Computes the gradients of this scalar with respect to all leaves that require one, and adds
-  // them to the leaves' gradients. The first gradient after clear_grad() overwrites. `seed` is the
-  // gradient of the scalar itself: with a mean loss over n examples, seed n gives sums over
-  // examples. Releases the graph, so a second call is an error.
+  // them to the leaves' gradients. The first gradient after clear_grad() overwrites the old one.
+  // `seed` is the gradient of the scalar itself: with a mean loss over n examples, seed n gives
+  // sums over examples. Releases the graph, so a second call is an error.
   void backward(float seed = 1, const GradientReady& ready = {},
                 const BetweenFunctions& between = {}) const;
-  // With a seed on the device, a scalar like this one.
+  // backward() with a seed that is a scalar tensor on this variable's device.
   void backward(const Tensor& seed, const GradientReady& ready = {},
                 const BetweenFunctions& between = {}) const;
 
@@ -60,9 +60,9 @@ class Variable {
   Variable(Tensor value, std::shared_ptr<detail::Node> node)
       : value_(std::move(value)), node_(std::move(node)) {}
 
-  // The graph holds no results' values: a value that no function saved for its backward pass is
-  // freed with the last Variable that refers to it. Leaves keep their value in the node, because it
-  // can be moved.
+  // The graph does not hold the values of results: a value that no function saved for its backward
+  // pass is freed with the last Variable that refers to it. A leaf keeps its value in the node,
+  // because the value can be moved (to a device or into an arena).
   Tensor value_;
   std::shared_ptr<detail::Node> node_;
 };

@@ -26,8 +26,8 @@ using SpreadUpdate = std::function<void(const ApplyRange& apply, std::int64_t co
 // of registration, so that gradients that the backward pass finishes one after another are
 // neighbours. Each starts at a multiple of 64 bytes (16 floats); padding is always zero. A
 // parameter that a model holds twice (tied weights) has one place, under its first path. Parameters
-// without a shape have no place yet. Frozen parameters lie behind all others, in the array of
-// values only.
+// without a shape have no place yet. Frozen parameters lie after all others, in the array of values
+// only.
 class ParameterArena {
  public:
   struct Entry {
@@ -38,7 +38,7 @@ class ParameterArena {
 
   // Moves the parameters of `model` into memory from `allocator` (collective), or into plain memory
   // of their device without one; values are kept. `sharers`: ranks of one node that share one copy
-  // of the values (collective among them; allocate_once()); null: this rank has its own. If they
+  // of the values (collective among them; allocate_once()); null: this rank has its own. If there
   // are several, call begin_update() and end_update() before a rank reads what another one has
   // written.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
@@ -94,13 +94,13 @@ class ParameterArena {
   // Whether exactly the parameters in `frozen` are frozen here.
   bool freezes(const FrozenPaths& frozen) const;
 
-  // Notices: elements behind the gradients that are summed with them, so that ranks exchange a few
+  // Notices: elements after the gradients that are summed with them, so that ranks exchange a few
   // numbers without a separate message. Zero when an update runs.
   static constexpr std::int64_t notices = 5;
   Tensor notice() const { return of_notices(0, 1); }       // 1: the model changed
   Tensor stop_notice() const { return of_notices(1, 1); }  // 1: this rank was asked to stop
-  // The number of examples behind this rank's gradients, as n % 4096 and n / 4096, so that sums of
-  // floats stay exact.
+  // The number of examples that this rank's gradients are sums over, as n % 4096 and n / 4096, so
+  // that sums of floats stay exact.
   Tensor examples_notice() const { return of_notices(2, 2); }
   Tensor loss_notice() const { return of_notices(4, 1); }  // FiniteGuard::note_loss
 

@@ -27,8 +27,7 @@ class FiniteGuard {
   // Before the exchange: sets `notice` to 0 times the sum of the losses. That is 0 if they are
   // finite and NaN otherwise, so its sum tells all ranks. `is_further_batch`: adds to the step's
   // earlier losses. Two things count as a loss of 0: an undefined tensor (a rank without examples),
-  // and what a rank returns that has a part of a model without the loss, of any shape and on any
-  // device.
+  // and any value, on any device, from a rank whose part of the model does not have the loss.
   static void note_loss(const Tensor& notice, const Tensor& loss, bool is_further_batch);
   // After the exchange: searches values, such as sums of gradients and the notice, or records that
   // another search has found something.

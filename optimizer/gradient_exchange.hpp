@@ -1,6 +1,6 @@
-// GradientExchange: the interface of what replaces the gradients in an arena by their sums over all
-// ranks. RangeExchange sends them within their step; DoubleBuffer and, on GPUs, GpuDoubleBuffer
-// send them during the next one.
+// GradientExchange: the interface of classes that replace the gradients in an arena by their sums
+// over all ranks. RangeExchange sends them within their step; DoubleBuffer and, on GPUs,
+// GpuDoubleBuffer send them during the next one.
 #pragma once
 
 #include <cstdint>
@@ -46,9 +46,10 @@ class GradientExchange {
 
   // --- a step ---
   // Announces the number of examples on all ranks, if ranks know it before the step. Returns the
-  // number of examples behind the sums that the update of this step will use.
+  // number of examples of the sums that the update of this step will use.
   virtual std::int64_t expect(std::int64_t examples) { return examples; }
-  // Called before a forward pass: gradients that wait since the step before may start to travel.
+  // Called before a forward pass: gradients that have waited since the step before may start to
+  // travel.
   virtual void prepare() {}
   // Begins the exchange of a step, before its last backward pass or after it. The notices must be
   // written. May be collective.
@@ -65,7 +66,7 @@ class GradientExchange {
   // rank needs, of this step or of an earlier one. Empty: there are no sums yet, and the arena's
   // gradients must not be used.
   virtual std::optional<Sums> finish() = 0;
-  // Called after finish() with the number of examples on all ranks behind the sums.
+  // Called after finish() with the number of examples of the sums, on all ranks together.
   virtual void set_examples(std::int64_t /*examples*/) {}
 
   // --- between steps ---
@@ -100,7 +101,7 @@ class GradientExchange {
   double transfer_seconds() const { return communicator_.exchange_seconds(); }
 
  protected:
-  // `communicator`: the one through which gradients travel; it outlives this object.
+  // `communicator`: the one through which gradients travel; it must outlive this object.
   GradientExchange(ExchangeMode mode, std::vector<Range> ranges, const Communicator& communicator)
       : mode_(mode), ranges_(std::move(ranges)), communicator_(communicator) {}
 

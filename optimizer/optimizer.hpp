@@ -60,10 +60,10 @@ class Optimizer {
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
   // `loss` returns the mean over this rank's `examples`. Without examples it is not called, unless
   // another rank has some and the model's passes exchange messages (Module::communicates): then it
-  // is called with an empty batch, whose loss is ignored. It is called again whenever a pass on any
-  // rank has given layers their shape. The gradient is the mean over the examples of all ranks;
-  // parameters that the loss does not use get zero gradients. Returns this rank's loss, undefined
-  // without examples. If no rank has examples, nothing changes. Collective.
+  // is called and must run the model on an empty batch; its result is ignored. It is called again
+  // whenever a pass on any rank has given layers their shape. The gradient is the mean over the
+  // examples of all ranks; parameters that the loss does not use get zero gradients. Returns this
+  // rank's loss, undefined without examples. If no rank has examples, nothing changes. Collective.
   //
   // If layers were added or removed since the last update, the arrays are rebuilt first: states are
   // kept by path, new parameters start with zero states, t continues, and rank 0's weights are
@@ -122,13 +122,13 @@ class Optimizer {
   // it unless it was already called in this StepScope; if the model's passes exchange messages,
   // forward() calls it for each batch. If ranks exchange no message here, the result has this
   // rank's own numbers, and exchange() returns the examples of all ranks. `readiness`, 0 to 3, is
-  // for callers that must choose alike on all ranks: the result has the least one. In a step of
-  // several batches, call it for the first batch only, or for each, with `is_further_batch` after
-  // the first. Collective.
+  // for callers that must choose alike on all ranks: the result holds the lowest value of any rank.
+  // In a step of several batches, call it for the first batch only, or for each, with
+  // `is_further_batch` after the first. Collective.
   StepExchange::Agreement agree_on_step(std::int64_t examples, int readiness = 0,
                                         bool is_further_batch = false);
-  // The number of examples behind this rank's gradients, for callers that do not pass all of them
-  // through backward(). Call it before exchange().
+  // The number of examples that this rank's gradients are sums over, for callers that do not pass
+  // all of them through backward(). Call it before exchange().
   void set_examples(std::int64_t examples) { exchange_.set_examples(examples); }
   // Drops the gradients of a step whose recording failed before any of its work was done.
   void give_up_step();
@@ -144,7 +144,7 @@ class Optimizer {
   // correction, alpha sqrt(1 - beta2^t) / (1 - beta1^t), as Chainer's observe_lr reports it. Empty
   // for AdaDelta, and before this object's first update.
   std::optional<double> learning_rate() const { return learning_rate_; }
-  // The number of updates done, including those that loss scaling skipped, but not those that
+  // The number of updates attempted, including those that loss scaling skipped, but not those that
   // StepGuard::skip_non_finite() left out. setup() sets it to 0.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
@@ -167,9 +167,9 @@ class Optimizer {
   // --- frozen parameters ---
   // Parameters whose paths match (parameter_group.hpp), including parameters that are added later,
   // get no gradient and are neither exchanged nor updated. For each path, the last matching call of
-  // freeze() or unfreeze() counts. Frozen parameters keep their states, stay in the arena behind
-  // the others, and are saved in snapshots. Running statistics of frozen layers are still updated.
-  // Call these functions between updates, identically on all ranks; they take effect with the next
+  // freeze() or unfreeze() counts. Frozen parameters keep their states, stay in the arena after the
+  // others, and are saved in snapshots. Running statistics of frozen layers are still updated. Call
+  // these functions between updates, identically on all ranks; they take effect with the next
   // update, which rebuilds the arrays. A pattern that matches no parameter of the model is a usage
   // error, which setup() throws for patterns given before it. Unfreezing does not reset t, so Adam
   // does not correct the bias of states that start from 0 at that point: with the default beta1 and
@@ -240,8 +240,8 @@ class Optimizer {
 };
 
 // Creates an optimizer by its `--optimizer` key: sgd, momentum_sgd, nesterov, adam, adamw, lamb,
-// rmsprop, adagrad, adadelta, with Chainer's defaults, or a rule added by RuleRegistration. An
-// unknown key is a usage error that lists the known ones.
+// rmsprop, adagrad, adadelta, with Chainer's defaults (LAMB, which Chainer lacks, has its own), or
+// a rule added by RuleRegistration. An unknown key is a usage error that lists the known ones.
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key);
 std::vector<std::string> optimizer_names();
 

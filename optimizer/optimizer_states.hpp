@@ -48,8 +48,8 @@ class OptimizerStates {
   // For Adam "m" and "v". An unknown name is a usage error in the functions that follow.
   std::vector<std::string> names() const { return rule_->states(); }
   // The state of a parameter, in its shape. Writing to it changes the state. Valid until layers are
-  // added, frozen or unfrozen. For a frozen parameter: the state with which it continues once
-  // unfrozen. A usage error if ranks divide the states, unless the parameter is frozen.
+  // added, frozen or unfrozen. For a frozen parameter: the state with which it will continue when
+  // it is unfrozen. A usage error if ranks divide the states, unless the parameter is frozen.
   Tensor of(const Parameter& parameter, const std::string& name) const;
   // A whole state, flat, with the arena's offsets. If ranks divide the states, a copy: on all
   // ranks, or on `root` alone and undefined elsewhere. Collective.

@@ -17,7 +17,7 @@
 namespace tasuki {
 
 // A GradientExchange sums the gradients. This class decides when it begins, measures it, and counts
-// the examples behind the gradients.
+// the examples that the gradients are sums over.
 //
 // It also exchanges the numbers that ranks must know of each other: how many examples they have,
 // and whether the model of any rank changed or any rank was asked to stop. On CPUs these numbers
@@ -30,7 +30,7 @@ namespace tasuki {
 // A process that trains alone sends nothing: it agrees with itself, and its gradients are the sums.
 class StepExchange {
  public:
-  // All outlive this object.
+  // All must outlive this object.
   StepExchange(const TrainedModel& trained, const OptimizerStates& states, const StepGuard& guard,
                const ExchangeSettings& settings)
       : trained_(trained), states_(states), guard_(guard), settings_(settings) {}

@@ -17,7 +17,8 @@ namespace tasuki {
 // Does nothing until scale_losses() or skip_non_finite() is called.
 class StepGuard {
  public:
-  // `exchange`: the optimizer's settings, some of which exclude a guard. All outlive this object.
+  // `exchange`: the optimizer's settings, some of which exclude a guard. All must outlive this
+  // object.
   StepGuard(TrainedModel& trained, const OptimizerStates& states, const ExchangeSettings& exchange)
       : trained_(trained), states_(states), exchange_settings_(exchange) {}
   StepGuard(const StepGuard&) = delete;

@@ -1,4 +1,4 @@
-// TrainingProgram: the base of training programs, with the flags that all of them share.
+// TrainingProgram: the base of training programs, with the flags that all training programs share.
 //
 //   int main(int argc, char** argv) {
 //     tasuki::TrainingProgram program("my_training", "trains a perceptron on my patterns");
@@ -69,7 +69,8 @@ TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
 // delegate variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
 
-// Fill in data (ProgramData) and model, and what else differs from the defaults, then call run().
+// Set the data (ProgramData), the model and whatever else differs from the defaults, then call
+// run().
 //
 // Every rank calls these functions unless their comments say otherwise, in this order: recipe,
 // check_flags, check, create_optimizer, stream_images, train_data, test_data, vocabularies, train,
@@ -87,7 +88,7 @@ struct TrainingProgram : program::ProgramData {
   // The program's additional flags: flags.add("unit,u", unit, {1, 1 << 20}, "N", "hidden units").
   program::Options flags;
   // Defaults that depend on flags, by name and text: {{"epoch", "300"}, {"lr", "0.05"}}. Called
-  // after the command line was read, also for --help.
+  // when the command line has been read, also for --help.
   std::function<program::Recipe()> recipe;
   // Throws a usage error if flags contradict each other. Also called for --print-config, which
   // `tasuki-run` runs in a single process before it starts the ranks.
@@ -95,9 +96,9 @@ struct TrainingProgram : program::ProgramData {
   // Throws a usage error if flags do not fit the number of ranks.
   std::function<void(const Communicator& communicator)> check;
 
-  // Replaces create_model, create_part, wrap_batches, create_updater and create_evaluator, which
-  // are then not called: builds model, optimizer, updater and trainer from what `run` provides
-  // (program/training_run.hpp).
+  // If set, replaces create_model, create_part, wrap_batches, create_updater and create_evaluator,
+  // which are then not called. It builds model, optimizer, updater and trainer from what `run`
+  // provides (program/training_run.hpp).
   std::function<void(TrainingRun& run)> train;
 
   // The model for the training data. If any parameter has no values yet, all parameters are drawn
@@ -125,7 +126,7 @@ struct TrainingProgram : program::ProgramData {
   std::function<std::unique_ptr<Iterator>(std::unique_ptr<Iterator> batches)> wrap_batches;
 
   // Creates what evaluates the model on the test batches: usually an Evaluator that overrides
-  // evaluate_batch for other metrics, or a GenericEvaluator for values that are no sums over
+  // evaluate_batch for other metrics, or a GenericEvaluator for values that are not sums over
   // examples; default: Evaluator(batches, loss). `loss` is the trained model's and stays valid
   // while the extension is attached. If the model is on several ranks, each must create an
   // evaluator that takes part in the other ranks' passes.
@@ -139,7 +140,7 @@ struct TrainingProgram : program::ProgramData {
                                       "main/accuracy",
                                       "validation/main/accuracy",
                                       "elapsed_time"};
-  // Attaches the program's extensions, before a snapshot is resumed.
+  // Attaches the program's extensions, before the run is resumed from a snapshot or checkpoint.
   std::function<void(Trainer& trainer)> extend;
   // Lines to print before training: {{"Hidden units", "1000"}}.
   std::function<program::BannerLines()> banner;

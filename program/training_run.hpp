@@ -21,24 +21,24 @@ struct TrainingProgram;
 namespace program {
 struct RankSetup;
 struct TrainingData;
-// A step on n examples of zeros (zero_batch) of this header, to measure its memory. It may change
-// the model.
+// A trial step on n all-zero examples with the fields of `examples` (zero_batch), which measures
+// how much memory a step needs. It may change the model.
 using TrialStep = std::function<void(std::int64_t n, const DatasetHeader& examples)>;
 }  // namespace program
 
 // All ranks call initialize(), create_optimizer(), configure(), prepare(), the functions for shares
 // of the data, and train(), in this order. The function given to train() makes the iterators and
-// calls attach_extensions(). The others may be called at any time, unless their comments say
-// otherwise. Errors in flags and data are thrown on all ranks.
+// calls attach_extensions(). The other member functions may be called at any time, unless their
+// comments say otherwise. Errors in flags and data are thrown on all ranks.
 class TrainingRun {
  public:
-  // Finds the program's data: rank 0 opens the files. Both arguments outlive the run.
+  // Finds the program's data: rank 0 opens the files. Both arguments must outlive the run.
   TrainingRun(const TrainingProgram& program, program::RankSetup& setup);
   ~TrainingRun();
   TrainingRun(const TrainingRun&) = delete;
   TrainingRun& operator=(const TrainingRun&) = delete;
 
-  // All ranks; the kind is --communicator's.
+  // The communicator of all ranks, of the kind that --communicator names.
   Communicator& communicator() const;
   // The device that this rank computes on: the CPU, or with --gpu one of its node's GPUs.
   Device device() const;
@@ -60,8 +60,8 @@ class TrainingRun {
   // nothing to train: --dry-run has printed the plan, --find-batchsize the batch, or the resumed
   // run is at its end. Optimizer, model and `loss` must live until train() returns.
   bool prepare(Optimizer& optimizer, const LossFunction& loss);
-  // The same for several optimizers of parts of `model`. `trial`: a step to measure memory with;
-  // default: one on `loss`.
+  // The same for several optimizers of parts of `model`. `trial` is the step with which memory is
+  // measured; by default it computes `loss`.
   bool prepare(const NamedOptimizers& optimizers, Module& model, const LossFunction& loss,
                program::TrialStep trial = {});
 
@@ -76,8 +76,9 @@ class TrainingRun {
   Share test_share();
   bool has_test_data() const;
 
-  // Batches of this rank's share, for device(): training batches are shuffled and never end, test
-  // batches come in order, for one epoch. --loader-threads read ahead; --augment applies.
+  // Batches of this rank's share, for device(). Training examples are shuffled, and the batches
+  // never end; test batches come in order, for one epoch. --loader-threads read ahead; --augment
+  // applies.
   std::unique_ptr<Iterator> training_iterator(Share share);
   std::unique_ptr<Iterator> test_iterator(Share share);
   // The settings of --seed, --accumulate and --graph.
@@ -92,7 +93,7 @@ class TrainingRun {
   void attach_extensions(Trainer& trainer);
   // Calls `create_trainer`, which must call attach_extensions(); then prints the banner, trains and
   // prints the summary. If this rank runs out of memory in this function, the error says which
-  // batch would fit.
+  // batch size would fit, unless the model is divided among several ranks.
   void train(const std::function<std::unique_ptr<Trainer>()>& create_trainer);
 
  private:

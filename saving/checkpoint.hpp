@@ -1,14 +1,15 @@
 // A checkpoint: the whole state of a run at one iteration, in a folder to continue from.
 //
-//   result/checkpoints/iter_600/state.npz         what a snapshot has; of a model on several ranks
-//                                                 state.0.npz, state.1.npz, ... for its parts
+//   result/checkpoints/iter_600/state.npz         the contents of a snapshot. If a model spans
+//                                                 several ranks: state.0.npz, state.1.npz, ..., one
+//                                                 for each of its parts
 //                              optimizer.2.npz    rank 2's pieces of the optimizer's states, if
 //                                                 they are divided between ranks
 //                              manifest.json      sizes and hashes of files and arrays
 //
-// NPZ files with Chainer's names, each readable by itself. A folder with this name is complete,
-// because it is written under a temporary name and then renamed (checkpoint_writer.hpp). Changed
-// files are detected, and so is a folder that mixes files of two saves.
+// The NPZ files use Chainer's names, and each can be read by itself. A folder with this name is
+// complete, because it is written under a temporary name and then renamed (checkpoint_writer.hpp).
+// Changed files are detected, and so is a folder that mixes files of two saves.
 //
 // Sources: manifest.cpp has the manifest, checkpoint.cpp reads checkpoints.
 #pragma once
@@ -32,9 +33,9 @@ inline constexpr const char* manifest_name = "manifest.json";
 
 // Which files and arrays belong to a checkpoint, with hashes.
 //
-// A JSON text file, one line per array. Its last line is the XXH3 of all lines before it. A file
-// that is not exactly in the form in which manifests are written is refused, so any change is
-// found.
+// A JSON text file, one line per array. Its last entry, "xxh3", is the hash of all lines before it.
+// A file that is not exactly in the form in which manifests are written is refused, so any change
+// is found.
 struct CheckpointManifest {
   // Part of an array that is divided between several files.
   struct Piece {
@@ -65,27 +66,30 @@ struct CheckpointManifest {
 
   // The contents of the file.
   std::string text() const;
-  // The reverse. Throws an error of kind data that begins with `place` and names what is wrong.
+  // The inverse of text(). Throws an error of kind data that begins with `place` and names what is
+  // wrong.
   static CheckpointManifest parse(std::string_view text, std::string_view place);
-  // Of the checkpoint in `folder`; an error of kind missing if there is none, of kind data if it is
-  // damaged, of kind io if it cannot be read.
+  // Reads the manifest of the checkpoint in `folder`. An error of kind missing if there is none, of
+  // kind data if it is damaged, of kind io if it cannot be read.
   static CheckpointManifest read(const std::filesystem::path& folder);
 
   friend bool operator==(const CheckpointManifest&, const CheckpointManifest&) = default;
 };
 
-// A File as one line of text, and back: for the writer of a manifest to get it from another rank.
+// Converts a File to one line of text and back, so that a rank can send it to the rank that writes
+// the manifest.
 std::string to_line(const CheckpointManifest::File& file);
 CheckpointManifest::File file_of_line(std::string_view line);
 
-// Reads one part of the model, or all of it, with everything else of that state. Arrays that are
-// divided between files come back whole, so it does not matter how many ranks have written them.
+// Reads a checkpoint: the model, or one part of it, and the rest of the saved state (optimizer,
+// position, extensions). Arrays that are divided between files come back whole, so it does not
+// matter how many ranks wrote them.
 class CheckpointReader : public ArraySource {
  public:
   // Reads and checks all files of the part; of the other parts' files, checks only existence and
   // size. Reports progress meanwhile. Errors name the file and the reason: of kind missing if
-  // `folder` is no checkpoint or does not have the part, of kind data if it is damaged, of another
-  // kind if the system does not let it be read. `part`: as in CheckpointManifest::File.
+  // `folder` is not a checkpoint or does not have the part, of kind data if it is damaged, of
+  // another kind if the system fails to read it. `part`: as in CheckpointManifest::File.
   explicit CheckpointReader(std::filesystem::path folder, const std::string& part = "");
 
   const CheckpointManifest& manifest() const { return manifest_; }
@@ -117,7 +121,7 @@ class CheckpointReader : public ArraySource {
 
 // The checkpoint of this id (CheckpointManifest::id) in an output folder, whose manifest is intact
 // and whose files are there with their sizes; contents are not read. Nothing if there is none; an
-// error if that cannot be found out.
+// error if the folder or a manifest in it cannot be read.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& out,
                                                      const std::string& id);
 

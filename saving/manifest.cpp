@@ -60,7 +60,7 @@ std::string last_line(std::string_view text) {
 class Reader {
  public:
   Reader(const json& object, std::string where) : object_(object), where_(std::move(where)) {
-    if (!object.is_object()) refuse("it is no object");
+    if (!object.is_object()) refuse("it is not an object");
   }
 
   [[noreturn]] void refuse(const std::string& reason) const {
@@ -74,7 +74,7 @@ class Reader {
   bool has(const char* key) const { return object_.contains(key); }
   std::string text(const char* key) const {
     const json& value = at(key);
-    if (!value.is_string()) refuse(fmt::format("its \"{}\" is no text", key));
+    if (!value.is_string()) refuse(fmt::format("its \"{}\" is not text", key));
     return value.get<std::string>();
   }
   // Not negative.
@@ -91,7 +91,7 @@ class Reader {
   }
   const json& list(const char* key) const {
     const json& value = at(key);
-    if (!value.is_array()) refuse(fmt::format("its \"{}\" is no list", key));
+    if (!value.is_array()) refuse(fmt::format("its \"{}\" is not a list", key));
     return value;
   }
   const std::string& where() const { return where_; }
@@ -123,7 +123,7 @@ CheckpointManifest::Array read_array(const json& object, const std::string& wher
   const CheckpointManifest::Piece piece{{reader.number("begin"), reader.number("end")},
                                         read_shape(reader)};
   if (piece.range.begin > piece.range.end || piece.range.end > piece.whole.count())
-    reader.refuse(fmt::format("elements {} to {} of {} ({}) are no part of it", piece.range.begin,
+    reader.refuse(fmt::format("elements {} to {} of {} ({}) are not part of it", piece.range.begin,
                               piece.range.end, array.name, piece.whole.text()));
   array.piece = piece;
   return array;
@@ -142,7 +142,7 @@ CheckpointManifest::File read_file_entry(const json& object, const std::string& 
                                 static_cast<std::uint64_t>(reader.number("bytes")),
                                 reader.hash("hash"),
                                 {}};
-  if (!is_plain(file.name)) reader.refuse(in_quotes(file.name) + " is no file's name");
+  if (!is_plain(file.name)) reader.refuse(in_quotes(file.name) + " is not a file name");
   const std::string where = fmt::format("{}, arrays of {}", place, printable(file.name));
   std::set<std::string> names;
   for (const json& each : reader.list("arrays")) {

@@ -11,14 +11,15 @@
 
 namespace tasuki {
 
-// To be called on one rank: all hold the same weights.
+// Call it on one rank only, because all ranks hold the same weights.
 void save_npz(const std::filesystem::path& path, const Module& model);
 
 // Loads all parameters and buffers of `model`, or changes nothing: a missing entry or one of
 // another shape is an error that names it and says how many differ. Parameters without a shape take
-// the file's, if they are in it. Entries that the model lacks are ignored. `prefix` of the entries'
-// names: "updater/model:main/" for the model in a snapshot. Each rank reads the file itself; or
-// read it on rank 0 before the multi-node optimizer's setup, which broadcasts.
+// the file's, if they are in it. Entries that the model lacks are ignored. `prefix` precedes the
+// entries' names: "updater/model:main/" for the model in a snapshot. Either each rank reads the
+// file itself, or rank 0 alone reads it before the multi-node optimizer's setup(), which broadcasts
+// the weights.
 void load_npz(const std::filesystem::path& path, const Module& model,
               const std::string& prefix = "");
 // load_npz() from an open file or checkpoint. Only the model's entries are read.

@@ -1,5 +1,5 @@
 // NPZ files: a zip of NumPy arrays (numpy.savez), Chainer's format for models and snapshots; and
-// ArraySource, named arrays to read from, wherever they lie.
+// ArraySource, named arrays to read from a file or a checkpoint.
 //
 // Entries are stored, not deflated (weights do not compress), each an array in NPY format 1.0 (NEP
 // 1): "\x93NUMPY", version, header length, a Python dict with type, order and shape, data.
@@ -77,10 +77,10 @@ WrittenNpz write_npz_directly(const std::filesystem::path& path,
                               const std::vector<NpzEntry>& entries);
 
 // An NPZ file open for reading, written here or by NumPy (stored or deflated; C order; types f2,
-// f4, f8, i4, i8, u1, b1 and U; what else there is can be found, but not read). Opening checks the
-// directory, the entries' headers and sizes, and the hash of the whole file if there is one; an
+// f4, f8, i4, i8, u1, b1 and U; entries of other types can be found, but not read). Opening checks
+// the directory, the entries' headers and sizes, and the hash of the whole file if there is one; an
 // entry's contents are unpacked and checked (CRC) when they are read. Damage is an error of kind
-// data with the entry's name; what the system does not let be read is of another kind.
+// data with the entry's name; a failure of the system to read the file is an error of another kind.
 class NpzFile : public ArraySource {
  public:
   // `require_hash`: refuse files without the hash that write_npz adds.

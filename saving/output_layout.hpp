@@ -11,8 +11,8 @@
 //   result/abandoned    a line for each checkpoint or snapshot that the run left behind; nothing
 //                       resumes from them unasked
 //
-// Folders of these names that somebody else has made are never removed: a run's have a manifest,
-// or while they are written a marker, and no files but those of a checkpoint.
+// Folders of these names that somebody else has made are never removed: a run's folders have a
+// manifest (a marker while they are written) and only the files of a checkpoint.
 //
 // Errors are of kind io, or missing without permission, if what is there cannot be read (it is
 // never taken for absent), and of kind data if `latest` or `best` (retention.hpp) names something
@@ -45,7 +45,7 @@ struct CheckpointName {
   std::int64_t number = 1;
 
   std::string text() const;
-  // Of a folder's name; nothing for other names.
+  // Parses a folder's name; nothing for other names.
   static std::optional<CheckpointName> parse(std::string_view name);
   friend auto operator<=>(const CheckpointName&, const CheckpointName&) = default;
 };
@@ -53,7 +53,7 @@ struct CheckpointName {
 // The folder of a checkpoint in an output folder.
 std::filesystem::path checkpoint_folder(const std::filesystem::path& out,
                                         const CheckpointName& name);
-// Those in an output folder, whether valid or not, the highest first.
+// The checkpoints in an output folder, whether valid or not, the highest first.
 std::vector<CheckpointName> checkpoints_in(const std::filesystem::path& out);
 // "checkpoints/iter_600" of a checkpoint's folder; of a snapshot, its file's name.
 std::string name_in_folder(const std::filesystem::path& saved);
@@ -70,11 +70,11 @@ std::int64_t next_number(const std::filesystem::path& out, std::int64_t iteratio
 std::filesystem::path make_unfinished(const std::filesystem::path& checkpoint);
 // Removes the marker, when there is a manifest.
 void unmark(const std::filesystem::path& unfinished);
-// Removes a checkpoint, or what make_unfinished() has made, if it can; at no moment is a part of it
-// there under its name.
+// Removes a checkpoint, or what make_unfinished() has made, if it can. Under its name, the
+// checkpoint is never there in part.
 void remove_checkpoint(const std::filesystem::path& checkpoint);
-// What runs on this host that were killed have left in checkpoints/: folders that are written or
-// removed in part, and other temporary files.
+// What killed runs on this host left in checkpoints/: folders that are written or removed in part,
+// and other temporary files.
 std::vector<std::filesystem::path> unfinished_checkpoints_in(const std::filesystem::path& out);
 // Removes them. No process may be writing there.
 void remove_unfinished_checkpoints(const std::filesystem::path& out);
@@ -83,12 +83,12 @@ void remove_unfinished_checkpoints(const std::filesystem::path& out);
 
 // A run starts in `out`. If it resumes from a checkpoint or numbered snapshot there, `origin`,
 // `latest` names that one, and all of higher iterations are abandoned; if the origin itself was
-// abandoned before, everything else. A folder in which nothing can be written is a warning. Calling
-// it again with the same origin changes nothing.
+// abandoned before, everything else is abandoned. If nothing can be written in the folder, a
+// warning is printed. Calling it again with the same origin changes nothing.
 void record_start(const std::filesystem::path& out, const std::filesystem::path& origin);
 // Names `saved`, a checkpoint or a snapshot in `out`, in the file `latest`. Several threads of the
 // process that trains may save; those that finish late do not replace a name of a higher iteration.
-// The first call of a run abandons what is there of higher iterations.
+// The first call of a run abandons all saved states of higher iterations.
 void write_latest(const std::filesystem::path& out, const std::filesystem::path& saved);
 // To be called before the checkpoint `saved` gets its name: abandons what the first write_latest()
 // of a run would, and revokes the abandonment of an earlier checkpoint of this name. So `saved`
@@ -100,7 +100,7 @@ std::optional<std::filesystem::path> read_latest(const std::filesystem::path& ou
 // What the one line of a file like `latest` names, relative to its folder; nothing if there is no
 // such file.
 std::optional<std::filesystem::path> saved_state_in(const std::filesystem::path& file);
-// What is abandoned: names like those in `latest`.
+// The names of all abandoned states, as `latest` would have them.
 std::set<std::string> abandoned_in(const std::filesystem::path& out);
 // Also abandons those of `names` that are there, on another disk than the one where the run
 // started.

@@ -15,8 +15,8 @@ namespace tasuki {
 using ReplicaSets = std::vector<std::vector<int>>;
 
 // The sets in the order given, their ranks ascending; ranks that are in none of them form another
-// one. {{0}} of 4 ranks is {0}, {1, 2, 3}; {} is all of them. An empty set, a rank twice or a rank
-// that the job does not have is a usage error.
+// one. For 4 ranks, {{0}} becomes {0}, {1, 2, 3}, and {} becomes one set of all ranks. An empty
+// set, a rank twice or a rank that the job does not have is a usage error.
 ReplicaSets complete_replica_sets(ReplicaSets sets, int ranks);
 
 // The set that this rank is in.

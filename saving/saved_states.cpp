@@ -282,8 +282,8 @@ std::unique_ptr<ArraySource> open_weights(const fs::path& path, const std::strin
   refuse_missing_checkpoint(named, "cannot read");
   if (std::error_code ignored; fs::is_directory(named, ignored))
     fail(ErrorKind::missing,
-         "cannot read {0}: a folder that is no checkpoint; expected a model file, a snapshot or a "
-         "checkpoint (of an output folder the last one: {1}/{2})",
+         "cannot read {0}: a folder that is not a checkpoint; expected a model file, a snapshot or "
+         "a checkpoint (of an output folder the last one: {1}/{2})",
          path.string(), named.string(), latest_name);
   return std::make_unique<NpzFile>(named.string() + part);
 }

@@ -29,21 +29,21 @@ struct SavedState {
   std::int64_t iteration = 0;
   bool is_checkpoint = false;
 };
-// All of them, the best one to resume from first: by iteration, the highest first; in the same
-// iteration the one that `latest` names, then checkpoints by number, then the snapshot. Last come
-// those that the file `abandoned` lists, and snapshots of higher iterations than `latest`: a
-// snapshot gets its name after `latest` is written, so these are of an earlier run. A checkpoint
-// gets its name before `latest` is written, so one of a higher iteration is of this run, which was
-// killed in between. `suffix`: of snapshots of a part of a model.
+// All saved states in a folder, the best one to resume from first: by iteration, the highest first;
+// in the same iteration the one that `latest` names, then checkpoints by number, then the snapshot.
+// Last come those that the file `abandoned` lists, and snapshots of higher iterations than
+// `latest`: a snapshot gets its name after `latest` is written, so these are of an earlier run. A
+// checkpoint gets its name before `latest` is written, so one of a higher iteration is of this run,
+// which was killed in between. `suffix`: of snapshots of a part of a model.
 std::vector<SavedState> saved_states_in(const std::filesystem::path& out,
                                         const std::string& suffix = "");
 
-// Whether it is a checkpoint: a folder with a manifest, or with a checkpoint's name and place.
+// Whether `path` is a checkpoint: a folder with a manifest, or with a checkpoint's name and place.
 bool is_checkpoint(const std::filesystem::path& path);
 // Follows the files `best` and `latest`: the checkpoint or snapshot that they name. Other paths
 // stay as they are.
 std::filesystem::path followed(const std::filesystem::path& path);
-// The folder of the run that saved it.
+// The output folder of the run that saved `saved`.
 std::filesystem::path output_folder_of(const std::filesystem::path& saved);
 // The number of parts that the models in an output folder, or in a checkpoint, have.
 int model_parts_in(const std::filesystem::path& folder);
@@ -57,9 +57,9 @@ struct SavedStateList {
   std::vector<std::filesystem::path> paths;
   bool is_of_folder = false;  // else it is the one that was asked for
 };
-// Those in an output folder, as saved_states_in() sorts them, then the snapshot_best of older
-// versions. With several parts, snapshots are files .0, .1, ...: those whose first part is there
-// count, and paths have no suffix.
+// The saved states in an output folder, as saved_states_in() sorts them, then the snapshot_best of
+// older versions. With several parts, snapshots are files .0, .1, ...: those whose first part is
+// there count, and paths have no suffix.
 SavedStateList list_saved_states(const std::filesystem::path& folder, int parts = 1);
 // What `path` names; at least one. An output folder: list_saved_states(). A checkpoint, a file in
 // one, a snapshot (or its first part's file), `best` or `latest`: only that one. Errors begin with

@@ -29,7 +29,7 @@ class Serializer {
  public:
   // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied). With `pieces`,
   // which all ranks give or none, arrays that are divided between ranks stay divided: `pieces` gets
-  // this rank's, and `entries` lacks these arrays.
+  // this rank's pieces, and `entries` lacks these arrays.
   static Serializer saver(std::vector<NpzEntry>& entries, Communicator* communicator,
                           std::vector<NpzPiece>* pieces = nullptr);
   // Loads from `source`, which is null on all ranks but 0.
@@ -80,9 +80,9 @@ class Serializer {
   std::vector<NpzPiece>* pieces_ = nullptr;
 };
 
-// Serializer's operator() for numbers that a run computes with, since a file from elsewhere may
-// have any: a loaded number that is not from 0 to `most`, or not finite, is an error of kind data
-// on all ranks that says what was found.
+// Serializer's operator() with a check, for numbers that a run computes with: a file from elsewhere
+// may have any numbers. A loaded number that is not from 0 to `most`, or not finite, is an error of
+// kind data on all ranks that gives the number.
 void serialize_count(const Serializer& serializer, const std::string& name, std::int64_t& value,
                      std::int64_t most = std::int64_t{1} << 62);
 void serialize_finite(const Serializer& serializer, const std::string& name, double& value);

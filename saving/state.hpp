@@ -56,7 +56,7 @@ void serialize_model(const Serializer& serializer, const Module& model);
 // gradients and statistics of batch normalisation, which stay as they are.
 // Collective like all of Serializer.
 void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
-// The first part of that: refuses another kind of optimizer.
+// Only the first check of serialize_optimizer(): refuses another kind of optimizer.
 void serialize_kind(const Serializer& serializer, const Optimizer& optimizer);
 // An optimizer by its name in saved states, as in Chainer's: updater/optimizer:main, and
 // updater/model:main for its model.
@@ -78,7 +78,7 @@ void check_models(const ResumeSource& from, const NamedOptimizers& optimizers,
 // A run that has neither data nor a trainer yet.
 struct RunDescription {
   RunIdentity identity;
-  // Of its iterator; nothing if they are not known yet.
+  // The layout of its iterator; nothing if it is not known yet.
   std::optional<EpochLayout> layout;
   std::int64_t steps_per_epoch = 0;
 };

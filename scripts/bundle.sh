@@ -39,7 +39,7 @@ done
 configured() { grep -q "^$1:BOOL=ON$" "$build/CMakeCache.txt" 2>/dev/null; }
 if ! configured TASUKI_BUILD_TESTS || ! configured TASUKI_BUILD_BENCH; then
   [ -e "$build/CMakeCache.txt" ] || [ -z "$(ls -A "$build" 2>/dev/null)" ] ||
-    fail "$build is no build of Tasuki, and not empty"
+    fail "$build is not a build of Tasuki, and not empty"
   preset=(--preset release)
   [ ! -e "$build/CMakeCache.txt" ] || preset=()
   (cd "$source" && cmake "${preset[@]}" -B "$build" -DTASUKI_BUILD_TESTS=ON \

@@ -35,8 +35,8 @@ inline constexpr std::int64_t elements_per_row_number = 16;
 //   adadelta: 1 - rho, eps
 //   lamb: rate, 1 - beta1, 1 - beta2, eps, weight_decay_rate, 1 / (1 - beta1^t), 1 / (1 - beta2^t),
 //     trust; it is the second pass of two (LambPass) and changes no state
-// combine is no rule: parameter = scale * parameter + decay * gradient. It is called with gradients
-// as `parameter` and weights as `gradient`, and writes g to where the gradient was.
+// combine is not a rule: parameter = scale * parameter + decay * gradient. It is called with
+// gradients as `parameter` and weights as `gradient`, and writes g to where the gradient was.
 enum class UpdateKernel {
   sgd,
   momentum_sgd,

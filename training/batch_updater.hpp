@@ -41,12 +41,12 @@ class AccumulatedBatches {
 
   // The next batch. Call it before the first batch's work, and again until is_last().
   Batch next();
-  // About the batch that next() returned.
+  // These describe the batch that next() returned last.
   bool is_last() const { return is_last_; }
   RandomKeys& random() { return keys_.of(taken_ - 1); }
 
-  // About all batches so far: their weight on all ranks (Batch::weight); empty if a batch does not
-  // know its weight.
+  // The weight of all batches so far on all ranks together (Batch::weight); empty if the weight of
+  // one of them is unknown.
   std::optional<std::int64_t> global_weight() const {
     return is_weighted_ ? std::nullopt : global_examples_;
   }
@@ -130,7 +130,7 @@ class BatchUpdater : public Updater {
   // Called in destructors of updaters: objects that a loss function owns, such as a communicator,
   // must outlive the recordings that use them.
   void drop_recordings() { runner_.forget(); }
-  // Whether a loss of this batch is observed.
+  // Whether the loss of this batch is observed.
   bool reports_loss(const Batch& batch) const { return settings_.has_loss && batch.weight() > 0; }
 
  private:

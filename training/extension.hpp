@@ -21,10 +21,10 @@ class Extension {
  public:
   // The order within an iteration: writers add to the trainer's observation, editors change it,
   // readers use it. Then the stop trigger is asked, then extensions with negative priority run,
-  // which save the whole state. Those with a lower priority than priority_snapshot come after the
-  // save: a run that is resumed from there runs them again first, if their trigger follows from the
-  // position (Trigger::times_fired), because the process may have ended before. So they must leave
-  // the same results each time.
+  // which save the whole state. Extensions with a lower priority than priority_snapshot run after
+  // the save. A run that is resumed from it first runs them again if their trigger follows from the
+  // position (Trigger::times_fired), because the earlier process may have ended before they ran. So
+  // they must leave the same results each time.
   static constexpr int priority_writer = 300;
   static constexpr int priority_editor = 200;
   static constexpr int priority_reader = 100;
@@ -35,8 +35,8 @@ class Extension {
   virtual int priority() const { return priority_reader; }
   virtual std::unique_ptr<Trigger> default_trigger() const { return every(1, Unit::iteration); }
   // Whether this extension, attached as `name`, may add `key` to the trainer's observation in a
-  // later iteration; `has_run`: it has run in this process. Misspelt names are found by this. By
-  // default, an extension that has run has shown what it adds.
+  // later iteration; `has_run`: it has run in this process. The answer serves to find misspelt
+  // keys. By default, an extension that has run is assumed to have shown all its keys.
   virtual bool may_observe(const std::string& /*key*/, const std::string& /*name*/,
                            bool has_run) const {
     return !has_run;
@@ -47,10 +47,10 @@ class Extension {
   // Called before the first iteration of this run (resumed or not).
   virtual void initialize(Trainer&) {}
   virtual void run(Trainer& trainer) = 0;
-  // Where a pass over a data set is: called before each batch of this rank with its number, counted
-  // from 1, and the number of batches.
+  // Follows a pass over a data set: called before each batch of this rank with the batch's number,
+  // counted from 1, and the number of batches.
   using Watcher = std::function<void(std::int64_t batch, std::int64_t batches)>;
-  // Evaluators tell the watcher, for a display of progress.
+  // Evaluators call the watcher, for a display of progress.
   virtual void watch(const Watcher& /*watcher*/) {}
   // Another extension is about to report these values of all ranks, the same on every rank. An
   // exception prevents that. Collective.
@@ -60,23 +60,23 @@ class Extension {
   virtual void before_own_report(Trainer&) {}
   // A snapshot or checkpoint is about to be made. An exception prevents that. Collective.
   virtual void before_save(Trainer&) {}
-  // Whether this extension belongs to those that a resumed run runs again (see priorities),
-  // whatever its priority is.
+  // Whether a resumed run runs this extension again, like those with a low priority (see above),
+  // whatever its own priority is.
   virtual bool repeats_after_resume() const { return false; }
-  // Whether finalize() leaves a state from which a run that was stopped continues.
+  // Whether finalize() saves a state from which a stopped run can continue.
   virtual bool saves_at_stop() const { return false; }
   // Called before the first finalize(): waits for work in the background, whose errors finalize()
   // throws. Not collective.
   virtual void finish_background_work() {}
   // Called after the last iteration, highest priority first; not after an exception. The last
-  // snapshot is saved with priority_snapshot: work that takes long and is not in it has a lower
-  // one.
+  // snapshot is saved at priority_snapshot; long work that the snapshot does not need should have a
+  // lower priority.
   virtual void finalize(Trainer&) {}
   // An exception is about to leave Trainer::run: saves what would be lost, on this rank alone,
   // because others may not get here. Must not replace the exception.
   virtual void on_error(Trainer&) {}
-  // A snapshot without state of this extension was loaded: the extension is new in a continued run.
-  // `times_fired`: how often its trigger would have fired before, if known.
+  // Called when a snapshot without state of this extension was loaded: the extension is new in a
+  // resumed run. `times_fired`: how often its trigger would have fired before, if known.
   virtual void join_late(Trainer&, std::optional<std::int64_t> /*times_fired*/) {}
   // State that a resumed run needs.
   virtual void serialize(const Serializer&) {}

@@ -21,8 +21,9 @@ using LossesFunction =
 // during or after its own backward pass; then all update.
 class JointUpdater : public BatchUpdater {
  public:
-  // The optimizers are set up already, have the same communicator and outlive the updater. Losses
-  // are observed under the optimizers' names ("main/gen/loss"), and their sum as "main/loss".
+  // The optimizers must be set up already, have the same communicator and outlive the updater.
+  // Losses are observed under the optimizers' names ("main/gen/loss"), and their sum as
+  // "main/loss".
   JointUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers,
                LossesFunction losses, Settings settings);
   ~JointUpdater() override { drop_recordings(); }

@@ -14,7 +14,7 @@ namespace tasuki {
 // of their targets that count (Batch::weight).
 class StandardUpdater : public BatchUpdater {
  public:
-  // `optimizer` is set up already and outlives the updater.
+  // `optimizer` must be set up already and must outlive the updater.
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
                   Settings settings);
   StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss)

@@ -18,7 +18,7 @@
 
 namespace tasuki {
 
-// How an extension is attached; what is left unset is chosen by the extension.
+// How an extension is attached; the extension chooses what is left unset.
 struct Attachment {
   std::unique_ptr<Trigger> trigger = nullptr;
   std::string name = "";
@@ -97,9 +97,9 @@ class Trainer {
   // The files of the current iteration's results.
   const std::vector<std::filesystem::path>& results() const { return results_; }
   TrainingLength length() const { return stop_->length(); }
-  // Whether no iteration is left.
+  // Whether all iterations are done.
   bool is_over() const { return stop_->is_over(*this); }
-  // Seconds of training, those before a resume included.
+  // Seconds of training, including those before a resume.
   double elapsed_time() const;
   // Values of the current iteration: this rank's own, unless marked as the job's.
   Observation& observation() { return observation_; }
@@ -113,8 +113,8 @@ class Trainer {
   // Whether the run ends early, because it was asked to stop or by fail_after_saving(). For
   // Extension::finalize: the process may be killed soon, so work that takes long is left out.
   bool is_stopped() const { return is_stopped_; }
-  // Whether an attached Checkpoint that has not failed saves the state of a run that ends early; a
-  // Snapshot then does not.
+  // True if a Checkpoint is attached and has not failed: it then saves the state of a run that ends
+  // early, and no Snapshot does.
   bool saves_by_checkpoint() const;
 
   // Give every extension the chance to object, by throwing an exception, before values of all ranks

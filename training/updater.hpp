@@ -17,30 +17,31 @@
 
 namespace tasuki {
 
-// A model's forward pass on a batch of at least one example. Returns the mean loss over the batch,
-// which is a mean over its targets that count where the data set tells them apart
-// (Field::ignored_label), and may add other metrics to `report` as a sum and a count ("accuracy":
-// the number of correct examples and the number of examples). The caller adds "loss" and prefixes
-// the keys. The function may be called more than once for a step, and is not called when a recorded
-// step is replayed on a GPU. Its result may therefore depend only on the batch and the model, and
-// it must have no side effects other than those on `report`. If it reads results on the host, it
-// must call refuse_recording() (tensor/late_values.hpp); if it reads the batch's ids, epoch or
-// global size, its steps are not recorded.
+// A model's forward pass on a batch of at least one example. Returns the mean loss over the
+// examples of the batch. If the data set marks targets to be ignored (Field::ignored_label), it is
+// the mean over the other targets. The function may add other metrics to `report` as a sum and a
+// count ("accuracy": the number of correct examples and the number of examples). The caller adds
+// "loss" and prefixes the keys. The function may be called more than once for a step, and is not
+// called when a recorded step is replayed on a GPU. Its result may therefore depend only on the
+// batch and the model, and it must have no side effects other than those on `report`. If it reads
+// results on the host, it must call refuse_recording() (tensor/late_values.hpp); if it reads the
+// batch's ids, epoch or global size, its steps are not recorded.
 using LossFunction = std::function<Variable(const Batch& batch, Observation& report)>;
 
 class Updater {
  public:
   virtual ~Updater() = default;
-  // One iteration; adds what it saw to `observation` ("main/loss", ...). Collective.
+  // Runs one iteration and adds its observed values to `observation` ("main/loss", ...).
+  // Collective.
   virtual void update(Observation& observation) = 0;
 
-  // Iterations done, those before a resume included.
+  // Iterations done, including those before a resume.
   virtual std::int64_t iteration() const = 0;
   // Position in the data after the last update: complete epochs, and steps of the current one.
   virtual IteratorState state() const = 0;
   virtual std::int64_t steps_per_epoch() const = 0;
   std::int64_t epoch() const { return state().epoch; }
-  // Epochs done, with the part of the current one.
+  // Complete epochs plus the finished fraction of the current one.
   double epoch_detail() const {
     const IteratorState now = state();
     return static_cast<double>(now.epoch) +
@@ -69,9 +70,10 @@ class Updater {
 
   // The first optimizer, or the only one.
   virtual Optimizer& optimizer() const = 0;
-  // All of them. Schedules set the hyper-parameters of each.
+  // All optimizers. Schedules set the hyper-parameters of each.
   virtual NamedOptimizers optimizers() const { return {{"main", &optimizer()}}; }
-  // The ranks that train together; null: one process. Trainers and evaluators take it from here.
+  // The ranks that train together; null: one process. Trainers and evaluators use this
+  // communicator.
   virtual Communicator* communicator() const { return optimizer().communicator(); }
   // Ranks that hold the same weights as this one: all, unless a model is on several ranks.
   virtual Communicator* replicas() const { return communicator(); }
@@ -82,7 +84,8 @@ class Updater {
   // How each device of this rank has spent the time of its updates since the updater was made;
   // empty if the updater does not measure it.
   virtual RankTimes times() const { return {}; }
-  // Position, model and optimizer. Loading refuses a state that this updater cannot continue from.
+  // Saves or loads position, models and optimizers. Loading refuses a state from which this updater
+  // cannot continue.
   virtual void serialize(const Serializer& serializer) = 0;
 };
 

@@ -47,8 +47,8 @@ constexpr std::int64_t usual_shorter_side(std::int64_t side) {
 Transform create_view_transform(const ImageStreamSettings& settings);
 
 // Fields "x", float32, and "t", the label. Examples are read and decoded in the threads that read
-// batches; a file that cannot be read or is no image is an error that names it. take_share() deals
-// it to ranks; it cannot be scattered. Thread-safe.
+// batches; a file that cannot be read or is not an image is an error that names it. take_share()
+// deals it to ranks; it cannot be scattered. Thread-safe.
 class ImageStream final : public Dataset {
  public:
   ImageStream(ImageList list, std::int64_t classes, const ImageStreamSettings& settings);

@@ -40,7 +40,7 @@ struct EpochLayout {
 //
 // next() runs in the thread that trains, so its time adds to a step's time. Reading ahead
 // (PrefetchIterator) and data that stay in a device's memory (create_device_iterator) work with
-// ShareIterators only. To get either, your own iterator wraps one of the iterators that these make
+// ShareIterators only. To use them, let your own iterator wrap the iterator that they create
 // (ForwardingIterator). Long work belongs in Dataset::read() or a Transform, which loader threads
 // call.
 class Iterator {
@@ -54,7 +54,7 @@ class Iterator {
   virtual std::int64_t steps_per_epoch() const = 0;  // 0 if the whole data set is empty
   virtual EpochLayout layout() const = 0;
 
-  // After the last batch that was returned.
+  // The position after the last batch that was returned.
   virtual IteratorState state() const = 0;
   // Moves to a position; {} is the start. An impossible one is an error of kind data.
   virtual void restore(const IteratorState& state) = 0;

@@ -26,7 +26,7 @@ AxisSet checked_axes(const std::vector<int>& axes, const Shape& shape, const cha
 Tensor sum_to(const Tensor& gradient, const Shape& shape, DType type);
 
 // Applies f, with settings p and q, to each element of x, as a differentiable function. `name`
-// names it in errors and must outlive it.
+// appears in errors and must outlive the graph.
 Variable mapped(const char* name, Map f, const Variable& x, float p = 0, float q = 0);
 
 // The backward pass of functions of x, w, b (linear, conv2d, deconv2d). Calls weights(dw,

@@ -28,10 +28,11 @@ Variable attention(const Variable& q, const Variable& k, const Variable& v,
 // d), first all heads of q, then of k, then of v.
 Variable self_attention(const Variable& qkv, const AttentionSettings& settings);
 
-// Chainer's matrices and vectors, by their numbers: w0 .. of x (H x D), for each gate in the order
-// i, f, a, o (LSTM; Chainer's documentation has o before a, its code and cuDNN do not) or r, z, n
-// (GRU), then as many of h (H x H); and the biases b0 .. of x and of h. If matrices of one kind are
-// neighbours in memory, as NStepLSTM registers them for an optimizer's arena, no copies are made.
+// Chainer's matrices w0, w1, ... and biases b0, b1, ...: first those for x (matrices of H x D), one
+// per gate in the order i, f, a, o (LSTM; Chainer's documentation has o before a, but its code and
+// cuDNN do not) or r, z, n (GRU); then as many for h (matrices of H x H). If matrices of one kind
+// are neighbours in memory, as NStepLSTM registers them for an optimizer's arena, no copies are
+// made.
 struct RecurrentWeights {
   std::vector<Variable> w, b;
 };

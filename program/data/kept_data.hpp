@@ -20,7 +20,7 @@ std::unique_ptr<Extension> keep_data(const TrainingData& data, bool skips_damage
 
 // Throws an error of kind config on all ranks if `snapshot` (of a divided model, without its
 // suffix) keeps another hash of one of the vocabularies: its weights would stand for other words. A
-// file that keeps none is no error. Collective.
+// file that keeps none is not an error. Collective.
 void check_vocabularies(const std::string& snapshot,
                         const std::vector<DataVocabulary>& vocabularies, Communicator& communicator,
                         const ModelGrid& grid);

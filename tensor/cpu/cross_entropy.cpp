@@ -91,7 +91,7 @@ Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forw
     for (std::int64_t i = begin; i < end; ++i) {
       float* const row = to + i * classes;
       const std::int64_t label = labels[i];
-      if (label < 0) {  // also where scores are infinite, whose softmax is no number
+      if (label < 0) {  // also where scores are infinite, whose softmax is not a number
         std::fill_n(row, classes, 0.0f);
         continue;
       }
@@ -309,7 +309,7 @@ void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
         dx[begin + label * scores.inner + j] -= factor * targets.peak(label);
         continue;
       }
-      // Also where scores are infinite, of which 0 times the softmax is no number.
+      // Also where scores are infinite, of which 0 times the softmax is not a number.
       for (std::int64_t c = 0; c < classes; ++c) dx[begin + c * scores.inner + j] = 0;
     }
   });

@@ -44,7 +44,7 @@ constexpr float tanh_cubic = 0.044715f;
   return share == 0.0f ? 0.0f : product;
 }
 
-// Slopes are 0 or 1 far from 0, where products of x are no numbers: these take 0, or x limited to
+// Slopes are 0 or 1 far from 0, where products of x are not numbers: these take 0, or x limited to
 // where slopes change. (One comparison for both of gelu's choices: a limit of x costs a sixth.)
 [[gnu::always_inline]] inline float gelu_slope(float x) {
   const float exponent = -0.5f * x * x;

@@ -51,7 +51,7 @@ struct ExpParts {
   const float above = x < -87.5f ? -87.5f : x;
   const ExpParts parts = exp_parts(above > 89.0f ? 89.0f : above);
   const float e = parts.tail + parts.r + 1.0f;
-  // In two factors, because 2^128 is no float although e^88.7 is one.
+  // In two factors, because 2^128 is not a float although e^88.7 is one.
   const auto n =
       static_cast<std::int32_t>(__builtin_bit_cast(std::uint32_t, parts.scale_bits) - 0x4B400000U);
   const std::int32_t half = n >> 1;

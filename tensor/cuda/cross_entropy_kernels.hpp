@@ -9,7 +9,7 @@
 namespace tasuki::kernels {
 
 // items x classes scores and a label for each row: int32 or int64, -1 for rows that do not count. A
-// label that is no class makes its loss (and so the mean) not a number, because a kernel cannot
+// label that is not a class makes its loss (and so the mean) not a number, because a kernel cannot
 // throw.
 struct Scores {
   DType type = DType::float32;

@@ -21,7 +21,7 @@ __device__ inline float tanh_probability(float x) {
 __device__ inline float share_of(float x, float share) {
   return share == 0 ? 0 : x * share;
 }
-// Slopes are 0 or 1 far from 0, where products of x are no numbers: they take x limited to where
+// Slopes are 0 or 1 far from 0, where products of x are not numbers: they take x limited to where
 // slopes change.
 __device__ inline float limit(float x, float low, float high) {
   return x < low ? low : x > high ? high : x;

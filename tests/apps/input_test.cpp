@@ -91,7 +91,7 @@ TEST_F(TrainingInput, TrainsOnAFolderOfImages) {
     EXPECT_EQ(count_of(job.all(), name + ": expected a PNG image, found damage"), 1) << job.all();
   }
 
-  // Files that are no images are found before anything is made, in both splits, also by a dry run.
+  // Files that are not images are found before anything is made, in both splits, also by a dry run.
   for (const std::string name : {"val/dark/4.jpg", "train/bright/2.jpg"}) {
     std::ofstream(data + "/" + name) << "<html>not found</html>";
     for (const std::string what : {"--augment", "--dry-run"}) {

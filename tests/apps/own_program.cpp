@@ -174,7 +174,7 @@ class Power final : public Evaluator {
   }
 };
 
-// Observes the largest sum of all examples, which is no sum over them.
+// Observes the largest sum of all examples, which is not a sum over them.
 std::unique_ptr<Extension> largest_sum(std::unique_ptr<Iterator> batches) {
   return std::make_unique<GenericEvaluator>(
       std::move(batches),

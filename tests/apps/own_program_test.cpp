@@ -176,7 +176,7 @@ TEST_F(OwnProgram, EvaluatorCanBeAnyExtension) {
   expect_near(values_of(entries, "validation/largest"), {largest, largest}, 1e-5);
 }
 
-// Adam's own decay is no flag's.
+// Adam's own decay does not come from a flag.
 TEST_F(OwnProgram, ResumesWithItsAdamDecay) {
   const auto whole = losses(1, "own-adam", {"--epoch", "2"});
   losses(1, "own-adam", {"--epoch", "1"});

@@ -132,7 +132,7 @@ TEST(Programs, ResumeInTheirFolder) {
   program.words = {"train", "--root", "d", "--", "a.txt"};
   EXPECT_THAT(program.words_to_continue("r", false),
               ElementsAre("train", "--root", "d", "--out", "r", "--", "a.txt"))
-      << "what follows -- are no flags";
+      << "what follows -- is not a flag";
   program.config["dry-run"] = "true";
   EXPECT_FALSE(program.can_resume());
   program.config = {{"out", "report"}};

@@ -118,7 +118,7 @@ TEST(Recipes, AppearInHelpAndPrintedConfiguration) {
   }
 }
 
-// Also of those that follow from flags of the same line, on which a wrong flag is no obstacle.
+// Also of those that follow from flags of the same line, which a wrong flag does not prevent.
 TEST(Recipes, AppearInHelpForTheCommandLine) {
   Program program;
   program.options.choose_defaults([&] {

@@ -72,7 +72,7 @@ TEST(Trace, RecordsPhasesAndWaits) {
     const PhaseScope phase(Phase::saving);
     const WaitScope wait(Waiting::barrier, 7, 12, 99);
     const WaitScope nested(Waiting::bcast);
-    // The loader's threads are no part of the timeline.
+    // The loader's threads are not part of the timeline.
     std::thread([] { const PhaseScope other(Phase::loading); }).join();
   }
   const auto events = end_trace();

@@ -1,4 +1,4 @@
-// Images that ranks read from disk: lists, batches, and files that are no images.
+// Images that ranks read from disk: lists, batches, and files that are not images.
 #include "dataset/images/image_stream.hpp"
 
 #include <gtest/gtest.h>

@@ -60,7 +60,7 @@ TEST(Image, ConvertsGreyAndCmykToRgb) {
   const Image from_grey = decoded(jpeg_file(16, 16, grey, JCS_GRAYSCALE));
   expect_close(from_grey, make_image(16, 16, [](int, int, int) { return 90; }), 2);
 
-  // libjpeg writes CMYK with Adobe's marker: 255 is no ink.
+  // libjpeg writes CMYK with Adobe's marker: 255 means no ink.
   std::vector<std::uint8_t> inks;
   for (int i = 0; i < 256; ++i) inks.insert(inks.end(), {200, 100, 50, 255});
   const Image from_inks = decoded(jpeg_file(16, 16, inks, JCS_CMYK));

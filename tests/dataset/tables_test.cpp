@@ -172,7 +172,7 @@ TEST_F(TextFiles, TreatBlankLinesAsEmpty) {
   const auto tokens = read_dataset(*open_token_lines(write(" \n1 2\n\t\n3\n"), 4));
   EXPECT_EQ(values_of<std::int64_t>(all_of(*tokens).lengths("x")),
             (std::vector<std::int64_t>{2, 1}));
-  // A label alone is no example.
+  // A label alone is not an example.
   const auto labelled = [&](auto&& open) {
     expect_error(ErrorKind::data, {"line 2: expected a sequence after the label, found none"},
                  [&] { read_dataset(*open(write("1 2\n1 \n"))); });

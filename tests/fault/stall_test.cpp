@@ -211,7 +211,7 @@ TEST(WatchdogOnTwoNodes, NamesRankThatSkipsACollective) {
   expect_named({4, "2,2"}, 3, "extension", "skip", "is waiting in sum_gradients number ");
 }
 
-// A firewall on the network that comes first is no obstacle to what hosts tell each other.
+// A firewall on the network that comes first does not prevent hosts from reaching each other.
 TEST(WatchdogOnTwoNodes, ExchangesHeartbeatsOverAnyNetwork) {
   const TemporaryFolder folder;
   std::vector<std::string> program = {CLUSTER_RUN, "--networks", "2",   "--block-udp",

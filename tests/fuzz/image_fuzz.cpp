@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto seed = input.number<std::uint16_t>();
   const std::span<const std::byte> file = input.rest();
 
-  find_orientation(file);  // also of what is no image
+  find_orientation(file);  // also in data that are not an image
   Image image;
   if (!fuzz::accepts([&] { image = decode_image(file, "image"); })) return 0;
   fuzz::require(is_whole(image), "an image has other pixels than its sides say");

@@ -25,7 +25,7 @@ void check_table(const std::filesystem::path& file, const CsvOptions& options) {
   const auto source = open_csv(file, options);
   const auto fields = fuzz::read_all(*source);
   for (const float value : values_of<float>(fields.at(0)))
-    fuzz::require(std::isfinite(value), "a value of a table is no finite number");
+    fuzz::require(std::isfinite(value), "a value of a table is not a finite number");
 }
 
 void check_tokens(const std::filesystem::path& file, std::int64_t vocabulary,

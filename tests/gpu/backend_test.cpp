@@ -253,7 +253,7 @@ TEST_P(Gpu, MemoryInUseMatchesTensors) {
   EXPECT_EQ(gpu.memory(device).peak, before.in_use);
 }
 
-// A query of unfinished work is no error of what comes after it.
+// A query of unfinished work is not an error of what comes after it.
 TEST_P(Gpu, IdleQueryLeavesNoError) {
   const Device device = Device::cuda(0);
   const Tensor work = Tensor::zeros({1 << 20}, DType::float32, device);

@@ -53,7 +53,7 @@ void add_pooling_problems(Problems& problems) {
       problems.push_back({fmt::format("pooling/{}{}", PoolingGeometry(shape, options).text(),
                                       options.cover_all ? ", all covered" : ""),
                           [=](Side& side) { return pooling(side, shape, options); }});
-  for (const std::int64_t channels : {16, 12})  // 12 are no whole packs of 16 bits
+  for (const std::int64_t channels : {16, 12})  // 12 are not whole packs of 16 bits
     for (const Pool2dOptions& options : settings)
       problems.push_back({fmt::format("pooling/{}{}, of a convolution",
                                       PoolingGeometry({3, channels, 12, 13}, options).text(),

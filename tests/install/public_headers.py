@@ -59,7 +59,7 @@ INCLUDED = {
     "training": ["output_folder", "step_times"],
     "training/recording": ["journal"],
 }
-# What is no part of the library.
+# What is not part of the library.
 OTHER_FOLDERS = {"apps", "bench", "build", "examples", "experiments", "tests", "tools"}
 
 

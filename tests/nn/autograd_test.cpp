@@ -169,7 +169,7 @@ TEST(Autograd, SumsBothUsesOfASharedParameter) {
   EXPECT_LT(relative_error(both, w.grad()), 1e-6);
 }
 
-// Weights that are no parameter get a tensor of their own.
+// Weights that are not a parameter get a tensor of their own.
 TEST(Autograd, AcceptsAnyVariableAsWeights) {
   Parameter w("W", random_tensor({3, 4}, 1));
   const Variable x(random_tensor({2, 4}, 2));

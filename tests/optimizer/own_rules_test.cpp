@@ -26,7 +26,8 @@ using testing::Vectors;
 const RuleRegistration<OwnMomentum> momentum{"own_momentum"};
 const RuleRegistration<OwnLars> lars{"own_lars"};
 
-// Short parameters, one that several threads share, and lengths that are no multiple of anything.
+// Short parameters, one that several threads share, and lengths that are not a multiple of
+// anything.
 constexpr std::int64_t sizes[] = {1, 15, 100003, 17, 70001, 2};
 
 struct Training {

@@ -19,7 +19,7 @@ def copy_checkout(destination):
     listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             cwd=ROOT, capture_output=True, text=True)
     if listed.returncode != 0:
-        raise unittest.SkipTest(f"{ROOT} is no git checkout, so what belongs to it is unknown")
+        raise unittest.SkipTest(f"{ROOT} is not a git checkout, so what belongs to it is unknown")
     for name in filter(None, listed.stdout.split("\0")):
         if not os.path.lexists(ROOT / name):  # deleted, and not committed yet
             continue

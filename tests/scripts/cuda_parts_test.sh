@@ -1,5 +1,5 @@
 #!/bin/bash
-# What of CUDA is missing or too old is no error for TASUKI_CUDA=AUTO, and one line for ON: with
+# What of CUDA is missing or too old is not an error for TASUKI_CUDA=AUTO, and one line for ON: with
 # folders that are made to look like CUDA, cuDNN and NCCL. Usage: cuda_parts_test.sh
 set -euo pipefail
 source=$(cd "$(dirname "$0")/../.." && pwd)

@@ -114,7 +114,7 @@ for part in $parts; do
   [ $in_calls -eq 1 ] || fail "$part is in $in_calls of the calls in docs/gpu-status.md"
 done
 
-# Some parts alone, and none. What an earlier call has left is no part of the report.
+# Some parts alone, and none. What an earlier call has left is not part of the report.
 mkdir "$work/some"
 echo 'steps of an earlier call' > "$work/some/steps.md"
 check "$work/some" 60 '^training|20_epochs'

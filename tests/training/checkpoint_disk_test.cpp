@@ -210,7 +210,7 @@ TEST_F(Checkpoints, MakeRoomForLaterOnes) {
                             "removed iter_4, iter_2 from " +
                             disk.string()));
       EXPECT_EQ(said.find("removed iter_"), said.rfind("removed iter_")) << said;
-      // Of the log that may be written while a checkpoint has all the room this is no matter.
+      // Of the log that may be written while a checkpoint has all the room this does not matter.
       EXPECT_EQ(said.find("cannot write " + (disk / "checkpoints").string()), said.npos) << said;
       EXPECT_EQ(umount(disk.c_str()), 0);
     }

@@ -121,7 +121,7 @@ TEST_F(DeviceTraining, MovesFieldsOfAllKindsToTheDevice) {
     }
 }
 
-// Metrics that are no sums are computed where the model is, whatever the iterator's device.
+// Metrics that are not sums are computed where the model is, whatever the iterator's device.
 TEST_F(DeviceTraining, RunsGenericEvaluatorsOnTheModelsDevice) {
   for (const bool is_resident : {true, false}) {
     for (const GraphMode graph : {GraphMode::off, graph_of(*comm)}) {

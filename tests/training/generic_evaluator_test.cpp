@@ -123,7 +123,7 @@ TEST_F(GenericEvaluatorTest, RunsLayersInEvaluationMode) {
   EXPECT_TRUE(TrainingMode::is_training());
 }
 
-// A value that is no sum over examples: the longest of all results.
+// A value that is not a sum over examples: the longest of all results.
 TEST_F(GenericEvaluatorTest, ReportsTheRootsValuesOnAllRanks) {
   const TemporaryFolder folder(comm.get());
   SmallRun run(folder / "out", comm.get(), {.epochs = 2});

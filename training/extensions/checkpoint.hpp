@@ -2,14 +2,14 @@
 // failure or a stop.
 //
 // Each checkpoint is a folder, OUT/checkpoints/iter_<iteration> (saving/checkpoint.hpp): the
-// entries of a snapshot, checked by hashes, in one file or several. Training waits only while its
-// arrays are copied in memory; a thread writes the copy (saving/checkpoint_writer.hpp). The newest
-// few checkpoints remain, and the best one.
+// entries of a snapshot, checked by hashes, in one file or several. Training waits only while the
+// arrays to be saved are copied in memory; a thread then writes the copy
+// (saving/checkpoint_writer.hpp). The newest few checkpoints remain, and the best one.
 //
 // Which one to attach: Checkpoint for runs that are to survive failures, because it can be saved
-// often, is complete or not there at all, and makes room for itself; Snapshot for files that are to
-// stay and that other programs read (one file with Chainer's names, one for each iteration that was
-// asked for). A run may have both.
+// often, is complete or not there at all, and removes older ones from a full disk; Snapshot for
+// files that are to stay and that other programs read (one file with Chainer's names, one for each
+// iteration that was asked for). A run may have both.
 #pragma once
 
 #include <chrono>
@@ -34,11 +34,11 @@ class BestCheckpoint;
 // the value is better than all before. Attach it before a Snapshot, whose files then hold the best
 // value so far, and keep the default trigger (every iteration).
 //
-// If the disk is full, all checkpoints but the best and the newest intact one make room, and the
-// first time a line says so. A save that cannot be written then, or for other reasons (removed
-// folder), is a warning: older ones are intact, and training continues. At the end of the run it is
-// an error. While one save is written the next one waits for it, so on a slow disk saves are late,
-// but never overlap.
+// If the disk is full, all checkpoints except the best and the newest intact one are removed; the
+// first time, a warning names them. If a checkpoint still cannot be written, or cannot be written
+// for another reason (a removed folder), a warning is printed and training continues; older
+// checkpoints stay intact. At the end of the run this is an error. While one save is written the
+// next one waits for it, so on a slow disk saves are late, but never overlap.
 //
 // The first rank writes everything, except:
 // - With replica sets, the first rank of each writes the part of its set.
@@ -49,15 +49,15 @@ class BestCheckpoint;
 class Checkpoint : public Extension {
  public:
   struct Settings {
-    // The newest checkpoints up to this number remain, at least 1. Those of later iterations, which
-    // a run that went back may find, do not count and stay.
+    // The number of newest checkpoints to keep, at least 1. If a run resumed from an earlier
+    // checkpoint, checkpoints of later iterations may exist; they are neither counted nor removed.
     int n_retains = 3;
-    // Of an observed value, looked at every epoch; empty: none. The checkpoint with the best mean
-    // over all ranks since the last look remains, and OUT/best names it. Larger is better if the
-    // key has "accuracy" in it, else smaller. A key that nothing observes is a usage error
-    // (watched_value.hpp). A run that is continued knows value and checkpoint as they were when
-    // its state was saved; if that checkpoint is not in the output folder, or damaged as far as
-    // sizes tell, the value is forgotten, and there is no best one until the next epoch.
+    // The key of an observed value that is compared every epoch; empty: no best checkpoint is kept.
+    // The checkpoint with the best mean over an epoch and all ranks is kept, and OUT/best names it.
+    // Larger is better if the key has "accuracy" in it, else smaller. A key that nothing observes
+    // is a usage error (watched_value.hpp). A resumed run takes the best value and its checkpoint
+    // from the saved state. If that checkpoint is missing from the output folder, or its files have
+    // wrong sizes, the value is forgotten, and there is no best checkpoint until the next epoch.
     std::string keep_best{};
     // Whether files are written while training goes on.
     bool in_background = true;
@@ -82,8 +82,7 @@ class Checkpoint : public Extension {
   bool saves_at_stop() const override { return true; }
   void initialize(Trainer& trainer) override;
   void run(Trainer& trainer) override;
-  // Waits until this rank has written what it writes in the background, or failed to; which of them
-  // finalize() finds.
+  // Waits until this rank's background write has succeeded or failed; finalize() finds out which.
   void finish_background_work() override;
   void finalize(Trainer& trainer) override;
   void on_error(Trainer& trainer) override;

@@ -26,8 +26,9 @@ class EvaluationPass;
 // Evaluator. Steps are not recorded, because results are made on the host.
 class GenericEvaluator : public Extension {
  public:
-  // A rank's result for one of its non-empty batches. Without a trainer or a model it gets batches
-  // as the iterator returns them. Any object as bytes (communicator/text_bytes.hpp for texts).
+  // Computes a rank's result for one of its non-empty batches: any object as bytes
+  // (communicator/text_bytes.hpp for texts). Without a trainer or a model the function gets batches
+  // as the iterator returns them.
   using Local = std::function<Bytes(const Batch& batch)>;
   // Called only on the root: `results` of all batches in the order of rounds, that is, the first
   // batches of ranks 0, 1, 2, ..., then the second ones; ranks without examples in a round are left

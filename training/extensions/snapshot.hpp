@@ -2,7 +2,7 @@
 // training/trainer.hpp). For saves that are made often, to survive failures, see Checkpoint
 // (extensions/checkpoint.hpp).
 //
-// An NPZ file with Chainer's keys (state.hpp has which): updater/model:main/predictor/l1/W,
+// A snapshot is an NPZ file with Chainer's keys (state.hpp): updater/model:main/predictor/l1/W,
 // updater/optimizer:main/predictor/l1/W/m, updater/iterator:main/epoch, extensions/LogReport/_log,
 // extension_triggers/..., _snapshot_elapsed_time. Unlike Chainer's, it also has: the optimizer's
 // hyper-parameters, the seed and the number of ranks. Chainer loads weights and optimizers, not the
@@ -23,21 +23,22 @@
 
 namespace tasuki {
 
-// If a snapshot cannot be written (full disk), that is a warning: older ones are intact, and
-// training continues. It is tried again when the next one is due and (Settings::retry_at_end) at
+// If a snapshot cannot be written (a full disk), a warning is printed and training continues; older
+// snapshots stay intact. It is tried again when the next one is due and (Settings::retry_at_end) at
 // the end of the run, where it is an error.
 class Snapshot : public Extension {
  public:
   struct Settings {
     // "{iteration}" and "{epoch}" stand for the numbers.
     std::string filename = "snapshot_iter_{iteration}";
-    // Keep the newest snapshots of this name, up to this number. Those of later iterations, which a
-    // run resumed from an earlier one may find, do not count; 0 keeps all.
+    // The number of newest snapshots of this name to keep; 0 keeps all. If a run resumed from an
+    // earlier snapshot, snapshots of later iterations may exist; they are neither counted nor
+    // removed.
     int n_retains = 0;
     // Also save after the last iteration of a run, unless it was stopped and a Checkpoint saves it.
     bool at_end = false;
-    // Save at the end of the run if the last attempt failed. Not for snapshots of the iteration in
-    // which they were due, like that of the best value.
+    // Save at the end of the run if the last attempt failed. Set it to false if a snapshot is of
+    // use only for the iteration in which it was due, as for the best value.
     bool retry_at_end = true;
     // Before the first iteration, resume from the newest snapshot of this name in the output
     // folder, if there is one.

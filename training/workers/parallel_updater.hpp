@@ -45,8 +45,9 @@ class ParallelUpdater : public Updater {
     Weights weights = Weights::as_devices_need;
     DType activations = DType::float32;  // of batches on GPUs, and so of the results computed there
   };
-  // `optimizer` is set up already with the first worker's model and outlives the updater. update()
-  // and the function of evaluation_loss() are called by one thread, which is the first worker.
+  // `optimizer` must be set up already with the first worker's model and must outlive the updater.
+  // update() and the function of evaluation_loss() are called by one thread, which is the first
+  // worker.
   ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
                   std::vector<Worker> workers, Settings settings);
   ~ParallelUpdater() override;

@@ -246,7 +246,7 @@ TEST_P(Refusals, AreReportedInOneLineWithoutAlternatives) {
               HasSubstr("cudnnConvolutionBackwardFilter failed: no algorithm is left"));
 }
 
-// What is no refusal must not be taken for one.
+// What is not a refusal must not be taken for one.
 TEST_P(Refusals, AreDistinguishedFromFailures) {
   for (const cudnnStatus_t status : failures) {
     SCOPED_TRACE(static_cast<int>(status));

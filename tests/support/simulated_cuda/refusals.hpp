@@ -6,7 +6,7 @@
 // MOMENT: `ask` (which algorithms there are), `offer` (an algorithm in the answer), `workspace`,
 // `run`, or `record`, which is `run` on a stream that records; ALGORITHM: its number, or `any`;
 // KIND, of the convolution: `plain` or `channels_last` (its order), `16bit` (its type),
-// `irregular_16bit` (and groups, dilation or numbers of channels that are no multiples of 8: what
+// `irregular_16bit` (and groups, dilation or numbers of channels that are not multiples of 8: what
 // tensor cores may not do) or `any`; STATUS: the number of the cudnnStatus_t that is answered.
 //
 //   SIMULATED_CUBLASLT_REFUSES="MOMENT ALGORITHM EPILOGUE STATUS"
