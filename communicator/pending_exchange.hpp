@@ -18,7 +18,7 @@ class PendingExchange {
   // that were started and not waited for; null: this one does all of its work in `finish`.
   PendingExchange(std::function<void()> finish, std::shared_ptr<std::atomic<int>> under_way,
                   std::function<void()> advance = {});
-  // Waits for the exchange unless wait() was called; if it fails, logs a warning.
+  // Waits for the exchange unless wait() has been called; if it fails, logs a warning.
   ~PendingExchange();
   PendingExchange(const PendingExchange&) = delete;
   PendingExchange& operator=(const PendingExchange&) = delete;

@@ -97,8 +97,8 @@ void check_labels(const Dataset& dataset, std::size_t field, std::span<const std
 // check_labels() for the label of example `id`.
 void check_label_in(const Field& field, std::int64_t label, std::int64_t id);
 
-// To be called in a handler of this error: rethrows it, with the example's number if it is about
-// data (kinds data, missing and io).
+// Call it in a handler of this error. Rethrows it, with the example's number if it is about data
+// (kinds data, missing and io).
 [[noreturn]] void rethrow_of_example(const Error& error, std::int64_t id);
 
 // These examples as a batch of all fields, with their ids; labels are checked. An error about an

@@ -87,8 +87,8 @@ class FieldWriter {
   FieldWriter(const Field& field, std::vector<std::byte>& buffer);
 
   const Field& field() const { return field_; }
-  // To be called first for variable fields: sets the elements along axis 0, or the bytes of a file.
-  // More than the field allows is an error of kind data.
+  // Call it first for variable fields: sets the number of elements along axis 0, or of bytes of a
+  // file. More than the field allows is an error of kind data.
   void resize(std::int64_t length);
   std::span<std::byte> bytes() { return std::span(buffer_).subspan(begin_); }
   // T is the stored type.

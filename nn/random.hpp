@@ -17,8 +17,8 @@ class RandomKeys {
   ~RandomKeys();
   RandomKeys(const RandomKeys&) = delete;
   RandomKeys& operator=(const RandomKeys&) = delete;
-  // To be called before each step, with its batch. Copies the ids; without ids (or before the first
-  // call) numbers depend on an example's row.
+  // Call it before each step, with the step's batch. Copies the ids; without ids (or before the
+  // first call) numbers depend on an example's row.
   void follow(std::int64_t epoch, std::span<const std::int64_t> ids);
 
  private:
@@ -56,8 +56,8 @@ struct RandomKey {
 };
 RandomKey next_random_key(Device device, std::int64_t examples);
 
-// Number of random functions that this thread has called so far in its RandomScope. For repeating a
-// forward pass with the same numbers.
+// Number of random functions that this thread has called so far in its RandomScope. Serves to
+// repeat a forward pass with the same numbers.
 std::uint64_t random_calls();
 void set_random_calls(std::uint64_t calls);
 

@@ -62,7 +62,7 @@ struct ParameterNorms {
   double w = 0, g = 0;
 };
 
-// Factors that depend on norms of one parameter or of the whole gradient. Costs one pass that
+// Factors that depend on norms of one parameter or of the whole gradient. This costs one pass that
 // reads, and one that writes unless all parameters get the same scale. On a GPU the host waits for
 // the norms and the step is not recorded; gradient_clipping() and gradient_lars() avoid both with
 // kernels of their own.

@@ -67,7 +67,7 @@ class OptimizerStates {
   // Whether the parameter has states. A parameter frozen from the start has none until of() is
   // called for it.
   bool has(const Parameter& parameter) const;
-  // Of this process.
+  // The memory that the states of this process take.
   std::size_t bytes() const;
 
   // --- who updates what ---

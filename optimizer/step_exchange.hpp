@@ -38,11 +38,11 @@ class StepExchange {
   StepExchange& operator=(const StepExchange&) = delete;
 
   // --- about it ---
-  // As set by Optimizer::set_exchange().
+  // The settings, as set by Optimizer::set_exchange().
   const ExchangeSettings& settings() const { return settings_; }
   // How gradients travel. Null: before setup(), and if this process trains alone.
   const GradientExchange* gradient_exchange() const { return gradient_exchange_.get(); }
-  // Since this object was made; always 0 on GPUs.
+  // The times of all exchanges since this object was made; always 0 on GPUs.
   TransferTimes times() const { return times_; }
   // Whether any rank was asked to stop (core/stop_request.hpp) before the last exchange. The same
   // on all ranks, unless they exchange no gradients (communicator dummy).
@@ -87,7 +87,7 @@ class StepExchange {
   // Counts a batch, before its gradients are written or added to those of earlier batches in the
   // same StepScope.
   void add_batch(std::int64_t examples);
-  // About the step under way.
+  // These describe the step under way.
   bool has_gradients() const { return gradients_of_ == StepScope::number(); }
   int batches() const { return has_gradients() ? batches_ : 0; }
   std::int64_t examples() const { return examples_; }

@@ -90,8 +90,8 @@ void record_start(const std::filesystem::path& out, const std::filesystem::path&
 // process that trains may save; those that finish late do not replace a name of a higher iteration.
 // The first call of a run abandons all saved states of higher iterations.
 void write_latest(const std::filesystem::path& out, const std::filesystem::path& saved);
-// To be called before the checkpoint `saved` gets its name: abandons what the first write_latest()
-// of a run would, and revokes the abandonment of an earlier checkpoint of this name. So `saved`
+// Call it before the checkpoint `saved` gets its name. Abandons what the first write_latest() of a
+// run would abandon, and revokes the abandonment of an earlier checkpoint of this name. So `saved`
 // counts as soon as it has its name, even if the process is killed before write_latest().
 void announce_checkpoint(const std::filesystem::path& out, const std::filesystem::path& saved);
 // What `latest` names (in older folders: last_snapshot), relative to `out`; nothing if there is
@@ -102,7 +102,7 @@ std::optional<std::filesystem::path> read_latest(const std::filesystem::path& ou
 std::optional<std::filesystem::path> saved_state_in(const std::filesystem::path& file);
 // The names of all abandoned states, as `latest` would have them.
 std::set<std::string> abandoned_in(const std::filesystem::path& out);
-// Also abandons those of `names` that are there, on another disk than the one where the run
+// Also abandons the states in `names` that are in `out`, on another disk than the one where the run
 // started.
 void abandon(const std::filesystem::path& out, const std::set<std::string>& names);
 

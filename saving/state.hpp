@@ -37,9 +37,9 @@ struct RunPosition {
 };
 // Saves the position of a run that has done `position.iteration` steps, or loads it and moves the
 // iterator there. Loading refuses another seed. In the middle of an epoch it also refuses another
-// way of dealing examples, which would repeat or leave out some, and another number of batches in
-// an iteration; the number of ranks alone does not matter where examples are dealt to shards. At
-// the end of an epoch all of these may change; a line then says what differs.
+// way of dealing examples, which would repeat or leave out some examples, and another number of
+// batches in an iteration; the number of ranks alone does not matter where examples are dealt to
+// shards. At the end of an epoch all of these may change; a line then says what differs.
 void serialize_position(const Serializer& serializer, const RunIdentity& run, RunPosition& position,
                         Iterator& iterator);
 

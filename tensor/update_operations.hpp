@@ -55,17 +55,20 @@ struct UpdatePass {
   const float* gradient = nullptr;
   float* state[2] = {nullptr, nullptr};  // v | m, v | ms | h | msg, msdx | m, v
   std::int64_t count = 0;
-  // Of all elements; or a table in the device's memory, read when the update runs.
+  // The factors of all elements, or a table of factors in the device's memory, read when the update
+  // runs.
   UpdateFactors factors;
   const UpdateFactors* table = nullptr;
-  // Of each 16 elements, from `parameter` on, in the device's memory; null: row 0 for all.
+  // The table row of each 16 elements, from `parameter` on, in the device's memory; null: row 0 for
+  // all.
   const FactorRow* rows = nullptr;
   // In the device's memory: a number that, when it is not 0, makes the update change nothing.
   const float* skip = nullptr;
   // A second copy of each new parameter, rounded to float16 or bfloat16; may be null.
   void* rounded = nullptr;
   DType rounded_type = DType::bfloat16;
-  // Of lamb, in the device's memory: LambPass::ratios, and which of them each 16 elements have.
+  // For lamb, in the device's memory: LambPass::ratios, and the index of the ratio of each 16
+  // elements.
   const float* ratios = nullptr;
   const std::int32_t* parameter_of = nullptr;
 };
@@ -85,8 +88,8 @@ struct NormPass {
   Device device;
   const float* parameter = nullptr;
   const float* gradient = nullptr;
-  // Of each parameter: its first element, a multiple of 16, and how many it has. In the device's
-  // memory, 2 x parameters.
+  // The first element of each parameter, a multiple of 16, and its number of elements: 2 x
+  // parameters numbers in the device's memory.
   const std::int64_t* segments = nullptr;
   std::int64_t parameters = 0;
   UpdateFactors factors;  // these, the table and the rows as in an UpdatePass

@@ -78,7 +78,7 @@ class Extension {
   // Called when a snapshot without state of this extension was loaded: the extension is new in a
   // resumed run. `times_fired`: how often its trigger would have fired before, if known.
   virtual void join_late(Trainer&, std::optional<std::int64_t> /*times_fired*/) {}
-  // State that a resumed run needs.
+  // Saves or loads the state that a resumed run needs.
   virtual void serialize(const Serializer&) {}
 };
 

@@ -68,7 +68,7 @@ class Observation {
 
   // By key, in alphabetical order. Waits for values that are still on a GPU.
   const std::map<std::string, Value, std::less<>>& values() const;
-  // Nothing if `key` was not observed, or over no example.
+  // Nothing if `key` was not observed, or was observed over no examples.
   std::optional<double> mean(std::string_view key) const;
 
   // The values of all ranks: sums and counts are added up in rank order, so every rank gets the

@@ -52,13 +52,13 @@ class OutputFolder {
 
   // Whether a job writes to the folder.
   static bool is_in_use(const std::filesystem::path& folder);
-  // Which process that is, or was: "pid 4711 on node1".
+  // The process that writes to the folder, or did so last: "pid 4711 on node1".
   static std::string holder(const std::filesystem::path& folder);
 
-  // Makes the folder, locks it and removes what killed runs of this host have left unfinished,
-  // there and where no job is at work in a passed-over folder. Errors of kind cannot_write: it
-  // cannot be made or listed, or another job has it (with `join`; the error names the job). A file
-  // system without locks is a warning.
+  // Makes the folder, locks it and removes what killed runs of this host left unfinished, there and
+  // in passed-over folders in which no job is at work. Errors of kind cannot_write: it cannot be
+  // made or listed, or another job has it (with `join`; the error names the job). A file system
+  // without locks is a warning.
   void take(OldResults old);
   bool is_taken() const { return hold_ != nullptr; }
   void release();
@@ -66,9 +66,9 @@ class OutputFolder {
   // Writes a file into the folder that was taken, and again whenever restore() makes one.
   void write(const std::string& name, std::string contents);
 
-  // If the folder, or the lock in it, was removed or moved away since it was taken: takes it again,
-  // a new folder with nothing but the files of write(), and warns. It has another name (as with
-  // `leave`) if another job has taken it meanwhile.
+  // If the folder, or the lock in it, was removed or moved away since it was taken: makes a new
+  // folder with only the files of write(), takes it and warns. The new folder has another name (as
+  // with `leave`) if another job has taken the old name meanwhile.
   void restore();
 
  private:

@@ -1,4 +1,4 @@
-// The time of training steps on each device, and what it was spent on.
+// The time of training steps on each device, divided into the parts of a step.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace tasuki {
 struct StepTimes {
   std::int64_t steps = 0;
   double input = 0, forward = 0, backward = 0, exchange = 0, update = 0;
-  // TransferTimes; 0 where that is not measured (on GPUs).
+  // As in TransferTimes; 0 where they are not measured (on GPUs).
   double transfer = 0, exposed = 0;
 
   double compute() const { return forward + backward + update; }

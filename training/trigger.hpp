@@ -39,29 +39,29 @@ class Trigger {
   // For a stop trigger: whether the run is over before its next iteration, because it was
   // resumed where it had ended.
   virtual bool is_over(const Trainer& trainer) const { return is_reached(length(), trainer); }
-  // State that a resumed run needs; most have none.
+  // Saves or loads the state that a resumed run needs; most triggers have none.
   virtual void serialize(const Serializer&) {}
 };
 
 // Every `period` iterations or epochs, which may be a fraction: every(0.5, Unit::epoch) fires in
 // the iterations in which the epoch passes 0.5, 1, 1.5, ...
 std::unique_ptr<Trigger> every(double period, Unit unit);
-// After the first iteration of the run, and not again after a resume.
+// Fires after the first iteration of the run, and not again after a resume.
 std::unique_ptr<Trigger> once();
-// In the iterations in which these points are reached.
+// Fires in the iterations in which these points are reached.
 std::unique_ptr<Trigger> at(std::vector<double> points, Unit unit);
-// Every so many seconds of rank 0's clock. Ranks do not communicate in each iteration for that, but
-// in iterations agreed in advance from the speed so far, so it may fire an iteration late.
+// Fires every so many seconds of rank 0's clock. For that, ranks communicate not in each iteration,
+// but in iterations agreed in advance from the speed so far, so it may fire an iteration late.
 std::unique_ptr<Trigger> every_seconds(double seconds);
 
-// When the mean of `key` since the last check, over all ranks, is smaller or larger than all
+// Fires when the mean of `key` since the last check, over all ranks, is smaller or larger than all
 // earlier means; checked whenever `check` fires.
 std::unique_ptr<Trigger> on_min_value(std::string key,
                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 std::unique_ptr<Trigger> on_max_value(std::string key,
                                       std::unique_ptr<Trigger> check = every(1, Unit::epoch));
 
-// For the end of a run: after `epochs`, or after `max_iterations` if that comes first.
+// Ends a run after `epochs`, or after `max_iterations` if that comes first.
 std::unique_ptr<Trigger> stop_after(double epochs,
                                     std::optional<std::int64_t> max_iterations = std::nullopt);
 

@@ -18,10 +18,10 @@ namespace tasuki {
 
 // The JPEG and PNG files of a split in `folder`. Classes are the subfolders of its train folder in
 // alphabetical order; the test folder may lack some of them and has no others. A class's images are
-// in its folder, in subfolders, and behind links (image_search.hpp); files whose names begin with a
-// dot or do not end in .jpg, .jpeg or .png are skipped. Examples are 3 x side x side (image.hpp:
-// shorter side scaled, middle cropped), taken from all classes in turn, so that the first N include
-// every class.
+// in its folder, in subfolders, and in folders that links point to (image_search.hpp); files whose
+// names begin with a dot or do not end in .jpg, .jpeg or .png are skipped. Examples are 3 x side x
+// side (image.hpp: shorter side scaled, middle cropped), taken from all classes in turn, so that
+// the first N include every class.
 //
 // Records are unchanged files (Field::is_image_file). The rank and thread that reads one into a
 // batch decodes it. DataSource::check logs how many images are left out because they have other

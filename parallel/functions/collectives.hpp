@@ -13,8 +13,8 @@
 
 namespace tasuki::functions {
 
-// The root's value. Other ranks pass a delegate variable, or nothing. Backward: sums gradients at
-// the root.
+// Returns the root's value. Other ranks pass a delegate variable, or nothing. The backward pass
+// sums gradients at the root.
 Variable bcast(Communicator& communicator, const Variable& x, int root = 0);
 // At the root, the values of all ranks in their order; on other ranks one delegate variable.
 std::vector<Variable> gather(Communicator& communicator, const Variable& x, int root = 0);
@@ -28,7 +28,7 @@ std::vector<Variable> alltoall(Communicator& communicator, const std::vector<Var
 // The sum of all ranks' values, of one shape and type, on every rank.
 Variable allreduce(Communicator& communicator, const Variable& x);
 // This rank's part of that sum. Each rank gets consecutive items of axis 0, in the order of ranks;
-// if their number is not divisible, the first ranks get one more.
+// if their number is not divisible by the number of ranks, the first ranks get one more each.
 Variable reduce_scatter(Communicator& communicator, const Variable& x);
 
 }  // namespace tasuki::functions

@@ -15,7 +15,8 @@
 
 namespace tasuki {
 
-// What each rank reads by itself: the examples to train on, and those to evaluate on.
+// The data that each rank reads by itself: the examples to train on, and the examples to evaluate
+// on.
 struct StreamedImages {
   std::shared_ptr<const ImageStream> train, test;
   std::string place;                     // where they are, for messages
@@ -42,8 +43,9 @@ struct ProgramData {
   // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
   // data nothing is evaluated.
   std::function<std::shared_ptr<const Dataset>()> train_data, test_data;
-  // What the numbers in train_data and test_data stand for. Called on rank 0 after these. Snapshots
-  // and about.json record the hashes; --resume and --init refuse a snapshot with other hashes.
+  // Returns what the numbers in train_data and test_data stand for. Called on rank 0 after these
+  // functions. Snapshots and about.json record the hashes; --resume and --init refuse a snapshot
+  // with other hashes.
   std::function<std::vector<program::DataVocabulary>()> vocabularies;
   // If true, every rank calls train_data and test_data and takes its share without communication.
   // For data that all ranks can read or generate.

@@ -19,7 +19,7 @@ std::string boost_names(std::string_view name, char letter) {
   return letter ? fmt::format("{},{}", name, letter) : std::string(name);
 }
 
-// What Boost has to know of a flag that is called by `names`.
+// Tells Boost about a flag that is called by `names`.
 void describe_to_boost(const Option& option, const std::string& names,
                        po::options_description& described) {
   auto* value = po::value<std::string>();
@@ -88,7 +88,7 @@ std::string Options::did_you_mean(const std::string& typed) const {
 
 void Options::fail_unknown(const std::string& token) const {
   const std::string typed = token.substr(0, token.find('='));
-  // Where operands follow, flags have to stand at their place.
+  // If a program has operands, flags must come before them.
   fail_everywhere(
       ErrorKind::usage, "unknown flag {}{} (--help all lists all flags{})", printable(typed),
       did_you_mean(typed),

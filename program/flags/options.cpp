@@ -198,8 +198,8 @@ Options::Request Options::parse(const std::vector<std::string>& arguments, const
     try {
       set();
     } catch (const Error&) {
-      // Those who ask for help may have written something wrong: they get the other flags'
-      // defaults.
+      // A user who asks for help may have written something wrong: the help then shows the other
+      // flags' defaults.
       if (!is_help) throw;
     }
   };

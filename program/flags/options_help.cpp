@@ -26,7 +26,7 @@ std::string flag_text(const Option& option) {
                                          : fmt::format(" [{}]", option.value_name));
 }
 
-// Empty for flags without one, and where it is an empty text.
+// Empty for flags without a default, and for a default that is an empty text.
 std::string default_text(const Option& option) {
   if (option.value_name.empty() || option.standard.empty()) return "";
   return fmt::format(" (default: {})", option.standard);
@@ -58,14 +58,14 @@ std::string first_clause(std::string_view help) {
   return std::string(help.substr(0, end));
 }
 
-// Whole words of `text`, as many as there is room for.
+// As many whole words of `text` as fit into `room` characters.
 std::string shortened(const std::string& text, std::size_t room) {
   constexpr std::string_view rest = " ...";
   if (text.size() <= room) return text;
   return text.substr(0, text.rfind(' ', room - rest.size())).append(rest);
 }
 
-// A flag on one line. A default that has no room is left out.
+// A flag on one line. A default that does not fit is left out.
 std::string screen_line(const Option& option) {
   std::string line = flag_text(option);
   line.resize(std::max(help_column, line.size() + 2), ' ');
@@ -83,7 +83,7 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
-// A group's title without what explains it in parentheses.
+// A group's title without the explanation in parentheses.
 std::string group_name(const Option& option) {
   return option.group.substr(0, option.group.find(" ("));
 }

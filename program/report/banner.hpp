@@ -19,8 +19,8 @@ struct TrainingData;
 // "Num unit", "1000": lines of the banner, as "name: value".
 using BannerLines = std::vector<std::pair<std::string, std::string>>;
 
-// The lines of ChainerMN's banner, lines on data, optimizer, output folder and resumed snapshot,
-// and the program's `own` lines.
+// The lines of ChainerMN's banner, lines on data, optimizer, output folder and the state that the
+// run resumes from, and the program's `own` lines.
 BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& settings,
                          const NamedOptimizers& optimizers, const TrainingData& data,
                          const std::filesystem::path& out,

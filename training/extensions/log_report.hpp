@@ -20,7 +20,7 @@ namespace tasuki {
 //
 // The file is written within a second of an entry and is complete after the run, also after an
 // exception. If it cannot be written, training continues with a warning and tries again at the next
-// entry; at the end of the run that is an error.
+// entry; at the end of the run a failure is an error.
 //
 // A snapshot holds the newest entries, at most 48 MiB and 3 million values of them; a warning says
 // when older ones are left out. A run that is resumed from such a snapshot renames the existing

@@ -59,8 +59,8 @@ class ParallelUpdater : public Updater {
   Optimizer& optimizer() const override { return optimizer_; }
   // Workers take their parts of a batch from the host.
   const Module* evaluated_model() const override { return nullptr; }
-  // Of each worker, by its device's clock. Communication is summing the workers' gradients and
-  // distributing the weights, including the wait for slower workers.
+  // The times of each worker, by its device's clock. Communication is summing the workers'
+  // gradients and distributing the weights, including the wait for slower workers.
   RankTimes times() const override;
   void serialize(const Serializer& serializer) override;
 
