@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "dataset/images/image_file.hpp"
 #include "dataset/source.hpp"
 
 namespace tasuki {
