@@ -1,5 +1,5 @@
-// Checked calls of CUDA's runtime (of cuBLAS: matmul.hpp): a failure becomes an Error with the name of the function, the
-// code's name and the library's own text.
+// Checked calls of CUDA's runtime (of cuBLAS: matmul.hpp): a failure becomes an Error with the name
+// of the function, the code's name and the library's own text.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -124,8 +124,8 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
   const cudaStream_t stream = context.stream();
   const std::shared_ptr<Storage> workspace = context.allocate(found.workspaceSize);
   const auto run = [&] {
-    return run_matmul(context.matmul().cublaslt.get(), description, product, found.algo, workspace->data(),
-                      found.workspaceSize, stream);
+    return run_matmul(context.matmul().cublaslt.get(), description, product, found.algo,
+                      workspace->data(), found.workspaceSize, stream);
   };
   constexpr float never = std::numeric_limits<float>::infinity();
   if (run() != CUBLAS_STATUS_SUCCESS) {
