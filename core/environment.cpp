@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdlib>
 #include <string_view>
-#include <system_error>
 
 #include "core/error.hpp"
 #include "core/printable.hpp"
@@ -16,11 +15,6 @@ std::string host_name() {
   std::array<char, 256> name{};
   if (gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
   return name.data();
-}
-
-std::filesystem::path present_folder() {
-  std::error_code removed;
-  return std::filesystem::current_path(removed);
 }
 
 bool is_switched_on(const char* variable) {

@@ -105,6 +105,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+fs::path present_folder() {
+  std::error_code removed;
+  return fs::current_path(removed);
+}
+
 void replace_file(const fs::path& path,
                   const std::function<void(const fs::path& temporary)>& write) {
   const fs::path temporary = temporary_name(path);

@@ -26,6 +26,10 @@ std::optional<std::string> first_line_in(const std::filesystem::path& path);
 // The names in a folder, in any order; none if it does not exist. Other errors are as above.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
+// The working folder. A program may change it, so files that are opened later, or by threads, need
+// it in their paths. Empty if the folder was removed.
+std::filesystem::path present_folder();
+
 // Calls `write` with the name of a temporary file in the same folder, then syncs that file, renames
 // it to `path` and syncs the folder. On any failure the temporary file is removed, `path` is
 // unchanged, and an error of kind cannot_write names the cause. Several threads may call it at

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dataset/data_source.hpp"
+#include "dataset/images/image_file.hpp"
 
 namespace tasuki {
 

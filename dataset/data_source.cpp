@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "dataset/images/image_file.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -38,6 +40,10 @@ std::size_t RecordBlock::bytes() const {
 DataSource::DataSource(DatasetHeader header)
     : header_(std::move(header)), available_(header_.count) {
   header_.check();
+}
+
+std::span<const ImageFile> DataSource::image_files() const {
+  return {};
 }
 
 void DataSource::keep_first(std::int64_t count) {

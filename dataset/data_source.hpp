@@ -10,9 +10,10 @@
 #include <vector>
 
 #include "dataset/dataset.hpp"
-#include "dataset/images/image_file.hpp"
 
 namespace tasuki {
+
+struct ImageFile;
 
 // A block of consecutive examples as stored.
 struct RecordBlock {
@@ -49,7 +50,7 @@ class DataSource {
   // Ends after the first `count` examples (all of them if there are fewer).
   void keep_first(std::int64_t count);
   // The image files of the examples, in the order of the examples; none for other data.
-  virtual std::span<const ImageFile> image_files() const { return {}; }
+  virtual std::span<const ImageFile> image_files() const;
   // Leaves out the examples with these ascending numbers; for sources with image_files().
   void leave_out(std::span<const std::int64_t> numbers);
   // Gives field "x" another shape with the same number of values: 784 for 1 x 28 x 28. A different

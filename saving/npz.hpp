@@ -18,18 +18,14 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
+#include "saving/npz_entry.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {
 
 // --- arrays ---
-
-// An array, or a text of any bytes (NumPy's 0-d unicode array; see to_utf8()). Zeros that end a
-// text are lost.
-using NpzValue = std::variant<Tensor, std::string>;
 
 struct ArrayType {
   Shape shape;
@@ -55,11 +51,6 @@ class ArraySource {
 };
 
 // --- files ---
-
-struct NpzEntry {
-  std::string name;  // without ".npy"
-  NpzValue value;
-};
 
 // Replaces `path` atomically (core/file.hpp) by a file with these entries, at least one. Tensors
 // may be on any device; bfloat16, which NumPy lacks, is stored as float32.

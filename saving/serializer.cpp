@@ -6,6 +6,7 @@
 
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
+#include "saving/npz.hpp"
 
 namespace tasuki {
 namespace {

@@ -11,16 +11,11 @@
 
 #include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
-#include "saving/npz.hpp"
+#include "saving/npz_entry.hpp"
 
 namespace tasuki {
 
-// Elements [begin, begin + entry's length) of an array of another shape.
-struct NpzPiece {
-  NpzEntry entry;  // one axis
-  std::int64_t begin = 0;
-  Shape whole;
-};
+class ArraySource;
 
 // Collective: every rank visits the same values in the same order. Saving keeps rank 0's values;
 // loading gives rank 0's values to every rank. A missing value or one of another type or shape is

@@ -1,7 +1,6 @@
 #include "dataset/images/image_stream.hpp"
 
 #include "core/activity.hpp"
-#include "core/environment.hpp"
 #include "core/file.hpp"
 #include "core/philox.hpp"
 #include "dataset/images/image.hpp"

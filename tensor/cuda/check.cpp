@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "core/error.hpp"
+#include "tensor/cuda/matmul.hpp"
 
 namespace tasuki {
 

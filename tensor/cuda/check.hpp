@@ -1,8 +1,7 @@
-// Checked calls of CUDA's libraries: a failure becomes an Error with the name of the function, the
-// code's name and the library's own text.
+// Checked calls of CUDA's runtime (of cuBLAS: matmul.hpp): a failure becomes an Error with the name
+// of the function, the code's name and the library's own text.
 #pragma once
 
-#include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
 namespace tasuki {
@@ -11,7 +10,6 @@ namespace tasuki {
 // falls off the bus, internal otherwise. An error of earlier work on the device may appear in any
 // later call; the message says so.
 void check_cuda(cudaError_t code, const char* call);
-void check_cublas(cublasStatus_t code, const char* call);
 // Whether a code belongs to a kernel or a copy that ran earlier; this process then cannot use the
 // device any more.
 bool is_of_earlier_work(cudaError_t code);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "tensor/cuda/matmul.hpp"
 #include "tensor/cuda/postponed_release.hpp"
 #include "tensor/host_memory.hpp"
 #include "tensor/out_of_memory.hpp"
@@ -77,7 +78,7 @@ CudaContext::CudaContext(Device device) : device_(device) {
                         attribute(cudaDevAttrComputeCapabilityMinor, device.index);
   multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount, device.index);
   stream_ = make_stream();
-  cublaslt_ = make_cublaslt();
+  matmul_ = std::make_unique<MatmulState>(make_cublaslt());
   pool_ = make_pool();
 }
 

@@ -11,12 +11,13 @@
 #include "tensor/cuda/block_pool.hpp"
 #include "tensor/cuda/handles.hpp"
 #include "tensor/cuda/launch.hpp"
-#include "tensor/cuda/matmul.hpp"
 #include "tensor/cuda/staging.hpp"
 #include "tensor/device.hpp"
 #include "tensor/storage.hpp"
 
 namespace tasuki {
+
+struct MatmulState;
 
 class CudaContext {
  public:
@@ -40,8 +41,8 @@ class CudaContext {
   std::shared_ptr<BlockPool> make_pool(
       BlockPool::Segments segments = BlockPool::Segments::returned) const;
 
-  cublasLtHandle_t cublaslt() const { return cublaslt_.get(); }
-  MatmulAlgorithms& matmul_algorithms() { return matmul_algorithms_; }
+  // For products (matmul.hpp).
+  MatmulState& matmul() { return *matmul_; }
   StagingBuffers& staging() { return staging_; }
 
  private:
@@ -53,9 +54,8 @@ class CudaContext {
   int multiprocessors_ = 1;
   std::size_t total_memory_ = 0;
   CudaStream stream_;
-  CublasLt cublaslt_;
+  std::unique_ptr<MatmulState> matmul_;
   std::shared_ptr<BlockPool> pool_;
-  MatmulAlgorithms matmul_algorithms_;
   StagingBuffers staging_;
 };
 

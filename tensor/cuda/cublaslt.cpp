@@ -124,8 +124,8 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
   const cudaStream_t stream = context.stream();
   const std::shared_ptr<Storage> workspace = context.allocate(found.workspaceSize);
   const auto run = [&] {
-    return run_matmul(context.cublaslt(), description, product, found.algo, workspace->data(),
-                      found.workspaceSize, stream);
+    return run_matmul(context.matmul().cublaslt.get(), description, product, found.algo,
+                      workspace->data(), found.workspaceSize, stream);
   };
   constexpr float never = std::numeric_limits<float>::infinity();
   if (run() != CUBLAS_STATUS_SUCCESS) {
@@ -180,7 +180,7 @@ std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
     MatmulDescription description(product, key.tf32, fuse);
     std::array<Found, most_asked> answers{};
     int count = 0;
-    status = cublasLtMatmulAlgoGetHeuristic(context.cublaslt(), &description.operation,
+    status = cublasLtMatmulAlgoGetHeuristic(context.matmul().cublaslt.get(), &description.operation,
                                             &description.first, &description.second,
                                             &description.result, &description.result,
                                             &preference.value, most_asked, answers.data(), &count);

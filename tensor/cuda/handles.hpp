@@ -25,7 +25,6 @@ using CudaHandle = std::unique_ptr<std::remove_pointer_t<Handle>, CudaRelease<fu
 
 using CudaStream = CudaHandle<cudaStream_t, &cudaStreamDestroy>;
 using CudaEvent = CudaHandle<cudaEvent_t, &cudaEventDestroy>;
-using CublasLt = CudaHandle<cublasLtHandle_t, &cublasLtDestroy>;
 
 // A stream of the current device that does not wait for the default stream.
 inline CudaStream make_stream() {

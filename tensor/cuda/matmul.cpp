@@ -121,7 +121,7 @@ cublasStatus_t multiply_by(CudaContext& context, MatrixProduct p, const MatmulKe
   const std::shared_ptr<Storage> workspace =
       choice.workspace > 0 ? context.allocate(choice.workspace) : nullptr;
   const cublasStatus_t answer =
-      run_matmul(context.cublaslt(), description, p, choice.algorithm,
+      run_matmul(context.matmul().cublaslt.get(), description, p, choice.algorithm,
                  workspace ? workspace->data() : nullptr, choice.workspace, launch.stream);
   if (answer == CUBLAS_STATUS_SUCCESS && p.bias != nullptr && !choice.is_fused) {
     kernels::add_bias(launch, p.result, p.c, static_cast<const float*>(p.bias), p.m, p.n, p.relu);
@@ -140,7 +140,7 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
                "a batch of {} products with a bias or row sums", product.batch);
   const MatmulKey key(product, cuda_settings().allow_tf32, cuda_settings().autotune);
   MatmulAlgorithms::Known& known =
-      context.matmul_algorithms().get(key, [&] { return choose_matmul(context, product, key); });
+      context.matmul().algorithms.get(key, [&] { return choose_matmul(context, product, key); });
   AlgorithmTrials::Work work{"cublasLtMatmul"};
   if (product.beta != 0) {
     work.sum = product.c;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tensor/cuda/algorithm_trials.hpp"
+#include "tensor/cuda/handles.hpp"
 #include "tensor/dtype.hpp"
 
 namespace tasuki {
@@ -95,6 +96,16 @@ class MatmulAlgorithms {
   std::mutex mutex_;
   std::unordered_map<MatmulKey, std::unique_ptr<Known>, MatmulKeyHash> known_;
 };
+
+// What products need on one device (CudaContext::matmul).
+using CublasLt = CudaHandle<cublasLtHandle_t, &cublasLtDestroy>;
+struct MatmulState {
+  CublasLt cublaslt;
+  MatmulAlgorithms algorithms{};
+};
+
+// As check_cuda() (check.hpp), for cuBLAS.
+void check_cublas(cublasStatus_t code, const char* call);
 
 // Returns whether row_sums, if requested, was written: not every type and shape has an algorithm
 // that does it.

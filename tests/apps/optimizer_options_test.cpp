@@ -3,6 +3,7 @@
 
 #include <fstream>
 
+#include "core/json.hpp"
 #include "models/mlp.hpp"
 #include "nn/classifier.hpp"
 #include "program/start/optimizer.hpp"
@@ -35,7 +36,7 @@ TEST(OptimizerFlags, MatchChainer) {
   const auto gradients = chainer["gradients"].get<std::vector<std::vector<float>>>();
   ASSERT_EQ(chainer["cases"].size(), optimizer_names().size() - 1);  // Chainer has no LAMB
   for (const auto& expected : chainer["cases"]) {
-    SCOPED_TRACE(expected["flags"].dump());
+    SCOPED_TRACE(json_text(expected["flags"]));
     Program program;
     program.parse(expected["flags"]);
     const auto optimizer = create_optimizer(program.options, program.settings, 1);

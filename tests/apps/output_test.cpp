@@ -6,6 +6,7 @@
 
 #include "core/error.hpp"
 #include "core/file.hpp"
+#include "core/json.hpp"
 #include "train_mnist_job.hpp"
 #include "training/output_folder.hpp"
 
@@ -53,7 +54,7 @@ TEST_F(Output, SeparatesJobsThatStartTogether) {
     const auto log = read_log(name);
     ASSERT_FALSE(log.empty()) << name;
     epochs.insert(log.size());
-    EXPECT_TRUE(has(name + "/snapshot_iter_" + log.back().at("iteration").dump())) << name;
+    EXPECT_TRUE(has(name + "/snapshot_iter_" + json_text(log.back().at("iteration")))) << name;
     int snapshots = 0;
     for (const auto& file : fs::directory_iterator(folder / name))
       snapshots += file.path().filename().string().starts_with("snapshot") ? 1 : 0;

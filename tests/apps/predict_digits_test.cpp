@@ -1,6 +1,7 @@
 // predict as users start it: its answers are those of the runs that it is about.
 #include <fstream>
 
+#include "core/json.hpp"
 #include "dataset/files/idx.hpp"
 #include "dataset/in_memory.hpp"
 #include "predict_job.hpp"
@@ -112,14 +113,14 @@ TEST_F(PredictDigits, PrintsTheSameAsTableAndCsv) {
   const Finished table = run({"--examples", "3"});
   EXPECT_THAT(table.out, HasSubstr("\nExamples: 3\nAccuracy: "));
   const std::string row =
-      fmt::format("\n2        {}      {}           {:.4f}       {} {:.4f}\n", label.dump(),
-                  first.at("class").dump(), first.at("probability").get<double>(),
-                  second.at("class").dump(), second.at("probability").get<double>());
+      fmt::format("\n2        {}      {}           {:.4f}       {} {:.4f}\n", json_text(label),
+                  json_text(first.at("class")), first.at("probability").get<double>(),
+                  json_text(second.at("class")), second.at("probability").get<double>());
   EXPECT_THAT(table.out, HasSubstr(row));
   const Finished csv = run({"--examples", "3", "--format", "csv"});
   EXPECT_EQ(std::ranges::count(csv.out, '\n'), 4);
   EXPECT_THAT(csv.out,
-              HasSubstr(fmt::format("\n2,{},{},", label.dump(), first.at("class").dump())));
+              HasSubstr(fmt::format("\n2,{},{},", json_text(label), json_text(first.at("class")))));
   EXPECT_THAT(csv.err, HasSubstr("Examples: 3\n"));
   const Finished file =
       run({"--out", folder / "new/rows.csv", "--format", "csv", "--examples", "3"});

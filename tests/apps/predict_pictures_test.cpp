@@ -1,6 +1,7 @@
 // predict on image files, by models of train_cifar and train_imagenet.
 #include <fstream>
 
+#include "core/json.hpp"
 #include "predict_job.hpp"
 #include "tests/support/image_files.hpp"
 #include "tests/support/json.hpp"
@@ -110,7 +111,7 @@ TEST_F(PredictPictures, AppliesExifLikeTheTraining) {
   // A version that did not know the flag.
   json about = json_in(result + "/about.json");
   about.at("flags").erase("exif");
-  write_file(result + "/about.json", about.dump());
+  write_file(result + "/about.json", json_text(about));
   const Finished older = run_program(predict_words({result, "--quiet", "--format", "json"}));
   EXPECT_THAT(older.err, HasSubstr("images are not rotated as their EXIF orientation says"));
   EXPECT_EQ(lines_of(older.out).back().at("summary").at("loss"),

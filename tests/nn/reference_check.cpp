@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "core/json.hpp"
 #include "nn/backward.hpp"
 #include "tensor/backend.hpp"
 
@@ -56,7 +57,7 @@ Variable optional(const Inputs& in, const std::string& name) {
 }
 
 void check_case(const Subject& run, const ReferenceCase& test) {
-  SCOPED_TRACE(test.name + " " + test.options.dump());
+  SCOPED_TRACE(test.name + " " + json_text(test.options));
   const Inputs inputs = as_variables(test);
   const Variable result = run(inputs, test);
   EXPECT_LT(relative_error(result.value(), test.result), reference_tolerance);

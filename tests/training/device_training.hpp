@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "communicator/registry.hpp"
+#include "core/json.hpp"
 #include "small_run.hpp"
 #include "tests/support/guarded_device/guarded_device.hpp"
 #include "tests/support/json.hpp"
@@ -37,7 +38,7 @@ inline GraphMode graph_of(const Communicator& comm) {
 inline std::string log_without_times(const SmallRun& run) {
   auto entries = run.log->entries();
   for (auto& entry : entries) entry.erase("elapsed_time");
-  return entries.dump(1);
+  return json_text(entries, 1);
 }
 
 inline std::vector<float> weights(const SmallRun& run) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "communicator/registry.hpp"
+#include "core/json.hpp"
 #include "dataset/iterators/share_iterator.hpp"
 #include "printed.hpp"
 #include "scripted_updater.hpp"
@@ -169,7 +170,7 @@ TEST_F(EvaluatorTest, SupportsOwnEvaluatorsAndNames) {
     EXPECT_FALSE(entry.contains("validation_1/main/score"));
   else
     EXPECT_EQ(entry.at("validation_1/main/score"), n * (n + 1) / 2.0 / (n * (n - 1) / 2.0));
-  const std::string text = entry.dump();
+  const std::string text = json_text(entry);
   EXPECT_TRUE(same_everywhere(std::as_bytes(std::span(text))));
 }
 

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "communicator/registry.hpp"
+#include "core/json.hpp"
 #include "dataset/files/sequences.hpp"
 #include "dataset/iterators/device_iterator.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
@@ -142,7 +143,8 @@ class RaggedTraining : public ::testing::Test {
       const Tensor weights = optimizer->arena().values().to(Device::cpu());
       auto entries = log.entries();
       for (auto& entry : entries) entry.erase("elapsed_time");
-      return Result{{weights.span<float>().begin(), weights.span<float>().end()}, entries.dump(1)};
+      return Result{{weights.span<float>().begin(), weights.span<float>().end()},
+                    json_text(entries, 1)};
     };
     if (first_steps > 0) run(first_steps, false);
     return run(std::nullopt, first_steps > 0);

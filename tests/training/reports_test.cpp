@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "core/file.hpp"
+#include "core/json.hpp"
 #include "printed.hpp"
 #include "scripted_updater.hpp"
 #include "tests/support/errors.hpp"
@@ -49,7 +50,7 @@ class Reports : public ::testing::Test {
     log = &trainer->extend(std::make_unique<LogReport>());
     return trainer;
   }
-  Json read_log() { return Json::parse(read_file(folder / "out/log")); }
+  Json read_log() { return parse_ordered_json(read_file(folder / "out/log"), "the log"); }
 
   TemporaryFolder folder;
   LogReport* log = nullptr;
@@ -64,7 +65,7 @@ TEST_F(Reports, LogHasChainersFormat) {
     entry["elapsed_time"] = 0.5;
   }
   // Means over examples: (10 * 1 + 20 * 2) / 3 and (30 * 3 + 40 * 4) / 7.
-  EXPECT_EQ(entries.dump(4), R"([
+  EXPECT_EQ(json_text(entries, 4), R"([
     {
         "main/accuracy": 0.5,
         "main/loss": 16.666666666666668,
