@@ -55,6 +55,18 @@ def changed_sources(base, compiled):
     return sorted({file for file in seen_through if file in compiled})
 
 
+def read_database(build):
+    """The compile commands of C++ sources, without what only GCC understands: its precompiled headers
+    (cmake/TasukiPrecompile.cmake). clang-tidy 14 cannot read CUDA 12 and later."""
+    entries = []
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        if entry["file"].endswith(".cpp"):
+            command = re.sub(r" -include \S+/cmake_pch\.hxx| -Winvalid-pch| -fpch-preprocess", "",
+                             entry["command"])
+            entries.append({**entry, "command": command})
+    return entries
+
+
 def fingerprint(entry):
     """Hash of the preprocessed source, its compile command and the checks."""
     command = shlex.split(entry["command"])
@@ -72,7 +84,7 @@ def check(clang_tidy, build, entry):
         return ""
     # The warnings of the build are GCC's business.
     flags = ["--extra-arg=-Wno-error", "--extra-arg=-Wno-unknown-warning-option"]
-    done = subprocess.run([clang_tidy, "-p", build, "--quiet", *flags, entry["file"]],
+    done = subprocess.run([clang_tidy, "-p", build / "tidy", "--quiet", *flags, entry["file"]],
                           capture_output=True, text=True)
     if done.returncode == 0:
         passed.touch()
@@ -104,8 +116,9 @@ def main():
     database = build / "compile_commands.json"
     if not database.exists():
         sys.exit(f"tidy: no {database}; configure first (cmake --preset release)")
-    # clang-tidy 14 cannot read CUDA 12 and later.
-    entries = [e for e in json.loads(database.read_text()) if e["file"].endswith(".cpp")]
+    entries = read_database(build)
+    (build / "tidy").mkdir(exist_ok=True)
+    (build / "tidy/compile_commands.json").write_text(json.dumps(entries))
     compiled = {str(pathlib.Path(e["file"]).relative_to(ROOT)): e for e in entries
                 if pathlib.Path(e["file"]).is_relative_to(ROOT)
                 and not pathlib.Path(e["file"]).is_relative_to(build)}
@@ -118,7 +131,6 @@ def main():
         print("tidy: no commit to compare with; scripts/check_tidy.py --all looks at everything")
         return
 
-    (build / "tidy").mkdir(exist_ok=True)
     failed, seen = [], set()
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         findings = pool.map(lambda file: check(clang_tidy, build, compiled[file]), files)

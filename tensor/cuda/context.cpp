@@ -78,7 +78,7 @@ CudaContext::CudaContext(Device device) : device_(device) {
                         attribute(cudaDevAttrComputeCapabilityMinor, device.index);
   multiprocessors_ = attribute(cudaDevAttrMultiProcessorCount, device.index);
   stream_ = make_stream();
-  matmul_ = std::make_unique<MatmulState>(make_cublaslt());
+  matmul_.reset(new MatmulState{make_cublaslt()});
   pool_ = make_pool();
 }
 

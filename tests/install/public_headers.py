@@ -54,7 +54,7 @@ INCLUDED = {
     "program/data": ["program_data"],
     "program/flags": ["batch_sizes", "option_value", "options", "training_flags", "training_settings"],
     "program/report": ["banner"],
-    "saving": ["state"],
+    "saving": ["npz_entry", "state"],
     "tensor": ["image_transform", "operation_options", "reduce", "step_clock", "storage", "update_operations"],
     "training": ["output_folder", "step_times"],
     "training/recording": ["journal"],
