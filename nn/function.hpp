@@ -1,4 +1,4 @@
-// Interface of differentiable functions; functions/linear.cpp is an example.
+// Interface of differentiable functions; functions/matmul.cpp is an example.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // Parts shared by functions, for your own functions, too: checks of operands, functions of single
-// elements, and the backward passes of broadcast operands and of weights.
+// elements, and the backward pass of broadcast operands.
 #pragma once
 
 #include <vector>
@@ -28,31 +28,5 @@ Tensor sum_to(const Tensor& gradient, const Shape& shape, DType type);
 // Applies f, with settings p and q, to each element of x, as a differentiable function. `name`
 // appears in errors and must outlive the graph.
 Variable mapped(const char* name, Map f, const Variable& x, float p = 0, float q = 0);
-
-// The backward pass of functions of x, w, b (linear, conv2d, deconv2d). Calls weights(dw,
-// accumulate, db) to write the gradient of w and, if db is defined, the gradient of b, which is
-// overwritten: devices can do both at once. Calls data() for the gradient of x. Gradients that are
-// not needed are skipped. Parameters come first, so that their exchange can start while the rest is
-// computed.
-template <class Weights, class Data>
-void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients,
-                          const Weights& weights, const Data& data) {
-  Tensor db;
-  if (gradients.needed(2)) {
-    const auto [gradient, accumulate] = gradients.into(2, Shape{dy.shape()[1]});
-    if (accumulate || !gradients.needed(1))
-      backend(dy.device()).backward_bias(dy, gradient, accumulate);
-    else
-      db = gradient;
-  }
-  if (gradients.needed(1)) {
-    const auto [dw, accumulate] = gradients.into(1, w);
-    weights(dw, accumulate, db);
-  }
-  // Parameters were registered in the order w, b; arenas have the reverse order.
-  if (gradients.needed(2)) gradients.written(2);
-  if (gradients.needed(1)) gradients.written(1);
-  if (gradients.needed(0)) gradients.add(0, data());
-}
 
 }  // namespace tasuki::functions

@@ -10,12 +10,14 @@
 namespace tasuki::program {
 namespace {
 
-Option communicator_flag(TrainingSettings& settings) {
+void add_communicator_flag(Options& options, TrainingSettings& settings) {
   std::vector<std::string> names(communicator_kinds().size());
   std::ranges::transform(communicator_kinds(), names.begin(), &CommunicatorKind::name);
-  return name_flag(settings.communicator, names,
-                   "how gradients are summed over the ranks; `help` lists the names",
-                   communicator_help);
+  options
+      .add("communicator", settings.communicator, names, "NAME",
+           "how gradients are summed over the ranks; `help` lists the names")
+      .common("how to sum gradients, or `help`")
+      .listing = communicator_help;
 }
 
 Option compress_flag(TrainingSettings& settings) {
@@ -68,8 +70,7 @@ void add_probe_flag(Options& options, LinkProbe& probe) {
 }
 
 void add_communication_flags(Options& options, TrainingSettings& settings) {
-  options.add("communicator", communicator_flag(settings))
-      .common("how to sum gradients, or `help`");
+  add_communicator_flag(options, settings);
   options.add(
       "wire-dtype", settings.wire_dtype, wire_dtypes(), "NAME",
       "fp32, fp16 or bf16: type of gradients on the wire between machines (naive, flat and NCCL: "

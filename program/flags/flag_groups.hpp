@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,9 +56,5 @@ std::vector<Device> parse_devices(const std::string& text);
 std::string devices_text(const std::vector<Device>& devices);
 // "even", "auto", "3:1".
 std::string split_text(const WorkerSettings& settings);
-
-// A flag that takes one of `names`; for the value `help`, `listing` is printed.
-Option name_flag(std::string& name, const std::vector<std::string>& names, std::string help,
-                 std::function<std::string()> listing);
 
 }  // namespace tasuki::program

@@ -34,11 +34,13 @@ const std::vector<Choice<LrSchedule>> schedules = {{"constant", LrSchedule::cons
                                                    {"cosine", LrSchedule::cosine},
                                                    {"polynomial", LrSchedule::polynomial}};
 
-Option optimizer_flag(TrainingSettings& settings) {
-  return name_flag(settings.optimizer, optimizer_names(),
-                   fmt::format("update rule: {}; `help` lists their hyper-parameters",
-                               fmt::join(optimizer_names(), ", ")),
-                   optimizer_help);
+void add_name_flag(Options& options, TrainingSettings& settings) {
+  options
+      .add("optimizer", settings.optimizer, optimizer_names(), "NAME",
+           fmt::format("update rule: {}; `help` lists their hyper-parameters",
+                       fmt::join(optimizer_names(), ", ")))
+      .common("update rule, or `help`")
+      .listing = optimizer_help;
 }
 
 void add_learning_rate_flags(Options& options, TrainingSettings& settings) {
@@ -83,7 +85,7 @@ void check_learning_rate_flags(const Options& options, const TrainingSettings& s
 
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
   options.group("Optimizer", OnScreen::no);
-  if (has_name) options.add("optimizer", optimizer_flag(settings)).common("update rule, or `help`");
+  if (has_name) add_name_flag(options, settings);
   add_learning_rate_flags(options, settings);
   options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
               "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");

@@ -210,17 +210,6 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
 
 }  // namespace
 
-Option name_flag(std::string& name, const std::vector<std::string>& names, std::string help,
-                 std::function<std::string()> listing) {
-  Option option;
-  option.value_name = "NAME";
-  option.help = std::move(help);
-  option.set = [&name, names](const std::string& text) { name = parse_choice(text, names); };
-  option.get = [&name] { return name; };
-  option.listing = std::move(listing);
-  return option;
-}
-
 void add_stall_flags(Options& options, StallSettings& settings) {
   options
       .add("stall-warning", settings.warning, seconds, "SECONDS",
