@@ -24,8 +24,15 @@ set(TASUKI_CCACHE)
 if(CCACHE_PROGRAM)
   execute_process(COMMAND ${CCACHE_PROGRAM} --get-config base_dir OUTPUT_VARIABLE base_of_user
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  # What a cache has to overlook to take precompiled headers (cmake/TasukiPrecompile.cmake).
-  set(TASUKI_CCACHE ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros)
+  set(TASUKI_CCACHE ${CMAKE_COMMAND} -E env)
+  if(TASUKI_PRECOMPILES)
+    # What a cache has to overlook to take precompiled headers.
+    execute_process(COMMAND ${CCACHE_PROGRAM} --get-config sloppiness OUTPUT_VARIABLE overlooked
+                    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    string(REPLACE " " "" overlooked "${overlooked},pch_defines,time_macros")
+    string(REGEX REPLACE "^," "" overlooked "${overlooked}")
+    list(APPEND TASUKI_CCACHE CCACHE_SLOPPINESS=${overlooked})
+  endif()
   if(NOT base_of_user)
     list(APPEND TASUKI_CCACHE CCACHE_BASEDIR=${PROJECT_SOURCE_DIR})
   endif()

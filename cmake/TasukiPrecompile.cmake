@@ -1,20 +1,21 @@
 # Standard headers that many sources include, compiled once for each set of flags. Sources include
 # what they use all the same: a build without TASUKI_PRECOMPILE_HEADERS does not compile otherwise.
 
-set(precompile_by_default OFF)
-if(PROJECT_IS_TOP_LEVEL AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT TASUKI_SANITIZE)
-  set(precompile_by_default ON)
+set(TASUKI_PRECOMPILES OFF)
+if(TASUKI_PRECOMPILE_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT TASUKI_SANITIZE)
+  set(TASUKI_PRECOMPILES ON)
 endif()
-option(TASUKI_PRECOMPILE_HEADERS
-       "Compile standard headers once (default: with GCC, if Tasuki is the whole project)"
-       ${precompile_by_default})
 
 # tasuki_precompiled(<kind> [LINK libs...] [OPTIONS flags...] [HEADERS headers...]): compiles the
-# standard headers, and these, for targets of this kind, whose flags must be the same.
+# standard headers, and these, for targets of this kind, whose flags and definitions must include
+# the same. A target that does not use fmt has DISABLE_PRECOMPILE_HEADERS.
 function(tasuki_precompiled kind)
   cmake_parse_arguments(ARG "" "" "LINK;OPTIONS;HEADERS" ${ARGN})
+  if(NOT TASUKI_PRECOMPILES)
+    return()
+  endif()
   set(name tasuki_precompiled_${kind})
-  set(source ${PROJECT_BINARY_DIR}/precompiled/${kind}.cpp)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/precompiled_${kind}.cpp)
   file(CONFIGURE OUTPUT ${source} CONTENT "")
   add_library(${name} OBJECT EXCLUDE_FROM_ALL ${source})
   target_link_libraries(${name} PRIVATE tasuki_compiler fmt::fmt ${ARG_LINK})
@@ -55,9 +56,13 @@ function(tasuki_precompiled_kind target folder result)
 endfunction()
 
 function(tasuki_precompile_folder folder)
-  # For ccache; and GCC 12 forgets which of these headers are the system's: it reports overlapping and
-  # too long copies in std::string that are not there, as in GCC bug 105329.
-  set(options -fpch-preprocess -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+  # For ccache. After an update of the compiler, headers that it does not take are a warning.
+  set(options -fpch-preprocess -Wno-error=invalid-pch)
+  if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # GCC 12 forgets which of these headers are the system's, and reports copies in std::string that
+    # are not there (as in GCC bug 105329).
+    list(APPEND options -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+  endif()
   get_property(targets DIRECTORY ${folder} PROPERTY BUILDSYSTEM_TARGETS)
   list(FILTER targets EXCLUDE REGEX "^tasuki_precompiled_")
   foreach(target IN LISTS targets)
@@ -73,17 +78,12 @@ function(tasuki_precompile_folder folder)
   endforeach()
 endfunction()
 
-# For all targets of the project, after they were added.
+# For all targets of the project, after they were added. The kind "test" is made where tests are.
 function(tasuki_precompile_headers)
-  if(NOT TASUKI_PRECOMPILE_HEADERS)
-    return()
-  endif()
   tasuki_precompiled(library)
   tasuki_precompiled(library_openmp LINK OpenMP::OpenMP_CXX)
   tasuki_precompiled(program OPTIONS -fPIE)
-  if(TASUKI_BUILD_TESTS)
-    tasuki_precompiled(test LINK GTest::gtest OPTIONS -fPIE $<$<CONFIG:Release>:-O1>
-                       HEADERS <gtest/gtest.h>)
+  if(TASUKI_PRECOMPILES)
+    tasuki_precompile_folder(${PROJECT_SOURCE_DIR})
   endif()
-  tasuki_precompile_folder(${PROJECT_SOURCE_DIR})
 endfunction()

@@ -205,7 +205,8 @@ class Communicator {
   // Refuses gradients that differ between ranks in type or number. Sends no message if ranks are
   // known to agree, or if checks_agreement().
   void agree_on(const GradientView& gradients);
-  // The format in which gradients travel, in the type CommunicatorOptions::wire_dtype.
+  // How these gradients travel: rounded to CommunicatorOptions::wire_dtype, with the scaling, exact
+  // elements and error feedback that the view asks for.
   Wire wire_of(const GradientView& gradients) const;
   // ", float16 between nodes" or nothing; for describe_kind().
   std::string text_of_wire(const char* where) const;

@@ -54,11 +54,12 @@ std::optional<ProcessState> process_state(pid_t process) {
   fmt::format_to_n(path.begin(), path.size() - 1, "/proc/{}/status", process);
   const int file = open(path.data(), O_RDONLY | O_CLOEXEC);
   if (file < 0) return std::nullopt;
-  std::array<char, 4096> text;  // the whole file, unless the process is in hundreds of groups
+  std::array<char, 16384> text;  // the whole file, unless the process is in a thousand groups
   const ssize_t size = read(file, text.data(), text.size());
   close(file);
   if (size <= 0) return std::nullopt;
-  return parse_process_status({text.data(), static_cast<std::size_t>(size)});
+  const std::string_view lines(text.data(), static_cast<std::size_t>(size));
+  return parse_process_status(lines.substr(0, lines.rfind('\n') + 1));
 }
 
 std::vector<pid_t> descendants(pid_t ancestor) {

@@ -54,9 +54,9 @@ Share scatter_dataset(const OpenSource& open, Communicator& communicator,
 Share scatter_dataset(const Dataset* dataset, Communicator& communicator,
                       const ScatterOptions& options = {});
 
-// The share that scatter_dataset() would give, as a view and without communication, if every rank
-// has the whole data set. `ranks` and `rank` count shares; ScatterOptions::ranks_per_share is not
-// used.
+// If every rank has the whole data set: the share that scatter_dataset() would give, as a view and
+// without communication. `ranks` is the number of shares and `rank` the index of the share to take;
+// ScatterOptions::ranks_per_share is ignored.
 Share take_share(std::shared_ptr<const Dataset> dataset, int ranks, int rank,
                  const ScatterOptions& options = {});
 

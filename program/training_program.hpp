@@ -101,9 +101,10 @@ struct TrainingProgram : program::ProgramData {
   // provides (program/training_run.hpp).
   std::function<void(TrainingRun& run)> train;
 
-  // The model for the training data. If any parameter has no values yet, all parameters are drawn
-  // from --seed, including those that have values. All ranks then take rank 0's weights. With
-  // several devices in one process, the function is called once for each of them.
+  // The model for the training data. If any parameter that has a shape has no values yet,
+  // all parameters are drawn from --seed, including those that have values. All ranks then take
+  // rank 0's weights. With several devices in one process, the function is called once for each of
+  // them.
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
   // For a model on several ranks (settings.model_ranks), in place of create_model: creates this
   // rank's part. `model` has the ranks that hold the model, in the order of their parts; all of

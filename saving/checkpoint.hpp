@@ -7,7 +7,7 @@
 //                                                 they are divided between ranks
 //                              manifest.json      sizes and hashes of files and arrays
 //
-// The NPZ files use Chainer's names, and each can be read by itself. A folder with this name is
+// The NPZ files use Chainer's names, and each can be read by itself. A folder named iter_N is
 // complete, because it is written under a temporary name and then renamed (checkpoint_writer.hpp).
 // Changed files are detected, and so is a folder that mixes files of two saves.
 //
@@ -119,9 +119,10 @@ class CheckpointReader : public ArraySource {
   std::map<std::string, ArrayType> types_;            // of whole arrays
 };
 
-// The checkpoint of this id (CheckpointManifest::id) in an output folder, whose manifest is intact
-// and whose files are there with their sizes; contents are not read. Nothing if there is none; an
-// error if the folder or a manifest in it cannot be read.
+// Finds the checkpoint with this id (CheckpointManifest::id) in an output folder. Its manifest must
+// be intact, and its folder must hold the files that the manifest names, with the sizes given
+// there; contents are not read. Returns nothing if there is none; an error if the folder or a
+// manifest in it cannot be read.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& out,
                                                      const std::string& id);
 

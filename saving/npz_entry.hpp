@@ -1,5 +1,5 @@
-// NpzEntry: a named array or text, as NPZ files (npz.hpp) and serializers hold it. Apart from the
-// files, whose paths cost every header that describes its state (serializer.hpp) compile time.
+// NpzEntry: a named array or text, as NPZ files (npz.hpp) and serializers hold it. Not in npz.hpp,
+// because its <filesystem> costs compile time in every header that includes serializer.hpp.
 #pragma once
 
 #include <cstdint>

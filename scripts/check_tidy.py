@@ -61,7 +61,7 @@ def read_database(build):
     entries = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
         if entry["file"].endswith(".cpp"):
-            command = re.sub(r" -include \S+/cmake_pch\.hxx| -Winvalid-pch| -fpch-preprocess", "",
+            command = re.sub(r' -include ("[^"]+"|\S+)/?cmake_pch\.hxx"?| -Winvalid-pch| -fpch-preprocess', "",
                              entry["command"])
             entries.append({**entry, "command": command})
     return entries

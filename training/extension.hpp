@@ -20,11 +20,12 @@ class Trainer;
 class Extension {
  public:
   // The order within an iteration: writers add to the trainer's observation, editors change it,
-  // readers use it. Then the stop trigger is asked, then extensions with negative priority run,
-  // which save the whole state. Extensions with a lower priority than priority_snapshot run after
-  // the save. A run that is resumed from it first runs them again if their trigger follows from the
-  // position (Trigger::times_fired), because the earlier process may have ended before they ran. So
-  // they must leave the same results each time.
+  // readers use it. Then the stop trigger is checked. Extensions with negative priority run after
+  // that; those that save the whole state have priority_snapshot, and those with a lower priority
+  // run after the save. A run that is resumed from such a save runs the latter again first, because
+  // the earlier process may have ended before they ran; so they must leave the same results each
+  // time. It does so only if their trigger can compute from the position how often it has fired
+  // (Trigger::times_fired).
   static constexpr int priority_writer = 300;
   static constexpr int priority_editor = 200;
   static constexpr int priority_reader = 100;

@@ -20,7 +20,7 @@ using Parts = std::vector<std::vector<Range>>;
 // with equal parts, (p - 1) / p of the vector. Parts may differ in size and be empty; `vector` says
 // where messages are divided.
 //
-// ring: p - 1 steps. A part begins at the rank behind its owner and travels once around the ring.
+// ring: p - 1 steps. A part begins at the rank after its owner and travels once around the ring.
 // halving_doubling, tree: ceil(log2 p) steps for any p. Each part is summed up a binomial tree to
 // its owner. In step k a rank sends to the rank 2^k before it all parts in whose trees that rank is
 // its parent: about half of the vector, then a quarter, and so on, as in recursive halving.

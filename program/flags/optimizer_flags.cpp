@@ -34,7 +34,7 @@ const std::vector<Choice<LrSchedule>> schedules = {{"constant", LrSchedule::cons
                                                    {"cosine", LrSchedule::cosine},
                                                    {"polynomial", LrSchedule::polynomial}};
 
-void add_name_flag(Options& options, TrainingSettings& settings) {
+void add_optimizer_flag(Options& options, TrainingSettings& settings) {
   options
       .add("optimizer", settings.optimizer, optimizer_names(), "NAME",
            fmt::format("update rule: {}; `help` lists their hyper-parameters",
@@ -85,7 +85,7 @@ void check_learning_rate_flags(const Options& options, const TrainingSettings& s
 
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name) {
   options.group("Optimizer", OnScreen::no);
-  if (has_name) add_name_flag(options, settings);
+  if (has_name) add_optimizer_flag(options, settings);
   add_learning_rate_flags(options, settings);
   options.add("momentum", settings.momentum, "auto", {0.0, 1.0}, "X",
               "momentum of momentum_sgd and nesterov; `auto`: Chainer's default");

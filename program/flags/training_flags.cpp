@@ -59,8 +59,9 @@ Option resume_flag(ResumeSettings& resume) {
   Option option;
   option.value_name = "PATH";
   option.help =
-      "continue a run: PATH is a checkpoint, a snapshot, or an output folder, of which the newest "
-      "intact one is used; --epoch and the optimizer's flags default to the saved ones. `auto`: "
+      "continue a run: PATH is a checkpoint, a snapshot, or an output folder, whose newest intact "
+      "checkpoint or snapshot is used; --epoch and the optimizer's flags default to the saved "
+      "ones. `auto`: "
       "the newest one in --out; if there is none, start a new run there";
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
@@ -79,7 +80,7 @@ Option check_data_flag(std::optional<bool>& check) {
   option.implicit = "true";
   option.help =
       "before training, read all examples, decode image files, and list unreadable ones, one per "
-      "line. By default this is done only with --dry-run";
+      "line. By default (`auto`), this is done only with --dry-run";
   option.set = [&check](const std::string& text) {
     if (text == "auto")
       check.reset();
@@ -136,8 +137,9 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
       "every N iterations, before each checkpoint or snapshot, and at the end; stop with an error "
       "that names the ranks that differ. With --node-weights shared, the ranks of a machine (or "
       "socket) have one copy, so only different copies are compared, and a single copy is not "
-      "compared. --node-weights private compares all ranks, and also the optimizer's states (not "
-      "with --shard-optimizer): a 16th of them every N iterations, otherwise all");
+      "compared. With --node-weights private, all ranks are compared, and the optimizer's states "
+      "as well unless --shard-optimizer is given: a 16th of the states every N iterations, all of "
+      "them at the other times");
   add_stall_flags(options, settings.stalls);
 }
 

@@ -109,7 +109,6 @@ TEST_F(UnreadOutput, EndsOtherPrograms) {
   EXPECT_THAT(job.err, ::testing::EndsWith("nobody reads the output any more: ending the job\n"));
 }
 
-// Files and closed streams have no reader that could go away.
 // A launcher whose ranks have ended is not stuck while a pager keeps it from printing the rest.
 TEST_F(UnreadOutput, IsLeftToAPausedReader) {
   const Finished job = run_in_shell(
@@ -120,6 +119,7 @@ TEST_F(UnreadOutput, IsLeftToAPausedReader) {
   EXPECT_EQ(job.out, "20000\n");
 }
 
+// Files and closed streams have no reader that could go away.
 TEST_F(UnreadOutput, ExcludesFilesAndClosedStreams) {
   const std::string plan = "take " + out.string() + "; save $n; echo line; [ $n = 2 ] || exit 74";
   for (const std::string& to : {"> " + (folder / "file").string(), std::string(">&-")}) {
@@ -147,8 +147,9 @@ TEST_F(UnreadOutput, IsDetectedForStderrOnly) {
 class UnreadErrorOutput : public TasukiRun {
  protected:
   // Runs the plan with standard error in a pipe that nobody reads until the job has written `sign`
-  // and 0.5 s have passed; returns what was in the pipe then.
-  std::string run_unread(const std::string& plan, int flags, int signal, int& exit_code) {
+  // and `seconds` have passed; returns what was written into the pipe.
+  std::string run_unread(const std::string& plan, int flags, int signal, int& exit_code,
+                         unsigned seconds = 0) {
     std::ofstream(folder / "plan") << plan;
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), flags) != 0) throw std::runtime_error("pipe2");
@@ -170,6 +171,7 @@ class UnreadErrorOutput : public TasukiRun {
       kill(child, signal);
       wait_for("told");
     }
+    sleep(seconds);
     fcntl(ends[0], F_SETFL, 0);
     std::string said;
     std::array<char, 4096> buffer;
@@ -192,6 +194,17 @@ TEST_F(UnreadErrorOutput, DoesNotDelaySignals) {
                                       O_CLOEXEC, SIGTERM, exit_code);
   EXPECT_EQ(exit_code, 79);
   EXPECT_THAT(said, HasSubstr("SIGTERM: the job saves and stops"));
+}
+
+// A launcher whose ranks have ended is not stuck while tasuki-run cannot pass on what it prints.
+TEST_F(UnreadErrorOutput, KeepsTheLauncherFromEnding) {
+  int exit_code = 0;
+  const std::string said = run_unread(
+      "stop() { trap - USR1; line=$(printf %300000s); touch told; echo \"$line\" >&2; exit 79; }\n"
+      "trap stop USR1; touch ready; while :; do sleep 0.05; done",
+      O_CLOEXEC, SIGTERM, exit_code, 8);
+  EXPECT_EQ(exit_code, 79);
+  EXPECT_GT(said.size(), 300000u);
 }
 
 TEST_F(UnreadErrorOutput, IsShownInFullLater) {

@@ -85,6 +85,9 @@ class Layers(unittest.TestCase):
         entry = self.commands[layer]
         words = shlex.split(entry["command"])
         words = words[:words.index("-o")]
+        if "-include" in words:  # precompiled headers hide what a header does not include
+            at = words.index("-include")
+            del words[at:at + 2]
         while not re.search(r"(\+\+|clang|gcc)[\w.-]*$", words[0]):
             words.pop(0)  # ccache
         with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:

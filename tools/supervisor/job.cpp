@@ -25,8 +25,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds tick{1};          // of JobWatch::meanwhile
-constexpr std::chrono::milliseconds pause{300};  // mpirun's longest within a paragraph
+constexpr std::chrono::seconds tick{1};           // of JobWatch::meanwhile
+constexpr std::chrono::milliseconds pause{300};   // mpirun's longest within a paragraph
+constexpr std::chrono::milliseconds early{100};   // between looks at a launcher that starts
+constexpr std::chrono::seconds launchers_end{5};  // the launcher's time after SIGTERM
 
 pid_t start(const Launch& launch, int errors) {
   for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
@@ -63,7 +65,8 @@ class RunningJob {
       std::array<pollfd, 4> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
                                         pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
                                         pollfd{shown.awaited(), POLLOUT, 0}, pollfd{output_, 0, 0}};
-      poll(arrivals.data(), arrivals.size(), static_cast<int>(pause.count()));
+      const auto longest = end_.note_ready() ? pause : early;
+      poll(arrivals.data(), arrivals.size(), static_cast<int>(longest.count()));
       if (arrivals[2].revents != 0) shown.flush();
       if (arrivals[1].revents != 0) pass_errors();
       while (const int signal = signals_.next()) answer(signal);
@@ -81,7 +84,7 @@ class RunningJob {
     std::optional<Cause> cause = text_.cause();
     if (!cause && WIFSIGNALED(*status))
       cause = is_stuck_ ? stuck_launcher() : end_of_launcher(WTERMSIG(*status));
-    return {exit_code, cause, text_.is_cause_last(), text_.start_failure(), is_clean};
+    return {exit_code, cause, text_.is_cause_last(), text_.start_failure(), is_stuck_, is_clean};
   }
 
  private:
@@ -94,7 +97,7 @@ class RunningJob {
   Cause stuck_launcher() const {
     return parse_error_line(
         fmt::format("error: {} had not ended {} s after its ranks; it was killed", launcher_name_,
-                    StuckLauncher::limit.count()));
+                    StuckLauncher::limit));
   }
 
   bool launcher_catches(int signal) const {
@@ -148,7 +151,6 @@ class RunningJob {
     const auto begin = Clock::now();
     raise(SIGSTOP);
     kill(launcher_, SIGCONT);
-    end_.forget();
     for (auto* end : {&stop_until_, &kill_at_})
       if (*end) **end += Clock::now() - begin;
   }
@@ -161,7 +163,7 @@ class RunningJob {
     kill(launcher_, SIGTERM);
     stop_until_.reset();
     ask_again_at_.reset();
-    if (!kill_at_) kill_at_ = Clock::now() + StuckLauncher::limit;
+    if (!kill_at_) kill_at_ = Clock::now() + launchers_end;
   }
 
   void keep_time() {
@@ -176,7 +178,8 @@ class RunningJob {
     // mpirun waits without a limit for hosts that it cannot reach.
     if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
     if (now < next_tick_) return;
-    if (end_.is_stuck(now)) {
+    // mpirun waits for this process or for the reader of standard output, too, while it prints.
+    if (end_.is_stuck(!error_output().is_full() && has_room(STDOUT_FILENO))) {
       is_stuck_ = true;
       kill(-launcher_, SIGKILL);
     }

@@ -17,7 +17,8 @@ struct JobEnd {
   std::optional<Cause> cause;  // of a failure, if standard error named it
   bool is_cause_last = false;  // that line was the last one shown
   StartFailure start_failure = StartFailure::none;
-  bool is_clean = true;  // no process of the job remains on this machine
+  bool is_stuck = false;  // the launcher was killed, because it did not end after its ranks
+  bool is_clean = true;   // no process of the job remains on this machine
 };
 
 struct JobWatch {
@@ -35,9 +36,9 @@ struct JobWatch {
 // and a standard output without a reader, into requests. A training that does not answer a request
 // in time (StopRequest::time_to_save of `stop_timeout` seconds) is ended; a launcher that does not
 // end within 5 seconds, or by the next such request, is killed, and so is one that is stuck
-// (stuck_launcher.hpp). SIGTSTP (Ctrl-Z) stops the ranks
-// and this process until SIGCONT. When the call returns, no process of the job remains on this
-// machine. If this process is killed, the launcher gets SIGTERM.
+// (stuck_launcher.hpp). SIGTSTP (Ctrl-Z) stops the ranks and this process until SIGCONT. When the
+// call returns, no process of the job remains on this machine. If this process is killed, the
+// launcher gets SIGTERM.
 JobEnd run_job_once(const Launch& launch, bool leave_out_launchers_text, double stop_timeout,
                     const Signals& signals, StopRequest& stop, const JobWatch& watch);
 

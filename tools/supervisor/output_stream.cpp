@@ -72,6 +72,11 @@ int pipe_or_socket(int file) {
   return is_known && (S_ISFIFO(kind.st_mode) || S_ISSOCK(kind.st_mode)) ? file : -1;
 }
 
+bool has_room(int file) {
+  pollfd room{file, POLLOUT, 0};
+  return poll(&room, 1, 0) == 1;
+}
+
 bool has_lost_reader(int file) {
   pollfd other_end{pipe_or_socket(file), 0, 0};
   return poll(&other_end, 1, 0) == 1 && (other_end.revents & (POLLERR | POLLHUP)) != 0;

@@ -49,5 +49,7 @@ bool has_lost_reader(int file);
 // What poll() should watch to notice this: the descriptor, for POLLERR or POLLHUP; -1 if it cannot
 // happen.
 int pipe_or_socket(int file);
+// Whether a write would not wait for a reader.
+bool has_room(int file);
 
 }  // namespace tasuki::supervisor

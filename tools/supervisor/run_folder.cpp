@@ -7,6 +7,7 @@
 #include "core/json.hpp"
 #include "core/log.hpp"
 #include "program/report/about.hpp"
+#include "program/report/result_files.hpp"
 #include "training/output_folder.hpp"
 
 namespace tasuki::supervisor {
@@ -75,6 +76,14 @@ std::optional<fs::file_time_type> RunFolder::taken_at() {
   std::error_code gone;
   const auto time = fs::last_write_time(*found_ / program::about_file, gone);
   return gone ? std::nullopt : std::optional(time);
+}
+
+bool RunFolder::has_finished() {
+  const auto taken = taken_at();
+  if (!taken) return false;
+  std::error_code error;
+  const auto finished = fs::last_write_time(*found_ / program::finished_file, error);
+  return !error && finished >= *taken;
 }
 
 }  // namespace tasuki::supervisor

@@ -32,6 +32,9 @@ class RunFolder {
   // When a start of the program last took the folder, by its disk's clock; nothing: not yet.
   std::optional<std::filesystem::file_time_type> taken_at();
 
+  // Whether the last start that took the folder has written the run's last file.
+  bool has_finished();
+
  private:
   std::vector<std::filesystem::path> candidates() const;
 

@@ -1,12 +1,11 @@
 #include "tools/supervisor/stuck_launcher.hpp"
 
-#include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "core/process_state.hpp"
+#include "job/launcher.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -16,31 +15,24 @@ bool is_alive(pid_t process) {
   return state && !state->has_ended();
 }
 
-bool has_room(int file) {
-  pollfd room{file, POLLOUT, 0};
-  return poll(&room, 1, 0) == 1;
-}
-
 }  // namespace
 
-bool StuckLauncher::is_ending() {
+bool StuckLauncher::note_ready() {
+  if (was_ready_) return true;
   const auto state = process_state(launcher_);
-  if (!state || state->has_ended() || state->is_stopped() || state->tracer != 0) return false;
-  if (state->catches(SIGUSR1)) {
-    had_handler_ = true;
-    return false;
-  }
-  return had_handler_ && has_room(STDOUT_FILENO) &&
+  was_ready_ = state && is_launcher_name(state->name.data()) && state->catches(SIGUSR1);
+  return was_ready_;
+}
+
+bool StuckLauncher::is_ending() const {
+  const auto state = process_state(launcher_);
+  return state && state->state == 'S' && state->tracer == 0 && !state->catches(SIGUSR1) &&
          std::ranges::none_of(descendants(launcher_), is_alive);
 }
 
-bool StuckLauncher::is_stuck(Clock::time_point now) {
-  if (!is_ending()) {
-    forget();
-    return false;
-  }
-  if (!ending_since_) ending_since_ = now;
-  return now - *ending_since_ > limit;
+bool StuckLauncher::is_stuck(bool may_print) {
+  looks_ = note_ready() && may_print && is_ending() ? looks_ + 1 : 0;
+  return looks_ > limit;
 }
 
 }  // namespace tasuki::supervisor

@@ -6,33 +6,30 @@
 
 #include <sys/types.h>
 
-#include <chrono>
-#include <optional>
-
 namespace tasuki::supervisor {
 
 class StuckLauncher {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  // How long a launcher may take to end.
-  static constexpr std::chrono::seconds limit{5};
+  // How many looks, about one a second, a launcher has to end.
+  static constexpr int limit = 5;
 
   explicit StuckLauncher(pid_t launcher) : launcher_(launcher) {}
 
-  // To be called about once a second. True if for longer than `limit` the launcher has had no
-  // living descendants and no handler of SIGUSR1, which it had before, though standard output had
-  // room for what it may still have to write. A launcher that is stopped or debugged is not stuck.
-  bool is_stuck(Clock::time_point now);
-  // The time until now does not count.
-  void forget() { ending_since_.reset(); }
+  // Notes whether Open MPI's launcher is ready for ranks, which it is while it handles SIGUSR1. To
+  // be called several times a second until it was: the ranks may end soon. Returns whether it was.
+  bool note_ready();
+  // To be called about once a second; `may_print`: whether nothing keeps it from printing the rest.
+  // True if in more than `limit` calls in a row a launcher that was ready no longer handles
+  // SIGUSR1, sleeps, and has no living descendant: no rank, and no ssh to another machine. A
+  // launcher that is stopped, debugged, or at work is not stuck.
+  bool is_stuck(bool may_print);
 
  private:
-  bool is_ending();
+  bool is_ending() const;
 
   pid_t launcher_;
-  bool had_handler_ = false;
-  std::optional<Clock::time_point> ending_since_;
+  bool was_ready_ = false;
+  int looks_ = 0;  // in a row, at a launcher that is ending
 };
 
 }  // namespace tasuki::supervisor

@@ -100,6 +100,10 @@ JobEnd Supervisor::start_once() {
   ++starts_;
   have_ranks_run_ = have_ranks_run_ || end.start_failure == StartFailure::none;
   note_folder();
+  if (end.is_stuck && program_.can_resume() && run_folder_.has_finished()) {
+    say("the run has finished; the launcher did not end and was killed");
+    end.exit_code = 0;
+  }
   return end;
 }
 
