@@ -31,6 +31,9 @@ class Launcher {
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NAME, name);
+    sigset_t none;  // other tests block signals
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, nullptr);
     if (has_ranks && fork() == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       for (;;) pause();
