@@ -210,8 +210,8 @@ class Communicator {
   Wire wire_of(const GradientView& gradients) const;
   // ", float16 between nodes" or nothing; for describe_kind().
   std::string text_of_wire(const char* where) const;
-  // MPI's handle for collectives. An error while a gradient exchange runs in the background, except
-  // in that exchange itself.
+  // MPI's handle for collectives. Throws while a gradient exchange runs in the background, unless
+  // that exchange itself calls it.
   const MpiComm& comm() const;
   // sum() of a scattered view: combine_part() of the parts, combine() of the elements after them.
   void sum_scattered(const GradientView& gradients);

@@ -60,7 +60,7 @@ class Optimizer {
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
   // `loss` returns the mean over this rank's `examples`. Without examples it is not called, unless
   // another rank has some and the model's passes exchange messages (Module::communicates): then it
-  // is called and must return the loss of an empty batch, where the backward pass begins with
+  // is called and must return the loss of an empty batch, whose backward pass begins with
   // weight 0. It is called again whenever a pass on any rank has given layers their shape. The
   // gradient is the mean over the examples of all ranks; parameters that the loss does not use get
   // zero gradients. Returns this rank's loss, undefined if `loss` was not called. If no rank has
@@ -250,7 +250,7 @@ std::vector<std::string> optimizer_names();
 // an update does so again if the model's set of parameters has changed; unlike in ChainerMN, no
 // batch is used up for this. The communicator must outlive the optimizer. If the optimizer had
 // another communicator, it first uses its double-buffered gradients (flush(), collective among the
-// former ranks). CUDA graphs that were recorded of its steps must be destroyed before.
+// former ranks). Destroy CUDA graphs recorded from its steps before you call this.
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,
                                                        Communicator& communicator);
 

@@ -57,8 +57,9 @@ class TrainingRun {
   void configure(Optimizer& optimizer, Module& model);
 
   // Checks --resume and the data's files, and locks the output folder. Returns false if there is
-  // nothing to train: --dry-run has printed the plan, --find-batchsize the batch, or the resumed
-  // run is at its end. Optimizer, model and `loss` must live until train() returns.
+  // nothing to train: after --dry-run has printed the plan, after --find-batchsize has printed the
+  // batch size, or if the resumed run is at its end. Optimizer, model and `loss` must live until
+  // train() returns.
   bool prepare(Optimizer& optimizer, const LossFunction& loss);
   // The same for several optimizers of parts of `model`. `trial` is the step with which memory is
   // measured; by default it computes `loss`.

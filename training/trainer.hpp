@@ -55,8 +55,8 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires. After a resume, first repeats the extensions that run
-  // after a save (Extension::priority), because the process may have ended before they ran. If
+  // Trains until the stop trigger fires. After a resume, first runs the extensions again that run
+  // after a save (Extension::priority), because the process may have ended before they did. If
   // training is already over, no iteration runs, but extensions are finalized again. Rank 0 first
   // makes the output folder and keeps it locked (output_folder.hpp). Throws before the first
   // iteration if the folder cannot be made or another job holds it, or if ranks differ in their
@@ -68,8 +68,10 @@ class Trainer {
   // names contain the iteration does, else the trainer, as snapshot_iter_{iteration}. Ranks whose
   // communicator exchanges nothing ("dummy") end at the end of an epoch.
   //
-  // At the end of a run, a file that cannot be written does not keep other extensions from saving:
-  // the first such error is thrown when all have tried.
+  // If a file cannot be written at the end of a run, the other extensions still save. Then the
+  // Checkpoint's error is thrown, or, if it has none, the first error of another extension. In a
+  // stopped run that saved a snapshot instead, the Checkpoint's error is only a warning, unless
+  // another file failed, too.
   //
   // Warns if the job has several ranks but the updater knows only one: each rank would train a
   // separate model, and all would write to one folder.
@@ -104,8 +106,8 @@ class Trainer {
   // Values of the current iteration: this rank's own, unless marked as the job's.
   Observation& observation() { return observation_; }
 
-  // Whether an extension that runs before the stop trigger is checked may still observe `key` in a
-  // later iteration (Extension::may_observe).
+  // Whether `key` may still be observed in a later iteration (Extension::may_observe), by an
+  // extension that runs before the stop trigger is checked.
   bool may_yet_observe(const std::string& key) const;
   // Ends the run after this iteration as a request to stop does, with this error in place of
   // Stopped. All ranks call it.
@@ -142,11 +144,11 @@ class Trainer {
   void run_until_stop();
   // Runs an extension, if its trigger fires.
   void run_if_due(Attached& attached);
-  // What may be missing in the iteration that was resumed from, because the process ended after the
-  // save.
+  // Runs what may be missing in the iteration that was resumed from, because the process ended
+  // after the save.
   void run_what_follows_saves();
-  // Ends all extensions and saves. Returns the first error of a file that could not be written,
-  // unless the state of a run that is stopped was saved otherwise.
+  // Finalizes all extensions, which save. Returns the error that run() throws if a file could not
+  // be written.
   std::optional<Error> finalize_extensions();
   bool is_asked_to_stop() const;
   std::string how_to_go_on() const;

@@ -24,8 +24,8 @@ Option compress_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "METHOD";
   option.help =
-      "none or powersgd:R: on CPUs, send R directions of each parameter's gradient instead of "
-      "the whole matrix (PowerSGD of rank R), and add the rest to the next step's gradient. "
+      "none or powersgd:R: on CPUs, send an approximation of rank R of each parameter's gradient "
+      "matrix (PowerSGD), and add its error to the next step's gradient. "
       "Gradients then travel after the backward pass";
   option.set = [&settings](const std::string& text) {
     const std::string method = "powersgd:";
@@ -99,8 +99,9 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
               "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, but at least "
               "1 (on GPUs 4) and at most 25; all of them at once if they are sent after the "
               "backward pass and --exchange is not given");
-  options.add("sync-bn", settings.sync_bn,
-              "batch normalisation over the global batch, with two messages per layer and step");
+  options.add(
+      "sync-bn", settings.sync_bn,
+      "batch normalisation over the global batch, with two small allreduces per layer and step");
   options.add(
       "error-feedback", settings.error_feedback,
       "on CPUs, with a 16-bit --wire-dtype: keep the rounding errors of gradients (4 bytes of "

@@ -159,8 +159,8 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
               "evaluate on only the first N examples");
   options.add(
       "shards", settings.shards, "none", {1, 1 << 20}, "V",
-      "deal the data to V virtual shards, a multiple of the number of ranks: any number of ranks "
-      "that divides V then gets the same global batches");
+      "deal the data to V virtual shards, a multiple of the number of ranks; with "
+      "--global-batch, every number of ranks that divides V then gets the same global batches");
   if (!left_out.augment)
     options.add("augment", settings.augment,
                 "train on random crops and mirror images with random brightness and contrast; "

@@ -6,10 +6,10 @@
 // arrays to be saved are copied in memory; a thread then writes the copy
 // (saving/checkpoint_writer.hpp). The newest few checkpoints remain, and the best one.
 //
-// Which one to attach: Checkpoint for runs that are to survive failures, because it can be saved
-// often, is complete or not there at all, and removes older ones from a full disk; Snapshot for
-// files that are to stay and that other programs read (one file with Chainer's names, one for each
-// iteration that was asked for). A run may have both.
+// Attach Checkpoint to runs that must survive failures: it can save often, a checkpoint is either
+// complete or absent, and old ones are removed when the disk is full. Attach Snapshot for files
+// that are to be kept and read by other programs: each snapshot is one file with Chainer's names. A
+// run may have both.
 #pragma once
 
 #include <chrono>
@@ -31,8 +31,8 @@ class BackgroundThread;
 class BestCheckpoint;
 
 // Saves when `due` fires, at the end of the run, when the run is stopped, and, with keep_best, when
-// the value is better than all before. Attach it before a Snapshot, whose files then hold the best
-// value so far, and keep the default trigger (every iteration).
+// the value is better than all earlier ones. Attach it before a Snapshot, whose files then hold the
+// best value so far, and keep the default trigger (every iteration).
 //
 // If the disk is full, all checkpoints except the best and the newest intact one are removed; the
 // first time, a warning names them. If a checkpoint still cannot be written, or cannot be written
@@ -45,7 +45,7 @@ class BestCheckpoint;
 // - If the optimizer's states are sharded (OptimizerStates::shard) and all ranks see one folder,
 //   each rank writes the states that it has, so nobody needs memory for all of them.
 // Such writers agree that all have succeeded before the checkpoint counts. They do so in the
-// background if MPI allows calls of several threads; if not, they write in the foreground.
+// background if MPI allows calls from several threads; if not, they write in the foreground.
 class Checkpoint : public Extension {
  public:
   struct Settings {
@@ -63,8 +63,8 @@ class Checkpoint : public Extension {
     bool in_background = true;
     // The most iterations that a failure may cost, as long as files can be written: before training
     // gets further than that beyond the last complete checkpoint, it waits for the one that is
-    // being written. With the period of the trigger `every(N, Unit::iteration)`, each save is
-    // waited for.
+    // being written. If it is the N of the trigger `every(N, Unit::iteration)`, training waits for
+    // every save.
     std::optional<std::int64_t> max_lost_iterations{};
     // The ranks whose states are the same; null: all of them.
     std::shared_ptr<const ReplicaSet> replicas{};
@@ -95,7 +95,8 @@ class Checkpoint : public Extension {
   bool writes(const Trainer& trainer) const;
   bool all_see_one_folder(const Trainer& trainer);
 
-  // Whether the state that was loaded is one of this iteration in the output folder. Collective.
+  // Whether the run was resumed from a checkpoint or snapshot of this iteration in the output
+  // folder. Collective.
   bool is_saved(const Trainer& trainer, Communicator* all) const;
   // Whether the next iteration would be too far from the last complete checkpoint.
   bool is_at_limit(const Trainer& trainer) const;
@@ -116,7 +117,7 @@ class Checkpoint : public Extension {
   void note_written(Trainer& trainer);
   // Says which ones were removed because there was no room: the first time as a warning.
   void note_removed(const Trainer& trainer);
-  // Leaves the thread that writes to itself, for the process to end without it.
+  // Abandons the writing thread, so that the process can end without waiting for it.
   void abandon_writing();
 
   Settings settings_;
