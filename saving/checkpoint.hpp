@@ -7,9 +7,10 @@
 //                                                 they are divided between ranks
 //                              manifest.json      sizes and hashes of files and arrays
 //
-// The NPZ files use Chainer's names, and each can be read by itself. A folder named iter_N is
-// complete, because it is written under a temporary name and then renamed (checkpoint_writer.hpp).
-// Changed files are detected, and so is a folder that mixes files of two saves.
+// The NPZ files use Chainer's names, and each can be read without the others. A folder named iter_N
+// is complete, because it is written under a temporary name and then renamed
+// (checkpoint_writer.hpp). Changed files are detected, and so is a folder that mixes files of two
+// saves.
 //
 // Sources: manifest.cpp has the manifest, checkpoint.cpp reads checkpoints.
 #pragma once

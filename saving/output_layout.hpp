@@ -11,8 +11,8 @@
 //   result/abandoned    a line for each checkpoint or snapshot that the run left behind; nothing
 //                       resumes from them unasked
 //
-// Folders of these names that somebody else has made are never removed: a run's folders have a
-// manifest (a marker while they are written) and only the files of a checkpoint.
+// Only folders that a run has made are removed. Such a folder has a manifest (a marker while it is
+// written) and no files but those of a checkpoint.
 //
 // Errors are of kind io, or missing without permission, if what is there cannot be read (it is
 // never taken for absent), and of kind data if `latest` or `best` (retention.hpp) names something

@@ -1,4 +1,4 @@
-// NcclCollectives: a GpuGroup whose operations are those of NCCL.
+// NcclCollectives: a GpuGroup that calls NCCL for its operations.
 #pragma once
 
 #include <memory>

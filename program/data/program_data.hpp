@@ -15,8 +15,8 @@
 
 namespace tasuki {
 
-// The data that each rank reads by itself: the examples to train on, and the examples to evaluate
-// on.
+// Image files that each rank reads during training, instead of a scattered share in memory: those
+// to train on and those to evaluate on.
 struct StreamedImages {
   std::shared_ptr<const ImageStream> train, test;
   std::string place;                     // where they are, for messages

@@ -55,7 +55,7 @@ TEST_F(TasukiRun, KillsUnresponsiveLauncherOnThirdControlC) {
   EXPECT_THAT(job.err, HasSubstr("the job is saving; Ctrl-C again ends it at once\n"));
 }
 
-// A lock that nobody releases keeps Open MPI 4.1's mpirun from ending.
+// Open MPI 4.1's mpirun sometimes deadlocks when it ends.
 TEST_F(TasukiRun, KillsLauncherThatIsStuckAfterItsRanks) {
   const std::string plan =
       "[ $n = 2 ] && exit 0\ntake " + out.string() +

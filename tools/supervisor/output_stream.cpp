@@ -32,8 +32,7 @@ std::ptrdiff_t OutputStream::write_some() const {
   if (is_socket_) return send(file_, kept_.data(), kept_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
   if (own_ >= 0) return ::write(own_, kept_.data(), kept_.size());
   // A terminal that other processes share stays blocking. If it is writable, it accepts this much.
-  pollfd room{file_, POLLOUT, 0};
-  if (poll(&room, 1, 0) == 0) {
+  if (!has_room(file_)) {
     errno = EAGAIN;
     return -1;
   }
@@ -74,7 +73,7 @@ int pipe_or_socket(int file) {
 
 bool has_room(int file) {
   pollfd room{file, POLLOUT, 0};
-  return poll(&room, 1, 0) == 1;
+  return poll(&room, 1, 0) != 0;
 }
 
 bool has_lost_reader(int file) {

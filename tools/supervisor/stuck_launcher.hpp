@@ -1,6 +1,6 @@
 // A launcher that does not end although its ranks have.
 //
-// Open MPI 4.1's mpirun can wait for a lock that nobody releases (in PMIx_server_finalize), most
+// Open MPI 4.1's mpirun sometimes deadlocks when it ends (on a mutex in PMIx_server_finalize), most
 // often if a rank was ended while it started.
 #pragma once
 
