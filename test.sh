@@ -17,8 +17,8 @@
 # clang-format checks all sources and clang-tidy those that changed (with --tidy: all, which takes
 # some 40 minutes of processor time the first time; files that passed are remembered). Further
 # arguments go to ctest: ./test.sh -R communicator. Skipped tests are listed with their reasons. It
-# ends with ctest's summary and exit code; if only the style was wrong, the last line says so and
-# the exit code is 1.
+# ends with ctest's summary and exit code; if the style was wrong, lines after it name the files, and
+# the exit code is 1 even if all tests passed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -53,9 +53,14 @@ if [[ $what == asan ]]; then
   cmake --build --preset asan
   exec scripts/run_ctest.py --test-dir build-asan --output-on-failure --parallel "$(nproc)" "$@"
 fi
-style=0
+style=
+# Remembers the closing line of a check with findings, for the end of the output.
+check_style() {
+  local output
+  output=$("$@" 2>&1 | tee >(cat >&2)) || style+="${output##*$'\n'}"$'\n'
+}
 if [[ $what == tests || $what == quick || $what == tidy ]]; then
-  scripts/check_format.sh || style=1
+  check_style scripts/check_format.sh
 fi
 cmake --preset release -DTASUKI_WERROR=ON -DTASUKI_CUDA_WERROR=ON -DTASUKI_BUILD_TESTS=ON \
       -DTASUKI_BUILD_BENCH=ON
@@ -73,13 +78,14 @@ esac
 chosen=()
 case $what in
   quick) chosen=(-L quick) ;;
-  tidy) scripts/check_tidy.py --all || style=1 ;;
-  *) scripts/check_tidy.py || style=1 ;;
+  tidy) check_style scripts/check_tidy.py --all ;;
+  *) check_style scripts/check_tidy.py ;;
 esac
 tests=0
 scripts/run_ctest.py --test-dir build --output-on-failure --parallel "$(nproc)" "${chosen[@]}" "$@" || tests=$?
-if ((tests == 0 && style != 0)); then
-  echo "test.sh: all tests passed, but clang-format or clang-tidy has findings (above)" >&2
-  exit 1
+if [[ -n $style ]]; then
+  echo "test.sh: clang-format or clang-tidy has findings (above the tests):" >&2
+  echo -n "$style" >&2
+  ((tests != 0)) || exit 1
 fi
 exit "$tests"

@@ -69,7 +69,7 @@ void remove_folder(const fs::path& folder, std::error_code& error) {
   fs::directory_iterator each(folder, error);
   for (; !error && each != fs::directory_iterator(); each.increment(error))
     files.push_back(each->path());
-  std::ranges::partition(files, [](const fs::path& file) {
+  std::partition(files.begin(), files.end(), [](const fs::path& file) {
     return file.filename() != manifest_name && file.filename() != marker_name;
   });
   files.push_back(folder);
