@@ -120,8 +120,8 @@ class Communicator {
 
   // --- arrays of one type and shape on all ranks; all types but uint8 ---
   // In place. `is_agreed`: skips the message that compares types and sizes. Pass it only if all
-  // ranks are known to pass the same type and number of elements as in an earlier call, on CPUs
-  // also the same memory (best from allocate()).
+  // ranks are known to pass the same type and number of elements as in an earlier call; on CPUs,
+  // each must also pass the same memory as in that call (best from allocate()).
   void allreduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, bool is_agreed = false);
   // In place at the root; other ranks keep their values.
   void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
@@ -139,9 +139,9 @@ class Communicator {
   // Whether exchanges in host memory can run in the background in this way: by a thread if MPI has
   // MPI_THREAD_MULTIPLE, in slices if the kind implements that (start_sum).
   bool supports(Background background) const;
-  // The total time of gradient exchanges in host memory so far, in seconds. The time of an exchange
-  // runs from when this rank begins it, includes other ranks' delays, and counts whether or not the
-  // caller waits.
+  // The total time of gradient exchanges in host memory so far, in seconds. An exchange is timed
+  // from when this rank begins it until it is complete, whether or not the caller waits for it, so
+  // delays of other ranks are included.
   double exchange_seconds() const;
   // False (dummy): sum_gradients() does nothing, so ranks learn nothing about each other's steps.
   virtual bool exchanges_gradients() const { return true; }

@@ -1,6 +1,6 @@
-// Errors: every failure is one line that says what was expected, what was found and what to do. The
-// top level (job/run_job.hpp) adds rank and host, and ends the whole job with the error's exit
-// code.
+// Errors: every failure is reported in one line (TableError: several) that says what was expected,
+// what was found and what to do. The top level (job/run_job.hpp) adds rank and host, and ends the
+// whole job with the error's exit code.
 #pragma once
 
 #include <fmt/core.h>

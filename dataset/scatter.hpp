@@ -29,8 +29,8 @@ struct ScatterOptions {
   // Deals the examples in a random order drawn from `seed`.
   bool shuffle = false;
   std::uint64_t seed = 0;
-  // Repeats examples so that all shards have the same length (ChainerMN's way). Never for
-  // evaluation.
+  // Repeats examples so that all shards have the same length (ChainerMN's way). Do not use
+  // it for evaluation: repeated examples would count twice.
   bool force_equal_length = false;
   int shards = 0;  // virtual shards (shard_plan.hpp); 0: one per share
   // The number of neighbouring ranks with the same share, a divisor of the number of ranks: ranks

@@ -39,9 +39,10 @@ class Module : public ModuleMemory {
   std::vector<NamedParameter> unshaped_parameters() const;
   // Parameters with and without a shape, in order of registration.
   std::vector<NamedParameter> all_parameters() const;
-  // The parameters of modules that add() was not called for, but that are members of this module or
-  // of its registered children. Modules held by pointer are not members. Members are found by
-  // address, so pass sizeof(its type) as `known_size` for a module that was not created by `new`.
+  // The parameters of modules that are members of this module, or of its registered children, but
+  // were not passed to add(). Modules held by pointer are not members. A member is known by its
+  // address within its owner's memory, so pass sizeof(its type) as `known_size` for a module that
+  // was not created by `new`.
   std::vector<const Parameter*> unregistered_parameters(std::size_t known_size = 0) const;
   // Values that are saved but not trained (running statistics).
   std::vector<NamedBuffer> buffers() const;

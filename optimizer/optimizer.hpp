@@ -99,10 +99,10 @@ class Optimizer {
                                      std::optional<std::int64_t> global_examples = {});
   // Sums the gradients over the ranks and returns the number of examples on all ranks. With double
   // buffering, gradients and number are those of the step before; 0 means that there are none yet,
-  // and update() will change nothing. `global_examples`: the number of this step, passed by all
-  // ranks or by none; otherwise the ranks add up their numbers together with the gradients (on a
-  // GPU: in a message before the step). Without a communicator, a number that includes examples of
-  // other ranks is a usage error. Collective.
+  // and update() will change nothing. `global_examples`: the number of examples in this step on
+  // all ranks together. Pass it on all ranks or on none; without it, the ranks add up their numbers
+  // together with the gradients (on a GPU: in a message before the step). Without a communicator, a
+  // number that includes examples of other ranks is a usage error. Collective.
   std::int64_t exchange(std::optional<std::int64_t> global_examples = {});
   // Divides the gradients by the number of examples, runs the hooks and applies the rule. Call it
   // once per StepScope. With `spread` (arena.hpp), the caller applies the rule to parts of the
@@ -117,15 +117,15 @@ class Optimizer {
   // How gradients travel; the same on all ranks. Default: ExchangeSettings(). Collective.
   void set_exchange(const ExchangeSettings& settings);
 
-  // For code that runs steps on a GPU. Adapts to a changed model and has the ranks agree before a
-  // step (step_exchange.hpp), while the device may still be busy with the previous one. If the
-  // model changed on only some ranks, all throw (kind disagreement). forward() and exchange() call
-  // it unless it was already called in this StepScope; if the model's passes exchange messages,
-  // forward() calls it for each batch. If ranks exchange no message here, the result has this
-  // rank's own numbers, and exchange() returns the examples of all ranks. `readiness`, 0 to 3, is
-  // for callers that must choose alike on all ranks: the result holds the lowest value of any rank.
-  // In a step of several batches, call it for the first batch only, or for each, with
-  // `is_further_batch` after the first. Collective.
+  // For code that runs steps on a GPU. Adapts to a changed model, and makes the ranks agree on what
+  // a step needs (StepExchange::Status) while the device may still be busy with the previous step.
+  // If the model changed on only some ranks, all throw (kind disagreement). forward() and
+  // exchange() call it unless it was already called in this StepScope; if the model's passes
+  // exchange messages, forward() calls it for each batch. If the numbers travel with the gradients
+  // (on CPUs), the result has this rank's own numbers only, and exchange() returns the examples of
+  // all ranks. `readiness`, 0 to 3, is for callers that must choose alike on all ranks: the result
+  // holds the lowest value of any rank. In a step of several batches, call it for the first batch
+  // only, or for each, with `is_further_batch` after the first. Collective.
   StepExchange::Agreement agree_on_step(std::int64_t examples, int readiness = 0,
                                         bool is_further_batch = false);
   // The number of examples that this rank's gradients are sums over, for callers that do not pass

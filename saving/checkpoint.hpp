@@ -122,7 +122,7 @@ class CheckpointReader : public ArraySource {
 
 // Finds the checkpoint with this id (CheckpointManifest::id) in an output folder. Its manifest must
 // be intact, and its folder must hold the files that the manifest names, with the sizes given
-// there; contents are not read. Returns nothing if there is none; an error if the folder or a
+// there; contents are not read. Returns nothing if there is none. Throws if the folder or a
 // manifest in it cannot be read.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& out,
                                                      const std::string& id);

@@ -1,5 +1,6 @@
-// Tensor: a shape over shared memory. `const` is shallow: the values of a const Tensor can change.
-// Copying a Tensor shares its memory; `clone` copies it.
+// Tensor: an array with a shape and an element type, over reference-counted memory of one device.
+// Copying a Tensor shares its memory; `clone` copies it. `const` is shallow: the values of a const
+// Tensor can change.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +63,8 @@ class Tensor {
   void* raw() const {
     return storage_ ? static_cast<std::byte*>(storage_->data()) + offset_ : nullptr;
   }
-  // Elements in plain order, which can be read and written directly on the host.
+  // The elements, in plain order, in the memory of the tensor's device: code of the host may read
+  // and write them only on the CPU.
   template <class T>
   T* data() const {
     if (dtype_ != dtype_of<T> || !is_plain()) [[unlikely]]

@@ -55,18 +55,19 @@ class Trainer {
   // In order of attachment.
   std::vector<std::string> extension_names() const;
 
-  // Trains until the stop trigger fires. After a resume, first runs the extensions again that run
-  // after a save (Extension::priority), because the process may have ended before they did. If
-  // training is already over, no iteration runs, but extensions are finalized again. Rank 0 first
-  // makes the output folder and keeps it locked (output_folder.hpp). Throws before the first
-  // iteration if the folder cannot be made or another job holds it, or if ranks differ in their
-  // data, batch size, seed, length of training or extensions.
+  // Trains until the stop trigger fires. After a resume, first reruns the extensions that run after
+  // a save (Extension::priority), because the process may have ended before they ran. If training
+  // is already over, no iteration runs, but extensions are finalized again. Rank 0 first makes the
+  // output folder and keeps it locked (output_folder.hpp). Throws before the first iteration if the
+  // folder cannot be made or another job holds it, or if ranks differ in their data, batch size,
+  // seed, length of training or extensions.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
-  // as if the stop trigger had fired there, save their state and throw Stopped. An attached
-  // Checkpoint saves it; if there is none, or it cannot, the first attached Snapshot whose file
-  // names contain the iteration does, else the trainer, as snapshot_iter_{iteration}. Ranks whose
-  // communicator exchanges nothing ("dummy") end at the end of an epoch.
+  // as if the stop trigger had fired there, save their state and throw Stopped. The state is saved
+  // by the attached Checkpoint; if there is none or it fails, by the first attached Snapshot whose
+  // file names contain the iteration; if there is none either, by the trainer itself, as
+  // snapshot_iter_{iteration}. Ranks whose communicator exchanges nothing ("dummy") end at the end
+  // of an epoch.
   //
   // If a file cannot be written at the end of a run, the other extensions still save. Then the
   // Checkpoint's error is thrown, or, if it has none, the first error of another extension. In a

@@ -93,8 +93,8 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
       "it if the communicator is pure_nccl or single_node and --sync-bn is not given, otherwise "
       "after it. `double-buffered`, on CPUs and GPUs: during the next step, whose update uses "
       "these gradients, as in ChainerMN; the first step updates nothing, and evaluations and "
-      "snapshots wait for the last gradients; on GPUs not with --sync-bn. Except with "
-      "`double-buffered`, results are the same up to rounding");
+      "snapshots wait for the last gradients; on GPUs not with --sync-bn. All choices except "
+      "`double-buffered` give the same results up to rounding");
   options.add("bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
               "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, but at least "
               "1 (on GPUs 4) and at most 25; all of them at once if they are sent after the "

@@ -125,9 +125,9 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
               "the first was below 1); 0: never");
   options.add("on-nan", settings.on_nan, {{"abort", OnNan::abort}, {"skip", OnNan::skip}}, "WHAT",
               std::string("what to do if a loss is not finite. abort: end the job, and name rank, "
-                          "iteration and examples. skip: warn, and skip the iteration's update on "
-                          "all ranks, also if a gradient is not finite; the tenth in a row ends "
-                          "the job; on GPUs the host waits for each step. ") +
+                          "iteration and examples. skip: if a loss or a gradient is not finite, "
+                          "warn and skip the iteration's update on all ranks; the tenth skipped "
+                          "update in a row ends the job; on GPUs the host waits for each step. ") +
                   (settings.workers ? "`skip` does not work in this program"
                                     : "`skip` does not work with --exchange double-buffered, "
                                       "--compress, --error-feedback or --communicator dummy"));
@@ -136,10 +136,10 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
       "detect damaged memory: compare hashes of the ranks' weights before the first iteration, "
       "every N iterations, before each checkpoint or snapshot, and at the end; stop with an error "
       "that names the ranks that differ. With --node-weights shared, the ranks of a machine (or "
-      "socket) have one copy, so only different copies are compared, and a single copy is not "
-      "compared. With --node-weights private, all ranks are compared, and the optimizer's states "
-      "as well unless --shard-optimizer is given: a 16th of the states every N iterations, all of "
-      "them at the other times");
+      "socket) share one copy, so the copies of different machines (or sockets) are compared; if "
+      "there is only one copy, nothing is compared. With --node-weights private, all ranks are "
+      "compared, and the optimizer's states as well unless --shard-optimizer is given: a 16th of "
+      "the states every N iterations, all of them at the other times");
   add_stall_flags(options, settings.stalls);
 }
 
