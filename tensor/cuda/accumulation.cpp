@@ -7,13 +7,6 @@
 #include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
-namespace {
-
-Launch launch_on(const Tensor& x) {
-  return CudaContext::of(x.device()).launch();
-}
-
-}  // namespace
 
 Tensor CudaBackend::add(const Tensor& a, const Tensor& b) {
   check_alike(a, b, "add");

@@ -6,13 +6,6 @@
 #include "tensor/cuda/operands.hpp"
 
 namespace tasuki {
-namespace {
-
-Launch launch_on(const Tensor& x) {
-  return CudaContext::of(x.device()).launch();
-}
-
-}  // namespace
 
 Tensor CudaBackend::unary(Unary op, const Tensor& x, float slope) {
   check_activation(x, "element-wise function");

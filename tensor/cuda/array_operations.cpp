@@ -30,7 +30,7 @@ class CudaArrayOperations final : public ArrayOperations {
       return Tensor::full(plan.shape, 0.0 * static_cast<double>(factor), type, x.device());
     std::vector<AxisReduction> passes = plan.passes;
     if (passes.empty()) passes.push_back({1, 1, x.count()});  // the factor alone
-    const Launch launch = CudaContext::of(x.device()).launch();
+    const Launch launch = launch_on(x);
     Tensor y = x.plain();
     for (std::size_t i = 0; i < passes.size(); ++i) {
       AxisReduction pass = passes[i];
@@ -58,7 +58,7 @@ class CudaArrayOperations final : public ArrayOperations {
     const std::size_t bytes = size_of(x.dtype());
     const void* const from = at(source, view);
     const StridedLoop<1> loop(view.shape, {view.strides});
-    const Launch launch = CudaContext::of(x.device()).launch();
+    const Launch launch = launch_on(x);
     // Transposed matrices, one after the other, are copied in squares.
     const int last = loop.rank - 1;
     const std::int64_t columns = last > 0 ? loop.sizes[last - 1] : 0, rows = loop.sizes[last];
@@ -75,7 +75,7 @@ class CudaArrayOperations final : public ArrayOperations {
   void put_view(const Tensor& destination, const View& view, const Tensor& source) override {
     check_put(destination, view, source);
     const Tensor from = source.plain();
-    kernels::copy_to_strided(CudaContext::of(source.device()).launch(), size_of(source.dtype()),
+    kernels::copy_to_strided(launch_on(source), size_of(source.dtype()),
                              StridedLoop<1>(view.shape, {view.strides}), from.raw(),
                              at(destination, view), source.count());
     check_launch("put_view");

@@ -20,7 +20,7 @@ void CudaBackend::backward_bias(const Tensor& dy, const Tensor& db, bool accumul
   const std::int64_t items = shape[0], channels = shape[1];
   const std::int64_t pixels = shape.count_per_item() / channels;
   const bool as_columns = pixels == 1 || is_channels_last(dy);
-  const Launch launch = CudaContext::of(dy.device()).launch();
+  const Launch launch = launch_on(dy);
   const kernels::SumPlan plan =
       as_columns ? kernels::plan_column_sums(launch.multiprocessors, items * pixels, channels)
                  : kernels::plan_channel_sums(launch.multiprocessors, items * pixels, channels);

@@ -14,6 +14,7 @@
 #include "tensor/cuda/staging.hpp"
 #include "tensor/device.hpp"
 #include "tensor/storage.hpp"
+#include "tensor/tensor.hpp"
 
 namespace tasuki {
 
@@ -58,6 +59,11 @@ class CudaContext {
   std::shared_ptr<BlockPool> pool_;
   StagingBuffers staging_;
 };
+
+// For a kernel that works on this tensor.
+inline Launch launch_on(const Tensor& x) {
+  return CudaContext::of(x.device()).launch();
+}
 
 // While it lives, work of the calling thread on `device` is queued on `stream` and takes its memory
 // from `pool`: to capture a graph (which must own the memory that it writes in every replay), or to

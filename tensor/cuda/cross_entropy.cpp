@@ -47,8 +47,8 @@ Tensor CudaBackend::softmax_cross_entropy_backward(const CrossEntropyResult& for
   const Tensor& probabilities = forward.probabilities;
   Tensor dx = Tensor::empty(probabilities.shape(), forward.dtype, probabilities.device());
   kernels::softmax_cross_entropy_backward(
-      CudaContext::of(dx.device()).launch(), scores_of(dx, dx.dtype(), t), dx.raw(),
-      probabilities.data<float>(), forward.counted.data<std::int64_t>(), dy.dtype(), dy.raw());
+      launch_on(dx), scores_of(dx, dx.dtype(), t), dx.raw(), probabilities.data<float>(),
+      forward.counted.data<std::int64_t>(), dy.dtype(), dy.raw());
   check_launch("gradient of softmax cross entropy");
   return dx;
 }
@@ -57,8 +57,7 @@ AccuracyResult CudaBackend::count_correct(const Tensor& scores, const Tensor& t)
   check_activation(scores, "accuracy");
   const Tensor x = scores.plain();
   const Tensor counts = Tensor::empty({2}, DType::int64, x.device());
-  kernels::count_correct(CudaContext::of(x.device()).launch(), scores_of(x, x.dtype(), t),
-                         counts.data<std::int64_t>());
+  kernels::count_correct(launch_on(x), scores_of(x, x.dtype(), t), counts.data<std::int64_t>());
   check_launch("accuracy");
   return {counts.slice(0, 1).reshape({}), counts.slice(1, 2).reshape({})};
 }

@@ -24,8 +24,8 @@ Tensor CudaBackend::dropout(const Tensor& x, float ratio, const Tensor& seed,
     order.channels = x.shape()[1];
     order.pixels = x.shape()[2] * x.shape()[3];
   }
-  kernels::dropout(CudaContext::of(x.device()).launch(), x.dtype(), x.raw(), y.raw(), x.shape()[0],
-                   order, ratio, seed.data<std::int64_t>(), example_ids.data<std::int64_t>());
+  kernels::dropout(launch_on(x), x.dtype(), x.raw(), y.raw(), x.shape()[0], order, ratio,
+                   seed.data<std::int64_t>(), example_ids.data<std::int64_t>());
   check_launch("dropout");
   return y;
 }

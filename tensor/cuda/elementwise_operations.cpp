@@ -52,8 +52,7 @@ class CudaElementwiseOperations final : public ElementwiseOperations {
   Tensor map(Map f, const Tensor& x, float p, float q) override {
     check_activation(x, "element-wise function");
     Tensor y = cuda_empty_like(x);
-    kernels::map(CudaContext::of(x.device()).launch(), f, x.dtype(), x.raw(), y.raw(), p, q,
-                 x.count());
+    kernels::map(launch_on(x), f, x.dtype(), x.raw(), y.raw(), p, q, x.count());
     check_launch("element-wise function");
     return y;
   }
@@ -62,16 +61,16 @@ class CudaElementwiseOperations final : public ElementwiseOperations {
     check_alike(kept, dy, "gradient of an element-wise function");
     const Tensor upstream = cuda_in_layout(dy, kept.layout());
     Tensor dx = cuda_empty_like(kept);
-    kernels::map_gradient(CudaContext::of(kept.device()).launch(), f, kept.dtype(), kept.raw(),
-                          upstream.raw(), dx.raw(), p, q, kept.count());
+    kernels::map_gradient(launch_on(kept), f, kept.dtype(), kept.raw(), upstream.raw(), dx.raw(), p,
+                          q, kept.count());
     check_launch("gradient of an element-wise function");
     return dx;
   }
 
   Tensor binary(Binary f, const Tensor& a, const Tensor& b) override {
     const Combination<2> c("function of two arrays", {a, b});
-    kernels::binary(CudaContext::of(a.device()).launch(), f, a.dtype(), c.inputs[0].raw(),
-                    c.inputs[1].raw(), c.y.raw(), c.loop(), c.y.count());
+    kernels::binary(launch_on(a), f, a.dtype(), c.inputs[0].raw(), c.inputs[1].raw(), c.y.raw(),
+                    c.loop(), c.y.count());
     check_launch("function of two arrays");
     return c.y;
   }
@@ -79,8 +78,8 @@ class CudaElementwiseOperations final : public ElementwiseOperations {
   Tensor ternary(Ternary f, const Tensor& first, const Tensor& second,
                  const Tensor& third) override {
     const Combination<3> c("function of three arrays", {first, second, third});
-    kernels::ternary(CudaContext::of(first.device()).launch(), f, first.dtype(), c.inputs[0].raw(),
-                     c.inputs[1].raw(), c.inputs[2].raw(), c.y.raw(), c.loop(), c.y.count());
+    kernels::ternary(launch_on(first), f, first.dtype(), c.inputs[0].raw(), c.inputs[1].raw(),
+                     c.inputs[2].raw(), c.y.raw(), c.loop(), c.y.count());
     check_launch("function of three arrays");
     return c.y;
   }

@@ -20,7 +20,7 @@ void write_squared_norm(const Launch& launch, const Tensor& x, double* result) {
 
 void CudaBackend::clip(const Tensor& x, const LateScale& scale, double threshold) {
   check_parameter(x, x.device(), "clip");
-  const Launch launch = CudaContext::of(x.device()).launch();
+  const Launch launch = launch_on(x);
   const Tensor norm = Tensor::empty({}, DType::float64, x.device());
   write_squared_norm(launch, x, norm.data<double>());
   kernels::clip(launch, x.data<float>(), x.count(), norm.data<double>(), scale, threshold);
@@ -32,7 +32,7 @@ void CudaBackend::lars(const Tensor& g, const Tensor& w, const LarsRule& rule) {
   check_parameter(w, g.device(), "lars");
   TASUKI_CHECK(g.shape() == w.shape(), "lars: a gradient of {} for a parameter of {}",
                g.shape().text(), w.shape().text());
-  const Launch launch = CudaContext::of(g.device()).launch();
+  const Launch launch = launch_on(g);
   const Tensor norms = Tensor::empty({2}, DType::float64, g.device());
   write_squared_norm(launch, w, norms.data<double>());
   write_squared_norm(launch, g, norms.data<double>() + 1);
@@ -44,23 +44,21 @@ void CudaBackend::lars(const Tensor& g, const Tensor& w, const LarsRule& rule) {
 void CudaBackend::unscale(const Tensor& x, const Tensor& state) {
   check_parameter(x, x.device(), "unscale");
   check_parameter(state, x.device(), "unscale");
-  kernels::unscale(CudaContext::of(x.device()).launch(), x.data<float>(), x.count(),
-                   state.data<float>());
+  kernels::unscale(launch_on(x), x.data<float>(), x.count(), state.data<float>());
   check_launch("unscale");
 }
 
 void CudaBackend::find_non_finite(const Tensor& x, const Tensor& found) {
   check_parameter(x, x.device(), "find_non_finite");
   check_parameter(found, x.device(), "find_non_finite");
-  kernels::find_non_finite(CudaContext::of(x.device()).launch(), x.data<float>(), x.count(),
-                           found.data<float>());
+  kernels::find_non_finite(launch_on(x), x.data<float>(), x.count(), found.data<float>());
   check_launch("find_non_finite");
 }
 
 void CudaBackend::adjust_loss_scale(const Tensor& state, const LossScaleRule& rule) {
   check_parameter(state, state.device(), "adjust_loss_scale");
-  kernels::adjust_loss_scale(CudaContext::of(state.device()).launch(), state.data<float>(),
-                             rule.growth, rule.backoff, static_cast<float>(rule.interval));
+  kernels::adjust_loss_scale(launch_on(state), state.data<float>(), rule.growth, rule.backoff,
+                             static_cast<float>(rule.interval));
   check_launch("adjust_loss_scale");
 }
 

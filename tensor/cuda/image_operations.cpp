@@ -11,10 +11,6 @@
 namespace tasuki {
 namespace {
 
-Launch launch_on(Device device) {
-  return CudaContext::of(device).launch();
-}
-
 kernels::ResizePlanes planes_of(DType type, const Shape& x, std::int64_t height, std::int64_t width,
                                 const ResizeOptions& options) {
   return {type, x[0] * x[1], {x[2], height, options}, {x[3], width, options}};
@@ -66,9 +62,9 @@ class CudaImageOperations final : public ImageOperations {
     if (x.count() == 0) return dx;
     const auto& kept = dynamic_cast<const ResponseNormWorkspace&>(workspace);
     const Tensor upstream = cuda_in_layout(dy, x.layout());
-    kernels::response_norm_backward(CudaContext::of(x.device()).launch(), x.dtype(), x.raw(),
-                                    upstream.raw(), static_cast<const float*>(kept.sums->data()),
-                                    dx.raw(), describe(x, options));
+    kernels::response_norm_backward(launch_on(x), x.dtype(), x.raw(), upstream.raw(),
+                                    static_cast<const float*>(kept.sums->data()), dx.raw(),
+                                    describe(x, options));
     check_launch("gradient of local_response_norm");
     return dx;
   }
@@ -80,8 +76,8 @@ class CudaImageOperations final : public ImageOperations {
     TASUKI_CHECK(shape.rank() == 4 && b.shape() == Shape{shape[1]},
                  "a bias of {} does not fit images of {}", b.shape().text(), shape.text());
     if (y.count() == 0) return;
-    kernels::add_bias(launch_on(y.device()), y.dtype(), y.raw(), b.data<float>(), shape[0],
-                      shape[1], shape[2] * shape[3], is_channels_last(y));
+    kernels::add_bias(launch_on(y), y.dtype(), y.raw(), b.data<float>(), shape[0], shape[1],
+                      shape[2] * shape[3], is_channels_last(y));
     check_launch("add_bias");
   }
 
@@ -91,8 +87,8 @@ class CudaImageOperations final : public ImageOperations {
     const Tensor x = source.plain();
     const Shape& shape = x.shape();
     Tensor y = Tensor::empty({shape[0], shape[1], height, width}, x.dtype(), x.device());
-    kernels::resize(launch_on(x.device()), planes_of(x.dtype(), shape, height, width, options),
-                    x.raw(), y.raw());
+    kernels::resize(launch_on(x), planes_of(x.dtype(), shape, height, width, options), x.raw(),
+                    y.raw());
     check_launch("resize");
     return y;
   }
@@ -102,7 +98,7 @@ class CudaImageOperations final : public ImageOperations {
     check_activation(upstream, "gradient of resized images");
     const Tensor dy = upstream.plain();
     Tensor dx = Tensor::empty(shape, dy.dtype(), dy.device());
-    kernels::resize_backward(launch_on(dy.device()),
+    kernels::resize_backward(launch_on(dy),
                              planes_of(dy.dtype(), shape, dy.shape()[2], dy.shape()[3], options),
                              dy.raw(), dx.raw());
     check_launch("resize_backward");
@@ -125,7 +121,7 @@ class CudaImageOperations final : public ImageOperations {
       order.channels = shape[1];
       order.pixels = shape[2] * shape[3];
     }
-    kernels::add_noise(launch_on(x.device()), x.dtype(), x.raw(), y.raw(), shape[0], order,
+    kernels::add_noise(launch_on(x), x.dtype(), x.raw(), y.raw(), shape[0], order,
                        kind == Noise::normal, scale, seed.data<std::int64_t>(),
                        example_ids.data<std::int64_t>());
     check_launch("noise");

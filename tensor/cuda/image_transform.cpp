@@ -20,7 +20,7 @@ Tensor CudaBackend::transform_images(const Tensor& source, const Tensor& indices
   if (batch.count() == 0) return batch;
   const auto narrow = [](std::int64_t size) { return static_cast<int>(size); };
   kernels::transform_images(
-      CudaContext::of(source.device()).launch(), dtype, batch.raw(),
+      launch_on(source), dtype, batch.raw(),
       {source.data<std::uint8_t>(), all[0], narrow(all[1]), narrow(all[2]), narrow(all[3])},
       {indices.data<std::int64_t>(), ids.data<std::int64_t>(), epoch.data<std::int64_t>(),
        indices.count()},

@@ -32,8 +32,8 @@ Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bo
   if (inputs == 0) {
     y.fill(0);
     if (b)
-      kernels::add_bias(CudaContext::of(x.device()).launch(), y.dtype(), y.raw(),
-                        b.to(DType::float32).data<float>(), items, outputs, relu);
+      kernels::add_bias(launch_on(x), y.dtype(), y.raw(), b.to(DType::float32).data<float>(), items,
+                        outputs, relu);
     check_launch("bias");
     return y;
   }

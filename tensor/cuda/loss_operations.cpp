@@ -9,10 +9,6 @@
 namespace tasuki {
 namespace {
 
-Launch launch_on(const Tensor& x) {
-  return CudaContext::of(x.device()).launch();
-}
-
 void check_targets(const Tensor& t, const Tensor& x, const char* what) {
   TASUKI_CHECK(
       (t.dtype() == DType::int32 || t.dtype() == DType::int64 || t.dtype() == DType::float32) &&

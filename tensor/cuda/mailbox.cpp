@@ -25,8 +25,8 @@ void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const T
                scalars.size(), table.shape().text());
   kernels::PostedScalars posted{};
   const auto post_them = [&] {
-    kernels::post(CudaContext::of(row.device()).launch(), table.data<double>(), table.shape()[0],
-                  table.shape()[1], row.data<std::int64_t>(), posted);
+    kernels::post(launch_on(row), table.data<double>(), table.shape()[0], table.shape()[1],
+                  row.data<std::int64_t>(), posted);
     check_launch("post");
   };
   for (const Tensor& scalar : scalars) {
@@ -46,8 +46,7 @@ void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const T
 
 void CudaBackend::stamp(const Tensor& clock, StepClock::Moment moment) {
   TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
-  kernels::stamp(CudaContext::of(clock.device()).launch(),
-                 reinterpret_cast<StepClock*>(clock.data<double>()), moment);
+  kernels::stamp(launch_on(clock), reinterpret_cast<StepClock*>(clock.data<double>()), moment);
   check_launch("stamp");
 }
 

@@ -116,8 +116,8 @@ void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
   }
   if (destination.dtype() == source.dtype()) return rearrange(destination, source);
   const Tensor from = cuda_in_layout(source, destination.layout());
-  kernels::convert(CudaContext::of(source.device()).launch(), destination.dtype(),
-                   destination.raw(), from.dtype(), from.raw(), from.count());
+  kernels::convert(launch_on(source), destination.dtype(), destination.raw(), from.dtype(),
+                   from.raw(), from.count());
   check_launch("convert");
 }
 

@@ -24,8 +24,7 @@ class CudaNormalizationOperations final : public NormalizationOperations {
     const Tensor x = source.plain();
     Tensor y = Tensor::empty(x.shape(), x.dtype(), x.device());
     if (x.count() == 0) return y;
-    kernels::softmax(CudaContext::of(x.device()).launch(), x.dtype(), axis_of(view), x.raw(),
-                     y.raw(), logarithm);
+    kernels::softmax(launch_on(x), x.dtype(), axis_of(view), x.raw(), y.raw(), logarithm);
     check_launch("softmax");
     return y;
   }
@@ -37,8 +36,8 @@ class CudaNormalizationOperations final : public NormalizationOperations {
     const Tensor y = result.plain(), dy = upstream.plain();
     Tensor dx = Tensor::empty(y.shape(), y.dtype(), y.device());
     if (y.count() == 0) return dx;
-    kernels::softmax_gradient(CudaContext::of(y.device()).launch(), y.dtype(), axis_of(view),
-                              y.raw(), dy.raw(), dx.raw(), logarithm);
+    kernels::softmax_gradient(launch_on(y), y.dtype(), axis_of(view), y.raw(), dy.raw(), dx.raw(),
+                              logarithm);
     check_launch("gradient of softmax");
     return dx;
   }

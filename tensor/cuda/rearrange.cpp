@@ -30,7 +30,7 @@ Tensor CudaBackend::take(const Tensor& x, int axis, std::int64_t begin, std::int
   const std::int64_t length = (end - begin) * bytes;
   Tensor taken = cuda_empty(shape, x.dtype(), x.device());
   const Tensor source = x.plain();
-  kernels::copy_runs(CudaContext::of(x.device()).launch(), taken.raw(), length,
+  kernels::copy_runs(launch_on(x), taken.raw(), length,
                      static_cast<const std::byte*>(source.raw()) + begin * bytes,
                      x.shape()[axis] * bytes, rows, length);
   check_launch("take");

@@ -213,8 +213,8 @@ class CudaSequenceOperations final : public SequenceOperations {
     check_activation(w, "embed_id");
     Tensor y = Tensor::empty(check_embed(w, ids), w.dtype(), w.device());
     if (y.count() == 0) return y;
-    kernels::embed(CudaContext::of(w.device()).launch(), w.dtype(), w.raw(), ids_of(ids, ignore),
-                   y.raw(), w.shape()[0], w.shape()[1]);
+    kernels::embed(launch_on(w), w.dtype(), w.raw(), ids_of(ids, ignore), y.raw(), w.shape()[0],
+                   w.shape()[1]);
     check_launch("embed_id");
     return y;
   }
@@ -230,8 +230,8 @@ class CudaSequenceOperations final : public SequenceOperations {
     const auto scratch = kernels::embedding_scratch(ids.count(), dw.shape()[1]);
     const Tensor numbers = Tensor::empty({scratch.numbers}, DType::int64, dy.device());
     const Tensor sums = Tensor::empty({scratch.sums}, DType::float32, dy.device());
-    kernels::embed_backward(CudaContext::of(dy.device()).launch(), dy.dtype(), ids_of(ids, ignore),
-                            upstream.raw(), dw.data<float>(), dw.shape()[0], dw.shape()[1],
+    kernels::embed_backward(launch_on(dy), dy.dtype(), ids_of(ids, ignore), upstream.raw(),
+                            dw.data<float>(), dw.shape()[0], dw.shape()[1],
                             numbers.data<std::int64_t>(), sums.data<float>());
     check_launch("gradient of embed_id");
   }

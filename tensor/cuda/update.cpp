@@ -29,7 +29,7 @@ void CudaBackend::lamb(const LambPass& pass) {
 double CudaBackend::squared_norm(const Tensor& x) {
   check_parameter(x.plain(), x.device(), "squared norm");
   const Tensor values = x.plain();
-  const Launch launch = CudaContext::of(x.device()).launch();
+  const Launch launch = launch_on(x);
   const Tensor scratch = Tensor::empty(
       {kernels::squared_norm_parts(launch.multiprocessors, x.count())}, DType::float64, x.device());
   const Tensor result = Tensor::empty({}, DType::float64, x.device());
