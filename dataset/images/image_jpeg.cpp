@@ -17,25 +17,25 @@
 namespace tasuki {
 namespace {
 
-struct Decoder {
+struct JpegDecoder {
   jpeg_decompress_struct info{};
   jpeg_error_mgr errors{};
   std::jmp_buf on_error{};
   std::array<char, JMSG_LENGTH_MAX> message{};
   bool is_at_end = false;  // of the file, without its end marker
 
-  Decoder() = default;
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() { jpeg_destroy_decompress(&info); }
+  JpegDecoder() = default;
+  JpegDecoder(const JpegDecoder&) = delete;
+  JpegDecoder& operator=(const JpegDecoder&) = delete;
+  ~JpegDecoder() { jpeg_destroy_decompress(&info); }
 };
 
-Decoder& decoder_of(j_common_ptr info) {
-  return *static_cast<Decoder*>(info->client_data);
+JpegDecoder& decoder_of(j_common_ptr info) {
+  return *static_cast<JpegDecoder*>(info->client_data);
 }
 
 [[noreturn]] void give_up(j_common_ptr info) {
-  Decoder& decoder = decoder_of(info);
+  JpegDecoder& decoder = decoder_of(info);
   info->err->format_message(info, decoder.message.data());
   std::longjmp(decoder.on_error, 1);
 }
@@ -108,7 +108,7 @@ void rescale(ViewedAxis& axis, std::int64_t before, std::int64_t now) {
 
 // The steps of decoding; false if libjpeg failed. No object with a destructor may be here, because
 // longjmp would skip it. First the size of the image:
-bool read_header(Decoder& decoder, std::span<const std::byte> file) {
+bool read_header(JpegDecoder& decoder, std::span<const std::byte> file) {
   if (setjmp(decoder.on_error) != 0) return false;
   jpeg_create_decompress(&decoder.info);
   jpeg_mem_src(&decoder.info, reinterpret_cast<const unsigned char*>(file.data()), file.size());
@@ -120,7 +120,7 @@ bool read_header(Decoder& decoder, std::span<const std::byte> file) {
 }
 
 // The size of the reduced image.
-bool start(Decoder& decoder, unsigned reduction) {
+bool start(JpegDecoder& decoder, unsigned reduction) {
   if (setjmp(decoder.on_error) != 0) return false;
   decoder.info.scale_num = 1;
   decoder.info.scale_denom = reduction;
@@ -129,14 +129,14 @@ bool start(Decoder& decoder, unsigned reduction) {
 }
 
 // Columns [left, left + width), or some more: libjpeg decodes whole blocks.
-bool crop_columns(Decoder& decoder, JDIMENSION& left, JDIMENSION& width) {
+bool crop_columns(JpegDecoder& decoder, JDIMENSION& left, JDIMENSION& width) {
   if (setjmp(decoder.on_error) != 0) return false;
   jpeg_crop_scanline(&decoder.info, &left, &width);
   return true;
 }
 
 // Rows from `top` on, as many as the image has.
-bool read_rows(Decoder& decoder, Image& image, std::int64_t top, std::vector<JSAMPLE>& row) {
+bool read_rows(JpegDecoder& decoder, Image& image, std::int64_t top, std::vector<JSAMPLE>& row) {
   if (setjmp(decoder.on_error) != 0) return false;
   if (top > 0) jpeg_skip_scanlines(&decoder.info, static_cast<JDIMENSION>(top));
   const std::int64_t end = top + image.height;
@@ -164,7 +164,7 @@ class JpegFile {
     under_way_.emplace(name, decoder_.info.image_height, decoder_.info.image_width);
   }
 
-  Decoder& decoder() { return decoder_; }
+  JpegDecoder& decoder() { return decoder_; }
   void check(bool done) const {
     if (!done) fail_on_image(name_, "JPEG", decoder_.message.data());
   }
@@ -181,7 +181,7 @@ class JpegFile {
   }
 
  private:
-  Decoder decoder_;
+  JpegDecoder decoder_;
   std::optional<PixelsUnderWay> under_way_;
   const std::string& name_;
 };

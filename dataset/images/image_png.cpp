@@ -11,11 +11,11 @@
 namespace tasuki {
 namespace {
 
-struct Decoder {
-  explicit Decoder(std::span<const std::byte> file) : rest(file) {}
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
-  ~Decoder() { png_destroy_read_struct(&png, &info, nullptr); }
+struct PngDecoder {
+  explicit PngDecoder(std::span<const std::byte> file) : rest(file) {}
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
+  ~PngDecoder() { png_destroy_read_struct(&png, &info, nullptr); }
 
   png_structp png = nullptr;
   png_infop info = nullptr;
@@ -24,7 +24,7 @@ struct Decoder {
 };
 
 [[noreturn]] void give_up(png_structp png, png_const_charp message) {
-  static_cast<Decoder*>(png_get_error_ptr(png))->message = message;
+  static_cast<PngDecoder*>(png_get_error_ptr(png))->message = message;
   png_longjmp(png, 1);
 }
 
@@ -32,7 +32,7 @@ struct Decoder {
 void pass_over(png_structp /*png*/, png_const_charp /*warning*/) {}
 
 void take(png_structp png, png_bytep to, std::size_t count) {
-  Decoder& decoder = *static_cast<Decoder*>(png_get_io_ptr(png));
+  PngDecoder& decoder = *static_cast<PngDecoder*>(png_get_io_ptr(png));
   if (count > decoder.rest.size()) png_error(png, "the file ends early");
   std::memcpy(to, decoder.rest.data(), count);
   decoder.rest = decoder.rest.subspan(count);
@@ -40,7 +40,7 @@ void take(png_structp png, png_bytep to, std::size_t count) {
 
 // The steps of decoding; false if libpng failed. No object with a destructor may be here, because
 // longjmp would skip it. First the size of the image:
-bool read_header(Decoder& decoder) {
+bool read_header(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_read_fn(decoder.png, &decoder, take);
   // Of known chunks only IHDR, PLTE, tRNS, IDAT and IEND are read: no gamma (gAMA, sRGB, iCCP), no
@@ -53,7 +53,7 @@ bool read_header(Decoder& decoder) {
 }
 
 // As Pillow converts to RGB, except that it clips grey values of 16 bits.
-bool choose_rgb(Decoder& decoder) {
+bool choose_rgb(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_set_expand(decoder.png);       // palettes, and grey values of less than 8 bits
   png_set_strip_16(decoder.png);     // the upper 8 bits
@@ -64,13 +64,13 @@ bool choose_rgb(Decoder& decoder) {
   return true;
 }
 
-bool read_rows(Decoder& decoder, png_bytepp rows) {
+bool read_rows(PngDecoder& decoder, png_bytepp rows) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_read_image(decoder.png, rows);
   return true;
 }
 
-bool read_end(Decoder& decoder) {
+bool read_end(PngDecoder& decoder) {
   if (setjmp(png_jmpbuf(decoder.png)) != 0) return false;
   png_read_end(decoder.png, nullptr);
   return true;
@@ -79,7 +79,7 @@ bool read_end(Decoder& decoder) {
 }  // namespace
 
 Image decode_png(std::span<const std::byte> file, const std::string& name) {
-  Decoder decoder(file);
+  PngDecoder decoder(file);
   decoder.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &decoder, give_up, pass_over);
   if (decoder.png != nullptr) decoder.info = png_create_info_struct(decoder.png);
   if (decoder.info == nullptr) throw std::bad_alloc();

@@ -116,7 +116,7 @@ Option& Options::add(const std::string& names, std::vector<double>& values,
   };
   option.get = [&values, absent] {
     std::vector<std::string> texts(values.size());
-    std::ranges::transform(values, texts.begin(), to_text);
+    std::ranges::transform(values, texts.begin(), [](double value) { return to_text(value); });
     return values.empty() ? absent : join(texts, ",");
   };
   return add(names, described(std::move(option), value_name, help));

@@ -8,13 +8,13 @@
 namespace tasuki::supervisor {
 namespace {
 
-const std::string rule(76, '-');
+const std::string line_of_dashes(76, '-');
 const std::string no_daemon =
     "ORTE was unable to reliably start one or more daemons.\nThis usually is caused by:\n\n"
     "* not finding the required libraries and/or binaries on\n  one or more nodes.\n";
 
 std::string framed(const std::string& text) {
-  return rule + '\n' + text + rule + '\n';
+  return line_of_dashes + '\n' + text + line_of_dashes + '\n';
 }
 
 struct Refusal {

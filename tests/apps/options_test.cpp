@@ -246,10 +246,10 @@ TEST(Options, CommandLineOverridesFileOverridesDefault) {
 }
 
 TEST(Options, QuotedValuesRoundTrip) {
-  for (const std::string value : {"a", "a b", "\"", "\\", "#", "a\r", "\t", "\x1b[2J \x7f",
-                                  "a\u009b1m", "caf\xe9\x80", "\\x1b",
-                                  "\x1b"
-                                  "41"}) {
+  const std::vector<std::string> values = {
+      "a",  "a b",          "\"",        "\\",          "#",     "a\r",
+      "\t", "\x1b[2J \x7f", "a\u009b1m", "caf\xe9\x80", "\\x1b", std::string("\x1b") + "41"};
+  for (const std::string& value : values) {
     const auto lines = parse_config("x = " + quote_config_value(value), "f");
     ASSERT_EQ(lines.size(), 1u) << value;
     EXPECT_EQ(lines[0].value, value);

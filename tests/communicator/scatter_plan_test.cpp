@@ -11,7 +11,7 @@
 namespace tasuki::testing {
 namespace {
 
-constexpr std::int64_t chunk_bytes = 256;
+constexpr std::int64_t scatter_chunk = 256;
 
 // How a vector is divided, with elements that all ranks get behind the parts.
 enum class Parts { even, uneven, of_one_rank, of_no_rank, apart };
@@ -55,8 +55,8 @@ class ScatterPlans
   std::vector<MessagePlan> plans(const Division& division) const {
     std::vector<MessagePlan> plans;
     for (int rank = 0; rank < ranks(); ++rank) {
-      PlannedAllreduce scatter(rank, ranks(),
-                               {.algorithm = algorithm(), .sizes = {.message_chunk = chunk_bytes}});
+      PlannedAllreduce scatter(
+          rank, ranks(), {.algorithm = algorithm(), .sizes = {.message_chunk = scatter_chunk}});
       plans.push_back(scatter.plan_for(division, DType::float32));
     }
     return plans;

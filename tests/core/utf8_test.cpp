@@ -17,7 +17,7 @@ TEST(Utf8, RejectsInvalidSequences) {
   for (const char* text :
        {"\x80", "\xff", "\xc3", "\xc3(", "\xe2\x82", "\xf0\x9f\x99", "\xc0\xaf", "\xe0\x80\xaf",
         "\xf0\x80\x80\xaf", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80"})
-    EXPECT_EQ(utf8_length(text), 0U) << testing::PrintToString(std::string(text));
+    EXPECT_EQ(utf8_length(text), 0U) << ::testing::PrintToString(std::string(text));
 }
 
 TEST(Utf8, KeepsValidText) {

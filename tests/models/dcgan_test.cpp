@@ -19,12 +19,12 @@ namespace F = tasuki::functions;
 namespace tasuki {
 namespace {
 
-const DcganSettings small{.image = {1, 8, 8}, .hidden = 5, .channels = 8};
+const DcganSettings small_dcgan{.image = {1, 8, 8}, .hidden = 5, .channels = 8};
 
 using Gradients = std::map<std::string, std::vector<float>>;
 
 struct Gan {
-  Dcgan model{small};
+  Dcgan model{small_dcgan};
   RandomKeys keys{7};
   Tensor images = Tensor::empty({4, 1, 8, 8});
 
@@ -38,7 +38,7 @@ struct Gan {
   // Weights, images and random numbers are always the same.
   DcganLosses losses() {
     const RandomScope scope(keys);
-    return dcgan_losses(model, small, images);
+    return dcgan_losses(model, small_dcgan, images);
   }
 };
 
@@ -100,7 +100,7 @@ TEST(Dcgan, DiscriminatorSeesEachImageOnce) {
   {
     const RandomScope scope(twin.keys);
     twin.model.dis(Variable(twin.images));
-    const Tensor noise = F::uniform_noise({4, small.hidden}, DType::float32, Device::cpu());
+    const Tensor noise = F::uniform_noise({4, small_dcgan.hidden}, DType::float32, Device::cpu());
     twin.model.dis(twin.model.gen(Variable(noise)));
   }
   const auto found = gan.model.buffers(), expected = twin.model.buffers();

@@ -11,7 +11,8 @@ namespace F = tasuki::functions;
 namespace tasuki {
 namespace {
 
-constexpr GptSettings small = {.symbols = 11, .layers = 2, .heads = 2, .width = 8, .context = 6};
+constexpr GptSettings small_gpt = {
+    .symbols = 11, .layers = 2, .heads = 2, .width = 8, .context = 6};
 
 Variable ids_of(const std::vector<std::int32_t>& ids, std::int64_t items) {
   return Variable(
@@ -19,7 +20,7 @@ Variable ids_of(const std::vector<std::int32_t>& ids, std::int64_t items) {
 }
 
 TEST(Gpt, HasParametersOfGpt2) {
-  Gpt model(small);
+  Gpt model(small_gpt);
   // Embeddings of symbols and positions; in a block two norms and 12 w^2 + 9 w of linear layers;
   // the last norm; scores.
   EXPECT_EQ(model.parameter_count(), 17 * 8 + 2 * (4 * 8 + 12 * 64 + 9 * 8) + 2 * 8 + 11 * 8);
@@ -28,7 +29,7 @@ TEST(Gpt, HasParametersOfGpt2) {
 }
 
 TEST(Gpt, ScoresDependOnlyOnEarlierSymbols) {
-  Gpt model(small);
+  Gpt model(small_gpt);
   model.initialize(3);
   const Tensor a = model(ids_of({1, 2, 3, 4, 5}, 1)).value();
   const Tensor b = model(ids_of({1, 2, 3, 9, 9}, 1)).value();
@@ -40,7 +41,7 @@ TEST(Gpt, ScoresDependOnlyOnEarlierSymbols) {
 
 // The scores of a text's last symbol, all at once and read in parts.
 TEST(Gpt, ScoresDoNotDependOnReadingInParts) {
-  Gpt model(small);
+  Gpt model(small_gpt);
   model.initialize(3);
   const std::vector<std::int32_t> symbols = {1, 2, 3, 10, 0, 5};
   const Tensor ids = Tensor::from(std::span(symbols), {std::ssize(symbols)});
@@ -60,7 +61,7 @@ TEST(Gpt, ScoresDoNotDependOnReadingInParts) {
 
 // Along the gradient, shorter than the context: positions behind the text have no gradient.
 TEST(Gpt, GradientsMatchFiniteDifferences) {
-  Gpt model(small);
+  Gpt model(small_gpt);
   model.initialize(3);
   const Variable x = ids_of({1, 2, 3, 4, 5, 6, 7, 8}, 2);
   const Tensor t = ids_of({2, 3, 4, 5, 6, 7, 8, 9}, 1).value().reshape({8});

@@ -8,7 +8,7 @@
 namespace tasuki::testing {
 namespace {
 
-constexpr std::int64_t side = 28;
+constexpr std::int64_t image_side = 28;
 
 void append_big_endian(std::string& bytes, std::int64_t value) {
   for (const int shift : {24, 16, 8, 0}) bytes += static_cast<char>((value >> shift) & 0xff);
@@ -19,14 +19,14 @@ void write_split(const std::filesystem::path& folder, const std::string& name, s
   std::mt19937 random(seed);
   std::string images, labels;
   append_big_endian(images, 0x803);
-  for (const std::int64_t size : {count, side, side}) append_big_endian(images, size);
+  for (const std::int64_t size : {count, image_side, image_side}) append_big_endian(images, size);
   append_big_endian(labels, 0x801);
   append_big_endian(labels, count);
   for (std::int64_t i = 0; i < count; ++i) {
     const auto label = static_cast<std::int64_t>(random() % 10);
     labels += static_cast<char>(label);
-    for (std::int64_t pixel = 0; pixel < side * side; ++pixel) {
-      const bool bright = pixel % side / 2 == label;
+    for (std::int64_t pixel = 0; pixel < image_side * image_side; ++pixel) {
+      const bool bright = pixel % image_side / 2 == label;
       images += static_cast<char>((bright ? 100 : 0) + random() % 150);
     }
   }

@@ -17,14 +17,11 @@ namespace tasuki {
 namespace {
 
 using Problem = testing::ConvolutionProblem;
+using testing::cpu;
 using testing::distance;
 using testing::random_tensor;
 using testing::result_of;
 using testing::visit_products;
-
-Backend& cpu() {
-  return backend(Device::cpu());
-}
 
 void check(const Problem& p, float tolerance) {
   SCOPED_TRACE(p.text());

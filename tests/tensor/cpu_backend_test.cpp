@@ -12,13 +12,10 @@
 namespace tasuki {
 namespace {
 
+using testing::cpu;
 using testing::distance;
 using testing::random_tensor;
 using testing::values_of;
-
-Backend& cpu() {
-  return backend(Device::cpu());
-}
 
 // Row-major a (m x k) times b (k x n), with either read transposed, in double.
 Tensor product(const Tensor& a, bool ta, const Tensor& b, bool tb) {

@@ -9,6 +9,7 @@
 namespace tasuki {
 namespace {
 
+using testing::cpu;
 using testing::distance;
 using testing::random_tensor;
 
@@ -23,10 +24,6 @@ class Products : public ::testing::Test {
   }
   void TearDown() override { set_cpu_product_type(DType::float32); }
 };
-
-Backend& cpu() {
-  return backend(Device::cpu());
-}
 
 void expect_rounded(const Tensor& rounded, const Tensor& exact) {
   EXPECT_LT(distance(rounded, exact), 1e-2f);

@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const char* const network_name = "dcgan";
+const char* const dcgan_network = "dcgan";
 
 // A generator's settings, from the shapes of its weights.
 DcganSettings settings_of(const TrainedModel& trained) {
@@ -43,9 +43,9 @@ DcganSettings settings_of(const TrainedModel& trained) {
 
 class Generation final : public Task {
  public:
-  std::vector<std::string> networks() const override { return {network_name}; }
+  std::vector<std::string> networks() const override { return {dcgan_network}; }
   std::optional<std::string> network_of(const FinishedRun& run) const override {
-    if (run.program == "train_dcgan") return network_name;
+    if (run.program == "train_dcgan") return dcgan_network;
     return std::nullopt;
   }
 

@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-const char* const network_name = "gpt";
+const char* const gpt_network = "gpt";
 
 struct Flags {
   std::optional<std::string> prompt;
@@ -112,9 +112,9 @@ Report report_of(const std::string& prompt, const std::string& continuation) {
 
 class Text final : public Task {
  public:
-  std::vector<std::string> networks() const override { return {network_name}; }
+  std::vector<std::string> networks() const override { return {gpt_network}; }
   std::optional<std::string> network_of(const FinishedRun& run) const override {
-    if (run.program == "train_lm") return network_name;
+    if (run.program == "train_lm") return gpt_network;
     return std::nullopt;
   }
 

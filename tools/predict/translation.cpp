@@ -25,7 +25,7 @@ namespace {
 using nlohmann::ordered_json;
 using seq2seq::NumberPairs;
 
-const char* const network_name = "seq2seq";
+const char* const seq2seq_network = "seq2seq";
 
 std::unique_ptr<Seq2seq> create_network(const TrainedModel& trained) {
   const auto size = [&](const char* name, int axis, std::int64_t other) {
@@ -123,9 +123,9 @@ Report report_of(const Sentences& sentences, const std::vector<Ids>& translation
 
 class Translation final : public Task {
  public:
-  std::vector<std::string> networks() const override { return {network_name}; }
+  std::vector<std::string> networks() const override { return {seq2seq_network}; }
   std::optional<std::string> network_of(const FinishedRun& run) const override {
-    if (run.program == "train_seq2seq") return network_name;
+    if (run.program == "train_seq2seq") return seq2seq_network;
     return std::nullopt;
   }
 
