@@ -18,6 +18,8 @@ import shutil
 import subprocess
 import sys
 
+from compile_commands import read_commands
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SOURCES = ["*.cpp", "*.hpp"]
 
@@ -53,18 +55,6 @@ def changed_sources(base, compiled):
     changed += git("ls-files", "--others", "--exclude-standard", "--", *SOURCES)
     seen_through = [includer_of(f, compiled) if f.endswith(".hpp") else f for f in changed]
     return sorted({file for file in seen_through if file in compiled})
-
-
-def read_database(build):
-    """The compile commands of C++ sources, without what only GCC understands: its precompiled headers
-    (cmake/TasukiPrecompile.cmake). clang-tidy 14 cannot read CUDA 12 and later."""
-    entries = []
-    for entry in json.loads((build / "compile_commands.json").read_text()):
-        if entry["file"].endswith(".cpp"):
-            command = re.sub(r' -include ("[^"]+"|\S+)/?cmake_pch\.hxx"?| -Winvalid-pch| -fpch-preprocess', "",
-                             entry["command"])
-            entries.append({**entry, "command": command})
-    return entries
 
 
 def fingerprint(entry):
@@ -116,7 +106,8 @@ def main():
     database = build / "compile_commands.json"
     if not database.exists():
         sys.exit(f"tidy: no {database}; configure first (cmake --preset release)")
-    entries = read_database(build)
+    # clang-tidy 14 cannot read CUDA 12 and later.
+    entries = [entry for entry in read_commands(build) if entry["file"].endswith(".cpp")]
     (build / "tidy").mkdir(exist_ok=True)
     (build / "tidy/compile_commands.json").write_text(json.dumps(entries))
     compiled = {str(pathlib.Path(e["file"]).relative_to(ROOT)): e for e in entries

@@ -3,7 +3,6 @@
 
     test_includes.py BUILD
 """
-import json
 import pathlib
 import re
 import shlex
@@ -13,8 +12,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "scripts/figures"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "scripts/figures")]
 import folders  # noqa: E402
+from compile_commands import read_commands  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 USERS = ("examples/", "tests/install/")  # which include <tasuki/...>
@@ -73,7 +73,7 @@ class Layers(unittest.TestCase):
         cls.graph = folders.uses()
         cls.layers = [name for name in cls.graph if name not in ("apps", "tools")]
         cls.commands = {}
-        for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        for entry in read_commands(BUILD):
             file = pathlib.Path(entry["file"])
             if not file.is_relative_to(ROOT):
                 continue
@@ -85,9 +85,6 @@ class Layers(unittest.TestCase):
         entry = self.commands[layer]
         words = shlex.split(entry["command"])
         words = words[:words.index("-o")]
-        if "-include" in words:  # precompiled headers hide what a header does not include
-            at = words.index("-include")
-            del words[at:at + 2]
         while not re.search(r"(\+\+|clang|gcc)[\w.-]*$", words[0]):
             words.pop(0)  # ccache
         with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:

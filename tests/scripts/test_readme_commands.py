@@ -28,7 +28,7 @@ import zlib
 
 from checkout import ROOT, ccache_results, copy_checkout, patience
 
-PROBE = "CMakeFiles/tasuki_core.dir/core/error.cpp.o"
+PROBE = "CMakeFiles/tasuki_core.dir/Unity/unity_0_cxx.cxx.o"
 NOBODY = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
 # The table's first row and its loss; the map of ranks before it has a host's name there.
 FIRST_EPOCH = re.compile(rb"^ *1 +(\d+\.\d+)", re.MULTILINE)

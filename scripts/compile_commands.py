@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Writes compile_commands.json for editors (clangd): one entry for each C++ source.
+
+    scripts/compile_commands.py [BUILD]      from a configured build folder (build)
+
+CMake's own file in the build folder has entries for groups of sources, which are compiled as one, and
+flags for precompiled headers, which only GCC can read (TASUKI_UNITY_BUILD, TASUKI_PRECOMPILE_HEADERS).
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PRECOMPILED = re.compile(r' -include ("[^"]+"|\S+)/?cmake_pch\.hxx"?| -Winvalid-pch| -fpch-preprocess')
+
+
+def sources_of(file):
+    """The sources that a group includes; any other file is its own."""
+    if not re.search(r"/Unity/unity_\d+_cxx\.cxx$", file):
+        return [file]
+    return re.findall(r'(?m)^#include "(.+)"$', pathlib.Path(file).read_text())
+
+
+def read_commands(build):
+    """CMake's entries, one for each source. Throws OSError if the folder was not configured."""
+    entries = []
+    for entry in json.loads((pathlib.Path(build) / "compile_commands.json").read_text()):
+        for source in sources_of(entry["file"]):
+            command = PRECOMPILED.sub("", entry["command"])
+            at = command.rindex(" -c ")
+            name = f'"{source}"' if " " in source else source
+            entries.append({**entry, "file": source, "command": f"{command[:at]} -c {name}"})
+    return entries
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("build", nargs="?", default=str(ROOT / "build"), help="configured build folder")
+    parser.error = lambda message: parser.exit(64, f"compile_commands.py: {message}; --help says more\n")
+    build = parser.parse_args().build
+    try:
+        entries = [entry for entry in read_commands(build) if entry["file"].endswith(".cpp")]
+    except OSError as error:
+        sys.exit(f"compile_commands.py: {error}; configure first (cmake --preset release)")
+    file = ROOT / "compile_commands.json"
+    file.write_text(json.dumps(entries, indent=1))
+    print(f"{file}: {len(entries)} sources")
+
+
+if __name__ == "__main__":
+    main()
