@@ -13,7 +13,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PRECOMPILED = re.compile(r' -include ("[^"]+"|\S+)/?cmake_pch\.hxx"?| -Winvalid-pch| -fpch-preprocess')
+PRECOMPILED = re.compile(r' -include ("[^"]*/cmake_pch\.hxx"|\S*/cmake_pch\.hxx)| -Winvalid-pch| -fpch-preprocess')
 
 
 def sources_of(file):
