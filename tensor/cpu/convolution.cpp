@@ -75,11 +75,10 @@ struct Geometry : ConvolutionGeometry {
 
   dnnl::convolution_forward::primitive_desc forward(const Variant& variant, bool bias) const {
     const dnnl::memory::desc b = bias ? plain_desc({w[0]}) : dnnl::memory::desc();
-    const dnnl::convolution_forward::desc desc(
+    return describe<dnnl::convolution_forward>(
         dnnl::prop_kind::forward_training, variant.algorithm, any_desc(x, variant.products),
         any_desc(grouped(), variant.products), b, any_desc(y), strides(), dilations(), padding(),
         padding());
-    return {desc, scratchpad_attr(), dnnl_engine()};
   }
 };
 
@@ -205,12 +204,10 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
   const auto what = [&] { return fmt::format("the data gradient of {}", geometry.text()); };
   return with_dnnl(what, [&] {
     const auto make = [&](const Variant& variant) {
-      const dnnl::convolution_backward_data::desc desc(
-          variant.algorithm, any_desc(x_shape), any_desc(geometry.grouped(), variant.products),
-          any_desc(geometry.y, variant.products), geometry.strides(), geometry.dilations(),
-          geometry.padding(), geometry.padding());
-      const dnnl::convolution_backward_data::primitive_desc pd(
-          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(variant, false));
+      const auto pd = describe_backward<dnnl::convolution_backward_data>(
+          geometry.forward(variant, false), variant.algorithm, any_desc(x_shape),
+          any_desc(geometry.grouped(), variant.products), any_desc(geometry.y, variant.products),
+          geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
       return DnnlOperation(dnnl::convolution_backward_data(pd),
                            {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
@@ -245,12 +242,11 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
   const auto what = [&] { return fmt::format("the weight gradient of {}", geometry.text()); };
   with_dnnl(what, [&] {
     const auto make = [&](const Variant& variant) {
-      const dnnl::convolution_backward_weights::desc desc(
-          variant.algorithm, any_desc(geometry.x, variant.products), any_desc(geometry.grouped()),
+      const auto pd = describe_backward<dnnl::convolution_backward_weights>(
+          geometry.forward(variant, false), variant.algorithm,
+          any_desc(geometry.x, variant.products), any_desc(geometry.grouped()),
           any_desc(geometry.y, variant.products), geometry.strides(), geometry.dilations(),
           geometry.padding(), geometry.padding());
-      const dnnl::convolution_backward_weights::primitive_desc pd(
-          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(variant, false));
       return DnnlOperation(dnnl::convolution_backward_weights(pd),
                            {{DNNL_ARG_SRC, pd.src_desc()},
                             {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
