@@ -13,6 +13,9 @@ namespace tasuki {
 
 // --- the library ---
 
+// That it is compiled for: 2 or 3.
+inline constexpr int dnnl_major = DNNL_VERSION_MAJOR;
+
 // Of the library that is linked: "2.6.3".
 std::string dnnl_version_text();
 // Whether it uses all of these instructions on this processor.
@@ -86,6 +89,10 @@ dnnl::batch_normalization_forward::primitive_desc describe_batch_norm(
 dnnl::batch_normalization_backward::primitive_desc describe_batch_norm_backward(
     const dnnl::batch_normalization_forward::primitive_desc& forward, const dnnl::memory::desc& x,
     float eps, dnnl::normalization_flags flags);
+
+// DNNL_ARG_SHIFT of a backward pass: oneDNN 2 wants it although no gradient depends on it. oneDNN 3
+// refuses it, and passes over 0, which is no argument.
+inline constexpr int batch_norm_backward_shift = dnnl_major == 2 ? DNNL_ARG_SHIFT : 0;
 
 // Local response normalisation over `window` channels; results and gradients in the order of x.
 struct ChannelWindow {
