@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <dnnl.hpp>
 #include <limits>
 #include <unordered_map>
 #include <utility>
+
+#include "tensor/cpu/dnnl_interface.hpp"
 
 namespace tasuki::bench {
 namespace {
@@ -13,17 +14,12 @@ namespace {
 using dnnl::memory;
 using Work = std::function<void()>;
 
-const dnnl::engine& cpu() {
-  static const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  return engine;
-}
-
 memory::desc any(const memory::dims& dims) {
   return {dims, memory::data_type::f32, memory::format_tag::any};
 }
 
 memory ones(const memory::desc& desc) {
-  memory values(desc, cpu());
+  memory values(desc, dnnl_engine());
   auto* const data = static_cast<float*>(values.get_data_handle());
   std::fill_n(data, desc.get_size() / sizeof(float), 1.0f);
   return values;
@@ -33,7 +29,8 @@ template <class Primitive, class Description>
 Work work_of(const Description& description, const std::vector<std::pair<int, memory::desc>>& of) {
   std::unordered_map<int, memory> arguments;
   for (const auto& [name, desc] : of) arguments.emplace(name, ones(desc));
-  return [primitive = Primitive(description), arguments, stream = dnnl::stream(cpu())] {
+  arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(description.scratchpad_desc(), dnnl_engine()));
+  return [primitive = Primitive(description), arguments, stream = dnnl::stream(dnnl_engine())] {
     primitive.execute(stream, arguments);
   };
 }
@@ -62,9 +59,8 @@ struct Convolution {
         stride(2, halves ? 2 : 1) {}
 
   dnnl::convolution_forward::primitive_desc forward(dnnl::algorithm algorithm) const {
-    return {{dnnl::prop_kind::forward_training, algorithm, any(x), any(w), any(y), stride, padding,
-             padding},
-            cpu()};
+    return describe<dnnl::convolution_forward>(dnnl::prop_kind::forward_training, algorithm, any(x),
+                                               any(w), any(y), stride, padding, padding);
   }
   Work work_forward(dnnl::algorithm algorithm) const {
     const auto pd = forward(algorithm);
@@ -73,15 +69,15 @@ struct Convolution {
                                                    {DNNL_ARG_DST, pd.dst_desc()}});
   }
   Work work_data(dnnl::algorithm algorithm) const {
-    const dnnl::convolution_backward_data::primitive_desc pd(
-        {algorithm, any(x), any(w), any(y), stride, padding, padding}, cpu(), forward(algorithm));
+    const auto pd = describe_backward<dnnl::convolution_backward_data>(
+        forward(algorithm), algorithm, any(x), any(w), any(y), stride, padding, padding);
     return work_of<dnnl::convolution_backward_data>(pd, {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                                                          {DNNL_ARG_WEIGHTS, pd.weights_desc()},
                                                          {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()}});
   }
   Work work_weights(dnnl::algorithm algorithm) const {
-    const dnnl::convolution_backward_weights::primitive_desc pd(
-        {algorithm, any(x), any(w), any(y), stride, padding, padding}, cpu(), forward(algorithm));
+    const auto pd = describe_backward<dnnl::convolution_backward_weights>(
+        forward(algorithm), algorithm, any(x), any(w), any(y), stride, padding, padding);
     return work_of<dnnl::convolution_backward_weights>(
         pd, {{DNNL_ARG_SRC, pd.src_desc()},
              {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
@@ -110,7 +106,7 @@ Work fastest(const std::function<Work(dnnl::algorithm)>& make) {
 }
 
 Work multiply(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const dnnl::matmul::primitive_desc pd({any({m, k}), any({k, n}), any({m, n})}, cpu());
+  const auto pd = describe<dnnl::matmul>(any({m, k}), any({k, n}), any({m, n}));
   return work_of<dnnl::matmul>(pd, {{DNNL_ARG_SRC, pd.src_desc()},
                                     {DNNL_ARG_WEIGHTS, pd.weights_desc()},
                                     {DNNL_ARG_DST, pd.dst_desc()}});

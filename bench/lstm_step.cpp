@@ -8,7 +8,6 @@
 // Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object with the seconds of
 // each round: processor time with one thread, otherwise wall-clock time.
 #include <fmt/format.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #include <cstdlib>
 #include <ctime>
@@ -21,6 +20,7 @@
 #include "nn/n_step_rnn.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/cpu/dnnl_interface.hpp"
 
 using namespace tasuki;
 

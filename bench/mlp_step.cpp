@@ -6,7 +6,6 @@
 //
 // The type applies to the step's products; the lower bound uses float32.
 #include <fmt/core.h>
-#include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +20,7 @@
 #include "nn/initializer.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/parallel.hpp"
 #include "tensor/vectorize.hpp"
 

@@ -1,9 +1,9 @@
 // Alternate signal stacks.
 //
-// oneDNN's generated sgemm (all x86-64 releases so far; issue 4845, fixed in its sources by pull
-// request 4855) runs with the stack pointer inside a block of the heap. The kernel writes a
-// signal's frame below the stack pointer, so there it overwrites the block's neighbours, unless the
-// handler was installed with SA_ONSTACK and the thread has an alternate stack.
+// Before 3.11.2, oneDNN's generated sgemm (on x86-64; issue 4845) runs with the stack pointer
+// inside a block of the heap. The kernel writes a signal's frame below the stack pointer, so there
+// it overwrites the block's neighbours, unless the handler was installed with SA_ONSTACK and the
+// thread has an alternate stack.
 #pragma once
 
 namespace tasuki {

@@ -103,8 +103,8 @@ void Optimizer::check_same_everywhere(bool changed) const {
   for (const std::string& each : hyperparameters())
     lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
   lines.push_back("gradients exchanged " + exchange_settings_.text());
-  lines.push_back(states_.setting());
-  lines.push_back(weights_.setting());
+  lines.emplace_back(states_.setting());
+  lines.emplace_back(weights_.setting());
   // Ranks on GPUs exchange a message before each step that ranks on CPUs do not expect.
   lines.emplace_back(trained_.model->device().is_cpu() ? "a model on a CPU" : "a model on a GPU");
   for (const auto& hook : hooks()) lines.push_back("hook " + hook->name());

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/range.hpp"
@@ -81,7 +82,7 @@ class OptimizerStates {
   // --- for the optimizer ---
   friend class Optimizer;
   // The choice made by shard(), which ranks compare.
-  std::string setting() const {
+  std::string_view setting() const {
     return is_wanted_ ? "states shared by the ranks" : "states on every rank";
   }
   // Whether the states of the next arena will be sharded.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "communicator/communicator.hpp"
@@ -49,7 +50,7 @@ class SharedWeights {
   // --- for the optimizer ---
   friend class Optimizer;
   // The choice made by share(), which ranks compare.
-  std::string setting() const {
+  std::string_view setting() const {
     return is_wanted_ ? "weights once per node" : "weights on every rank";
   }
   // Creates sharers() if weights are to be shared, or records why they are not. `hook_of_arrays`: a

@@ -9,7 +9,13 @@ source scripts/usage.sh
 take_flags --fix -- "$@"
 
 clang_format=$(command -v clang-format-14 || command -v clang-format) ||
-  { echo "check_format: clang-format is missing (package clang-format-14)" >&2; exit 1; }
+  { echo "check_format: clang-format is missing (package clang-format)" >&2; exit 1; }
+# Each version formats some lines in its own way.
+version=$("$clang_format" --version)
+if [[ $version != *" version 14."* ]]; then
+  echo "format: nothing is checked or formatted without clang-format 14; found $version"
+  exit
+fi
 mapfile -d '' files < <(git ls-files -z --cached --others --exclude-standard --deduplicate \
                           -- '*.cpp' '*.hpp' '*.cu' '*.cuh')
 mapfile -t differing < <(

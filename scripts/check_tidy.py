@@ -101,7 +101,12 @@ def main():
 
     clang_tidy = shutil.which("clang-tidy-14") or shutil.which("clang-tidy")
     if not clang_tidy:
-        sys.exit("tidy: clang-tidy is missing (package clang-tidy-14)")
+        sys.exit("tidy: clang-tidy is missing (package clang-tidy)")
+    # Later versions have more checks.
+    version = re.search(r" version \S+", subprocess.check_output([clang_tidy, "--version"], text=True))[0]
+    if not version.startswith(" version 14."):
+        print(f"tidy: nothing is checked without clang-tidy 14; found{version}")
+        return
     build = pathlib.Path(arguments.build).resolve()
     database = build / "compile_commands.json"
     if not database.exists():

@@ -18,8 +18,8 @@ build_packages=(
   dataset-fashion-mnist
 )
 test_packages=(
-  clang-format-14 clang-tidy-14 libomp-14-dev  # omp.h for clang-tidy
-  clang-14 libclang-rt-14-dev  # libFuzzer
+  clang-format clang-tidy libomp-dev  # omp.h for clang-tidy
+  clang libclang-rt-dev  # libFuzzer
   libgtest-dev libgmock-dev
   git python3 python3-numpy curl wget valgrind xz-utils
   iproute2 iptables  # nodes made of network namespaces, and networks that lose packets

@@ -9,8 +9,8 @@
 
 namespace tasuki {
 
-// Gives all threads of the team alternate signal stacks (core/alternate_stack.hpp), including
-// threads that were replaced: to be called before oneDNN's sgemm runs on them.
+// Gives all threads of the team alternate signal stacks if oneDNN's sgemm needs them
+// (core/alternate_stack.hpp), including threads that were replaced: to be called before it runs.
 void protect_team();
 
 // Calls body(begin, end) on disjoint parts of [0, count), on up to cpu_threads() threads, each part

@@ -2,8 +2,6 @@
 // stay in the processor's cache. The products of a block are oneDNN's sgemm.
 #include "tensor/attention_operations.hpp"
 
-#include <oneapi/dnnl/dnnl.h>
-
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -11,6 +9,7 @@
 
 #include "tensor/cpu/attention_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/cpu/elementwise_operands.hpp"
 #include "tensor/parallel.hpp"
 

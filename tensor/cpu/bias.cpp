@@ -13,9 +13,10 @@ namespace {
 // Neighbouring channels in a blocked layout (nChw16c: 16); 0 for layouts of other kinds.
 std::int64_t channel_block(const Tensor& x) {
   if (x.is_plain() || x.shape().rank() != 4) return 0;
-  const auto& blocking = desc_of(x).data.format_desc.blocking;
-  const bool by_channel = blocking.inner_nblks == 1 && blocking.inner_idxs[0] == 1;
-  return by_channel && blocking.strides[3] == blocking.inner_blks[0] ? blocking.inner_blks[0] : 0;
+  const dnnl::memory::desc desc = desc_of(x);
+  const BlockedOrder order = blocked_order(desc);
+  const bool by_channel = order.sizes.size() == 1 && order.axes[0] == 1;
+  return by_channel && order.strides[3] == order.sizes[0] ? order.sizes[0] : 0;
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ std::optional<ChannelOrder> ChannelOrder::of(const Tensor& x) {
   using Tag = dnnl::memory::format_tag;
   const dnnl::memory::desc own = desc_of(x);
   const auto is = [&](Tag tag) {
-    return own == dnnl::memory::desc({shape.begin(), shape.end()}, own.data_type(), tag);
+    return own == dnnl::memory::desc({shape.begin(), shape.end()}, element_type(own), tag);
   };
   if (is(Tag::nChw16c)) return in_groups_of(16);
   if (is(Tag::nChw8c)) return in_groups_of(8);

@@ -54,6 +54,18 @@ struct Geometry : ConvolutionGeometry {
   // Whether kernels in bfloat16 read nothing but zeros beyond the end of images.
   bool stays_in_margin() const { return options.stride_w <= bfloat16_margin; }
 
+  // Whether oneDNN's kernels in bfloat16 compute this pass. Those of 3.x for AMX (3.7.2, 3.12.1)
+  // mistake the pixels of a result of one column if strides are wider, and may crash where weights
+  // meet padding alone, for which those of 2.6.3 leave gradients to chance.
+  bool can_round_forward() const {
+    const bool has_columns = y[3] > 1 || options.stride_w == 1;
+    return stays_in_margin() && (dnnl_major == 2 || (has_columns && uses_every_weight()));
+  }
+  bool can_round_data() const {
+    return stays_in_margin() && (dnnl_major == 2 || uses_every_weight());
+  }
+  bool can_round_weights() const { return stays_in_margin() && uses_every_weight(); }
+
   // Whether each weight meets a pixel for some pixel of y, rather than padding alone.
   bool uses_every_weight() const {
     const auto uses_every_tap = [](std::int64_t size, std::int64_t taps, std::int64_t results,
@@ -75,11 +87,10 @@ struct Geometry : ConvolutionGeometry {
 
   dnnl::convolution_forward::primitive_desc forward(const Variant& variant, bool bias) const {
     const dnnl::memory::desc b = bias ? plain_desc({w[0]}) : dnnl::memory::desc();
-    const dnnl::convolution_forward::desc desc(
+    return describe<dnnl::convolution_forward>(
         dnnl::prop_kind::forward_training, variant.algorithm, any_desc(x, variant.products),
         any_desc(grouped(), variant.products), b, any_desc(y), strides(), dilations(), padding(),
         padding());
-    return {desc, scratchpad_attr(), dnnl_engine()};
   }
 };
 
@@ -186,7 +197,7 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
         };
         run_chosen(
             geometry, geometry.key(OperationKey::conv).add(b.defined()),
-            [&] { return geometry.stays_in_margin(); },
+            [&] { return geometry.can_round_forward(); },
             [&] {
               y = interleaved_conv2d(geometry, x, w.plain(), b);
               if (prepared != nullptr) *prepared = w;
@@ -205,12 +216,10 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
   const auto what = [&] { return fmt::format("the data gradient of {}", geometry.text()); };
   return with_dnnl(what, [&] {
     const auto make = [&](const Variant& variant) {
-      const dnnl::convolution_backward_data::desc desc(
-          variant.algorithm, any_desc(x_shape), any_desc(geometry.grouped(), variant.products),
-          any_desc(geometry.y, variant.products), geometry.strides(), geometry.dilations(),
-          geometry.padding(), geometry.padding());
-      const dnnl::convolution_backward_data::primitive_desc pd(
-          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(variant, false));
+      const auto pd = describe_backward<dnnl::convolution_backward_data>(
+          geometry.forward(variant, false), variant.algorithm, any_desc(x_shape),
+          any_desc(geometry.grouped(), variant.products), any_desc(geometry.y, variant.products),
+          geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
       return DnnlOperation(dnnl::convolution_backward_data(pd),
                            {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
@@ -227,7 +236,7 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
                      {DNNL_ARG_DIFF_SRC, dx.raw()}});
     };
     run_chosen(
-        geometry, geometry.key(OperationKey::conv_data), [&] { return geometry.stays_in_margin(); },
+        geometry, geometry.key(OperationKey::conv_data), [&] { return geometry.can_round_data(); },
         [&] { dx = interleaved_conv2d_backward_data(geometry, dy, w.plain()); }, make, run);
     return dx;
   });
@@ -245,12 +254,11 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
   const auto what = [&] { return fmt::format("the weight gradient of {}", geometry.text()); };
   with_dnnl(what, [&] {
     const auto make = [&](const Variant& variant) {
-      const dnnl::convolution_backward_weights::desc desc(
-          variant.algorithm, any_desc(geometry.x, variant.products), any_desc(geometry.grouped()),
+      const auto pd = describe_backward<dnnl::convolution_backward_weights>(
+          geometry.forward(variant, false), variant.algorithm,
+          any_desc(geometry.x, variant.products), any_desc(geometry.grouped()),
           any_desc(geometry.y, variant.products), geometry.strides(), geometry.dilations(),
           geometry.padding(), geometry.padding());
-      const dnnl::convolution_backward_weights::primitive_desc pd(
-          desc, scratchpad_attr(), dnnl_engine(), geometry.forward(variant, false));
       return DnnlOperation(dnnl::convolution_backward_weights(pd),
                            {{DNNL_ARG_SRC, pd.src_desc()},
                             {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
@@ -270,12 +278,9 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
       gradient = Tensor::empty(geometry.grouped());
       interleaved_conv2d_backward_weights(geometry, x, dy, gradient);
     };
-    // oneDNN 2.6.3's bfloat16 kernels leave to chance what a weight gets that meets no pixel.
-    const auto can_round = [&] {
-      return geometry.stays_in_margin() && geometry.uses_every_weight();
-    };
-    run_chosen(geometry, geometry.key(OperationKey::conv_weights), can_round, interleaved, make,
-               run);
+    run_chosen(
+        geometry, geometry.key(OperationKey::conv_weights),
+        [&] { return geometry.can_round_weights(); }, interleaved, make, run);
     reorder_into(dw.reshape(geometry.grouped()), gradient, accumulate);
   });
 }

@@ -38,10 +38,9 @@ OperationKey key_of(OperationKey::Kind kind, const Tensor& x, float eps, bool re
 dnnl::batch_normalization_forward::primitive_desc forward_of(const Tensor& x, float eps, bool relu,
                                                              bool inference,
                                                              Statistics statistics) {
-  const dnnl::batch_normalization_forward::desc desc(
+  return describe_batch_norm(
       inference ? dnnl::prop_kind::forward_inference : dnnl::prop_kind::forward_training,
       image_desc(x), eps, flags_of(relu, statistics));
-  return {desc, scratchpad_attr(), dnnl_engine()};
 }
 
 // Inference has no workspace: its descriptor is empty.
@@ -65,10 +64,8 @@ OperationPointer forward_operation(const Tensor& x, float eps, bool relu, bool i
 
 OperationPointer backward_operation(const Tensor& x, float eps, bool relu, Statistics statistics) {
   return cached_operation(key_of(OperationKey::batch_norm_backward, x, eps, relu, statistics), [&] {
-    const dnnl::batch_normalization_backward::desc desc(
-        dnnl::prop_kind::backward, image_desc(x), image_desc(x), eps, flags_of(relu, statistics));
-    const dnnl::batch_normalization_backward::primitive_desc pd(
-        desc, scratchpad_attr(), dnnl_engine(), forward_of(x, eps, relu, false, statistics));
+    const auto pd = describe_batch_norm_backward(forward_of(x, eps, relu, false, statistics),
+                                                 image_desc(x), eps, flags_of(relu, statistics));
     const dnnl::memory::desc per_channel = plain_desc({x.shape()[1]});
     return DnnlOperation(dnnl::batch_normalization_backward(pd),
                          {{DNNL_ARG_SRC, pd.src_desc()},
@@ -76,7 +73,7 @@ OperationPointer backward_operation(const Tensor& x, float eps, bool relu, Stati
                           {DNNL_ARG_VARIANCE, pd.variance_desc()},
                           {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                           {DNNL_ARG_SCALE, per_channel},
-                          {DNNL_ARG_SHIFT, per_channel},
+                          {batch_norm_backward_shift, per_channel},
                           {DNNL_ARG_WORKSPACE, pd.workspace_desc()},
                           {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},
                           {DNNL_ARG_DIFF_SCALE, per_channel},
@@ -151,7 +148,7 @@ Tensor differentiate(const Tensor& x, const BatchNormResult& forward, const Tens
                   {DNNL_ARG_VARIANCE, forward.variance.raw()},
                   {DNNL_ARG_DIFF_DST, upstream.raw()},
                   {DNNL_ARG_SCALE, gamma.raw()},
-                  {DNNL_ARG_SHIFT, beta.raw()},
+                  {batch_norm_backward_shift, beta.raw()},
                   {DNNL_ARG_WORKSPACE, kept.passed->data()},
                   {DNNL_ARG_DIFF_SRC, dx.raw()},
                   {DNNL_ARG_DIFF_SCALE, dgamma.raw()},

@@ -21,7 +21,7 @@ dnnl::memory::dims dims_of(const Shape& shape) {
 }
 
 Shape shape_of(const dnnl::memory::desc& desc) {
-  return Shape(std::span(desc.data.dims, static_cast<std::size_t>(desc.data.ndims)));
+  return Shape(axis_sizes(desc));
 }
 
 dnnl::memory::data_type dnnl_type(DType type) {
@@ -32,24 +32,18 @@ dnnl::memory::data_type dnnl_type(DType type) {
 
 // Elements in memory of a tensor; anything else (workspaces) counts as bytes.
 DType type_of(const dnnl::memory::desc& desc) {
-  if (desc.data_type() == dnnl::memory::data_type::f32) return DType::float32;
-  return desc.data_type() == dnnl::memory::data_type::bf16 ? DType::bfloat16 : DType::uint8;
+  const dnnl::memory::data_type type = element_type(desc);
+  if (type == dnnl::memory::data_type::f32) return DType::float32;
+  return type == dnnl::memory::data_type::bf16 ? DType::bfloat16 : DType::uint8;
 }
 
 // Hash of what distinguishes orders of elements: sizes, strides and blocks.
 struct DescHash {
   std::size_t operator()(const dnnl::memory::desc& desc) const {
-    const dnnl_memory_desc_t& data = desc.data;
-    const dnnl_blocking_desc_t& blocks = data.format_desc.blocking;
-    std::uint64_t hash = static_cast<std::uint64_t>(data.data_type);
-    const auto add = [&hash](const dnnl_dim_t* numbers, int count) {
-      hash = hash_bytes(std::as_bytes(std::span(numbers, static_cast<std::size_t>(count))), hash);
-    };
-    add(data.dims, data.ndims);
-    if (data.format_kind != dnnl_blocked) return hash;
-    add(blocks.strides, data.ndims);
-    add(blocks.inner_blks, blocks.inner_nblks);
-    add(blocks.inner_idxs, blocks.inner_nblks);
+    const BlockedOrder order = blocked_order(desc);
+    std::uint64_t hash = static_cast<std::uint64_t>(element_type(desc));
+    for (const auto numbers : {axis_sizes(desc), order.strides, order.sizes, order.axes})
+      hash = hash_bytes(std::as_bytes(numbers), hash);
     return hash;
   }
 };
@@ -84,26 +78,9 @@ bool is_built_on_gemm(const dnnl::primitive& primitive) {
 
 }  // namespace
 
-bool has_instructions(dnnl::cpu_isa set) {
-  const auto bits = static_cast<unsigned>(set);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bits) == bits;
-}
-
-const dnnl::engine& dnnl_engine() {
-  // Never destroyed, because caches of threads that end late still hold its primitives.
-  static const auto* const engine = new dnnl::engine(dnnl::engine::kind::cpu, 0);
-  return *engine;
-}
-
 dnnl::stream& dnnl_stream() {
   thread_local dnnl::stream stream(dnnl_engine());
   return stream;
-}
-
-dnnl::primitive_attr scratchpad_attr() {
-  dnnl::primitive_attr attr;
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attr;
 }
 
 dnnl::memory::desc plain_desc(const Shape& shape, DType type) {
@@ -155,7 +132,7 @@ void reorder_into(const Tensor& destination, const Tensor& source, bool accumula
     OperationKey key(OperationKey::reorder);
     key.add(source).add(destination).add(accumulate);
     const auto operation = cached_operation(key, [&] {
-      dnnl::primitive_attr attr = scratchpad_attr();
+      dnnl::primitive_attr attr = primitive_attributes();
       if (accumulate) {
         dnnl::post_ops sum;
         sum.append_sum(1.0f);
@@ -216,11 +193,10 @@ Tensor DnnlOperation::fit(int argument, const Tensor& tensor) const {
 void DnnlOperation::run(std::initializer_list<std::pair<int, const void*>> addresses) {
   dnnl::stream& stream = dnnl_stream();
   for (const auto& [argument, address] : addresses)
-    // oneDNN takes non-const addresses, but writes only to results (and to padding).
-    memory_.at(argument).set_data_handle(const_cast<void*>(address), stream);
+    set_address(memory_.at(argument), address, stream);
   if (const auto pad = arguments_.find(DNNL_ARG_SCRATCHPAD); pad != arguments_.end())
     if (const std::size_t bytes = pad->second.desc.get_size(); bytes > 0)
-      memory_.at(DNNL_ARG_SCRATCHPAD).set_data_handle(scratchpad(bytes), stream);
+      set_address(memory_.at(DNNL_ARG_SCRATCHPAD), scratchpad(bytes), stream);
   if (uses_sgemm_) protect_team();
   primitive_.execute(stream, memory_);
   stream.wait();

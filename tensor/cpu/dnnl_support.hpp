@@ -4,16 +4,15 @@
 
 #include <fmt/core.h>
 
-#include <oneapi/dnnl/dnnl_debug.h>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
 #include <new>
-#include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 #include <utility>
 
+#include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {
@@ -46,13 +45,7 @@ void reorder_into(const Tensor& destination, const Tensor& source, bool accumula
 // all their tensors have the same layout.
 std::int64_t stored_count(const Tensor& tensor);
 
-// Whether oneDNN uses all of these instructions on this processor.
-bool has_instructions(dnnl::cpu_isa set);
-
-const dnnl::engine& dnnl_engine();
 dnnl::stream& dnnl_stream();
-// Attributes of every primitive: the caller provides the scratchpad.
-dnnl::primitive_attr scratchpad_attr();
 
 // Runs `action`; a failure of oneDNN becomes an error that contains what(), such as "conv2d of
 // 100x3x32x32 with ...".

@@ -12,13 +12,13 @@ namespace {
 constexpr std::int64_t block = 16;  // channels
 
 bool is_in_blocks(const Tensor& tensor) {
-  const dnnl_memory_desc_t& desc = desc_of(tensor).data;
-  const dnnl_blocking_desc_t& order = desc.format_desc.blocking;
+  const dnnl::memory::desc desc = desc_of(tensor);
+  const BlockedOrder order = blocked_order(desc);
   const Shape& shape = tensor.shape();
   const std::int64_t positions = shape[2] * shape[3];
-  return desc.format_kind == dnnl_blocked && desc.offset0 == 0 && order.inner_nblks == 2 &&
-         order.inner_blks[0] == block && order.inner_idxs[0] == 1 && order.inner_blks[1] == block &&
-         order.inner_idxs[1] == 0 && order.strides[0] == shape[1] * positions * block &&
+  return order.sizes.size() == 2 && order.sizes[0] == block && order.axes[0] == 1 &&
+         order.sizes[1] == block && order.axes[1] == 0 &&
+         order.strides[0] == shape[1] * positions * block &&
          order.strides[1] == positions * block * block &&
          order.strides[2] == shape[3] * block * block && order.strides[3] == block * block;
 }

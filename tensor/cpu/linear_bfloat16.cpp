@@ -23,10 +23,9 @@ struct Geometry {
   }
   dnnl::inner_product_forward::primitive_desc forward(bool bias) const {
     const dnnl::memory::desc b = bias ? plain_desc({outputs}) : dnnl::memory::desc();
-    const dnnl::inner_product_forward::desc desc(
+    return describe<dnnl::inner_product_forward>(
         dnnl::prop_kind::forward_training, any_desc(x(), DType::bfloat16),
         any_desc(w(), DType::bfloat16), b, plain_desc(y()));
-    return {desc, scratchpad_attr(), dnnl_engine()};
   }
 };
 
@@ -60,11 +59,10 @@ void linear_bfloat16_backward_data(const Tensor& dy, const Tensor& w, const Tens
   with_dnnl([&] { return geometry.text(); },
             [&] {
               const auto operation = cached_operation(geometry.key(OperationKey::linear_data), [&] {
-                const dnnl::inner_product_backward_data::desc desc(
-                    plain_desc(geometry.x()), any_desc(geometry.w(), DType::bfloat16),
+                const auto pd = describe_backward<dnnl::inner_product_backward_data>(
+                    geometry.forward(false), plain_desc(geometry.x()),
+                    any_desc(geometry.w(), DType::bfloat16),
                     any_desc(geometry.y(), DType::bfloat16));
-                const dnnl::inner_product_backward_data::primitive_desc pd(
-                    desc, scratchpad_attr(), dnnl_engine(), geometry.forward(false));
                 return DnnlOperation(dnnl::inner_product_backward_data(pd),
                                      {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                                       {DNNL_ARG_WEIGHTS, pd.weights_desc()},
@@ -86,11 +84,9 @@ void linear_bfloat16_backward_weights(const Tensor& x, const Tensor& dy, const T
             [&] {
               const auto operation =
                   cached_operation(geometry.key(OperationKey::linear_weights), [&] {
-                    const dnnl::inner_product_backward_weights::desc desc(
-                        any_desc(geometry.x(), DType::bfloat16), any_desc(geometry.w()),
-                        any_desc(geometry.y(), DType::bfloat16));
-                    const dnnl::inner_product_backward_weights::primitive_desc pd(
-                        desc, scratchpad_attr(), dnnl_engine(), geometry.forward(false));
+                    const auto pd = describe_backward<dnnl::inner_product_backward_weights>(
+                        geometry.forward(false), any_desc(geometry.x(), DType::bfloat16),
+                        any_desc(geometry.w()), any_desc(geometry.y(), DType::bfloat16));
                     return DnnlOperation(dnnl::inner_product_backward_weights(pd),
                                          {{DNNL_ARG_SRC, pd.src_desc()},
                                           {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},

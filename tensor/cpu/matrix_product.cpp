@@ -1,7 +1,5 @@
 #include "tensor/cpu/matrix_product.hpp"
 
-#include <oneapi/dnnl/dnnl.h>
-
 #include <atomic>
 
 #include "tensor/cpu/dnnl_support.hpp"

@@ -67,8 +67,7 @@ void convert(void* destination, const void* source, std::int64_t count) {
 }  // namespace
 
 std::string CpuBackend::describe() const {
-  const dnnl_version_t* const version = dnnl_version();
-  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  return "oneDNN " + dnnl_version_text();
 }
 
 std::shared_ptr<Storage> CpuBackend::allocate(std::size_t bytes, Device) {

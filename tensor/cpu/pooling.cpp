@@ -28,10 +28,12 @@ struct Geometry : PoolingGeometry {
     return options.kind == PoolKind::max ? dnnl::algorithm::pooling_max
                                          : dnnl::algorithm::pooling_avg_include_padding;
   }
-  dnnl::memory::dims kernel() const { return {options.kernel_h, options.kernel_w}; }
-  dnnl::memory::dims strides() const { return {options.stride_h, options.stride_w}; }
-  dnnl::memory::dims pad_begin() const { return {options.pad_h, options.pad_w}; }
-  dnnl::memory::dims pad_end() const { return {pad_end_h, pad_end_w}; }
+  PoolingWindow window() const {
+    return {.strides = {options.stride_h, options.stride_w},
+            .kernel = {options.kernel_h, options.kernel_w},
+            .pad_begin = {options.pad_h, options.pad_w},
+            .pad_end = {pad_end_h, pad_end_w}};
+  }
 
   OperationKey key(OperationKey::Kind kind, const std::shared_ptr<const Layout>& layout) const {
     OperationKey key(kind);
@@ -43,9 +45,7 @@ struct Geometry : PoolingGeometry {
 
   dnnl::pooling_forward::primitive_desc forward(const dnnl::memory::desc& x_desc,
                                                 dnnl::prop_kind kind) const {
-    const dnnl::pooling_forward::desc desc(kind, algorithm(), x_desc, any_desc(y), strides(),
-                                           kernel(), pad_begin(), pad_end());
-    return {desc, scratchpad_attr(), dnnl_engine()};
+    return describe_pooling(kind, algorithm(), x_desc, any_desc(y), window());
   }
 };
 
@@ -110,11 +110,8 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
     const auto operation =
         cached_operation(geometry.key(OperationKey::pool_backward, kept->layout), [&] {
           const auto forward = geometry.forward(kept->x_desc, dnnl::prop_kind::forward_training);
-          const dnnl::pooling_backward::desc desc(
-              geometry.algorithm(), kept->x_desc, forward.dst_desc(), geometry.strides(),
-              geometry.kernel(), geometry.pad_begin(), geometry.pad_end());
-          const dnnl::pooling_backward::primitive_desc pd(desc, scratchpad_attr(), dnnl_engine(),
-                                                          forward);
+          const auto pd = describe_pooling_backward(forward, geometry.algorithm(), kept->x_desc,
+                                                    forward.dst_desc(), geometry.window());
           return DnnlOperation(dnnl::pooling_backward(pd),
                                {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
                                 {DNNL_ARG_DIFF_SRC, pd.diff_src_desc()},

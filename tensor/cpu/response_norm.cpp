@@ -16,11 +16,9 @@ struct ResponseNormWorkspace final : Workspace {
 };
 
 // oneDNN counts an even window differently, and divides alpha by the window's size.
-std::int64_t window_of(const ResponseNormOptions& options) {
-  return 2 * (options.window / 2) + 1;
-}
-float dnnl_alpha(const ResponseNormOptions& options) {
-  return options.alpha * static_cast<float>(window_of(options));
+ChannelWindow window_of(const ResponseNormOptions& options) {
+  const std::int64_t window = 2 * (options.window / 2) + 1;
+  return {window, options.alpha * static_cast<float>(window), options.beta, options.k};
 }
 
 // Channels in blocks, of which oneDNN adds up each window. In plain order it carries a sum of
@@ -51,19 +49,10 @@ OperationKey key_of(OperationKey::Kind kind, const Shape& shape,
                     const std::shared_ptr<const Layout>& layout,
                     const ResponseNormOptions& options) {
   OperationKey key(kind);
-  key.add(shape).add(layout).add(window_of(options));
+  key.add(shape).add(layout).add(window_of(options).window);
   for (const float value : {options.k, options.alpha, options.beta})
     key.add(std::bit_cast<std::int32_t>(value));
   return key;
-}
-
-dnnl::lrn_forward::primitive_desc forward_of(const dnnl::memory::desc& x,
-                                             const ResponseNormOptions& options,
-                                             dnnl::prop_kind kind) {
-  const dnnl::lrn_forward::desc desc(kind, dnnl::algorithm::lrn_across_channels, x,
-                                     window_of(options), dnnl_alpha(options), options.beta,
-                                     options.k);
-  return {desc, scratchpad_attr(), dnnl_engine()};
 }
 
 }  // namespace
@@ -82,9 +71,9 @@ Tensor cpu_response_norm(const Tensor& source, const ResponseNormOptions& option
         const bool training = workspace != nullptr;
         const auto operation = cached_operation(
             key_of(OperationKey::lrn, x.shape(), x.layout(), options).add(training), [&] {
-              const auto pd = forward_of(desc_of(x), options,
-                                         training ? dnnl::prop_kind::forward_training
-                                                  : dnnl::prop_kind::forward_inference);
+              const auto pd = describe_response_norm(
+                  training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference,
+                  desc_of(x), window_of(options));
               return DnnlOperation(dnnl::lrn_forward(pd),
                                    {{DNNL_ARG_SRC, pd.src_desc()},
                                     {DNNL_ARG_DST, pd.dst_desc()},
@@ -119,12 +108,10 @@ Tensor cpu_response_norm_backward(const Tensor& source, const Tensor& dy,
   return with_dnnl(what, [&] {
     const auto operation = cached_operation(
         key_of(OperationKey::lrn_backward, source.shape(), kept.layout, options), [&] {
-          const auto forward = forward_of(kept.x_desc, options, dnnl::prop_kind::forward_training);
-          const dnnl::lrn_backward::desc desc(dnnl::algorithm::lrn_across_channels, kept.x_desc,
-                                              kept.x_desc, window_of(options), dnnl_alpha(options),
-                                              options.beta, options.k);
-          const dnnl::lrn_backward::primitive_desc pd(desc, scratchpad_attr(), dnnl_engine(),
-                                                      forward);
+          const ChannelWindow window = window_of(options);
+          const auto pd = describe_response_norm_backward(
+              describe_response_norm(dnnl::prop_kind::forward_training, kept.x_desc, window),
+              kept.x_desc, window);
           return DnnlOperation(dnnl::lrn_backward(pd),
                                {{DNNL_ARG_SRC, pd.src_desc()},
                                 {DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},

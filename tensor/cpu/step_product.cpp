@@ -36,10 +36,9 @@ StepProduct::Step StepProduct::make(std::int64_t rows, bool has_bias) const {
   Step step;
   step.operation = cached_operation(key, [&] {
     const dnnl::memory::desc b = has_bias ? plain_desc({outputs}) : dnnl::memory::desc();
-    const dnnl::inner_product_forward::desc desc(dnnl::prop_kind::forward_training,
-                                                 plain_desc({rows, inputs}), any_desc(w_.shape()),
-                                                 b, plain_desc({rows, outputs}));
-    const dnnl::inner_product_forward::primitive_desc pd(desc, scratchpad_attr(), dnnl_engine());
+    const auto pd = describe<dnnl::inner_product_forward>(
+        dnnl::prop_kind::forward_training, plain_desc({rows, inputs}), any_desc(w_.shape()), b,
+        plain_desc({rows, outputs}));
     return DnnlOperation(dnnl::inner_product_forward(pd),
                          {{DNNL_ARG_SRC, pd.src_desc()},
                           {DNNL_ARG_WEIGHTS, pd.weights_desc()},

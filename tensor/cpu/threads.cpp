@@ -7,6 +7,7 @@
 
 #include "core/alternate_stack.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {
@@ -41,6 +42,7 @@ int cpu_threads() {
 }
 
 void protect_team() {
+  if (!sgemm_needs_alternate_stacks()) return;
   // OpenMP ends the threads that a smaller team does not need and makes new ones for the next large
   // one. A team of two cannot shrink, because loops on one thread do not use OpenMP.
   const int threads = cpu_threads();

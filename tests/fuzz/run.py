@@ -68,7 +68,7 @@ def main():
                             f"{', '.join(programs) or f'none in {options.build}'}\n")
     if not programs:
         print(f"skipped: no harnesses in {options.build} (they need clang++ and its libFuzzer: "
-              "apt-get install clang-14 libclang-rt-14-dev)")
+              "apt-get install clang libclang-rt-dev)")
         return 77
     is_clean = True
     with tempfile.TemporaryDirectory(prefix="tasuki-fuzz-") as place:
