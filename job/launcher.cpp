@@ -73,15 +73,6 @@ std::optional<LaunchedRanks> account_of(const LauncherKind& kind, const std::str
   return LaunchedRanks{process, kind.size, *size, number_in(kind.rank).value_or(0)};
 }
 
-// "Open MPI v4.1.4", without what follows in one long line.
-std::string name_of_library() {
-  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
-  int length = 0;
-  TASUKI_MPI(MPI_Get_library_version, text.data(), &length);
-  const std::string name(text.data(), static_cast<std::size_t>(length));
-  return name.substr(0, name.find_first_of(",\n"));
-}
-
 }  // namespace
 
 bool is_daemon_name(std::string_view name) {
@@ -141,7 +132,7 @@ void refuse_launcher(const LaunchedRanks& launched) {
       "is a job of its own: the launcher belongs to another MPI, or was not told of this one; use "
       "the mpirun of this MPI (with srun: --mpi=pmix or pmi2). To start single processes on "
       "purpose, unset {}",
-      launched.launcher, launched.size, launched.variable, name_of_library(), launched.variable);
+      launched.launcher, launched.size, launched.variable, mpi_library_name(), launched.variable);
 }
 
 }  // namespace tasuki

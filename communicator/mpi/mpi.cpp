@@ -57,6 +57,14 @@ const HalfType& half_type() {
 
 }  // namespace
 
+std::string mpi_library_name() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  TASUKI_MPI(MPI_Get_library_version, text.data(), &length);
+  const std::string name(text.data(), static_cast<std::size_t>(length));
+  return name.substr(0, name.find_first_of(",\n"));  // Open MPI has one long line
+}
+
 void check_mpi(int code, const char* function) {
   if (code != MPI_SUCCESS) fail(ErrorKind::io, "{} failed: {}", function, mpi_error_text(code));
 }

@@ -3,6 +3,7 @@
 
 #include <mpi.h>
 
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
@@ -17,6 +18,10 @@
 namespace tasuki {
 
 void check_mpi(int code, const char* function);
+
+// Name and version of the MPI library that is loaded: "Open MPI v4.1.4". May be called before
+// MPI_Init.
+std::string mpi_library_name();
 
 // The scope, on this rank, of an error that all ranks of `comm` throw. By it, one rank prints the
 // error without delay: rank 0 of the job if it is in `comm`, else the first rank of `comm`. Not

@@ -43,7 +43,16 @@ TEST(LauncherFailures, ReportMissingProgramsAndFolders) {
       {"mpirun was unable to start the specified application as it encountered an\nerror:\n\nError "
        "code: -125\nError name: The specified application failed to start\nNode: node2\n\nwhen "
        "attempting to start process rank 0.\n",
-       "error: the program cannot be executed on node2", "node2"}};
+       "error: the program cannot be executed on node2", "node2"},
+      {"prterun was unable to find the specified executable file, and therefore did\nnot launch "
+       "the "
+       "job.  This error was first reported for process rank\n0; it may have occurred for other "
+       "processes as well.\n\nNOTE: A common cause for this error is misspelling a prterun "
+       "command\n"
+       "   line parameter option.\n\n   Node:       node2\n   Executable: /opt/train\n",
+       "error: /opt/train is missing on node2, or cannot be executed there; every host needs it at "
+       "this path",
+       "node2"}};
   for (const Refusal& refusal : refusals) {
     LauncherText text(/*leave_out=*/true);
     EXPECT_EQ(text.pass(framed(refusal.said)), "") << "the line says it all";
@@ -51,6 +60,20 @@ TEST(LauncherFailures, ReportMissingProgramsAndFolders) {
     EXPECT_EQ(text.cause()->line, refusal.line);
     EXPECT_EQ(text.cause()->host, refusal.host);
     EXPECT_EQ(text.start_failure(), StartFailure::refused);
+  }
+}
+
+TEST(LauncherFailures, NameTheRankOfAnExitCode) {
+  for (const std::string name : {"[[9721,1],3]", "[prterun-node1-17781@1,3]"}) {
+    LauncherText text(/*leave_out=*/true);
+    text.pass(
+        framed("mpirun detected that one or more processes exited with non-zero status,\n"
+               "thus causing the job to be terminated. The first process to do so was:\n\n"
+               "   Process name: " +
+               name + "\n   Exit code:    5\n"));
+    ASSERT_TRUE(text.cause()) << name;
+    EXPECT_EQ(text.cause()->line, "error: rank 3 ended with exit code 5");
+    EXPECT_EQ(text.cause()->rank, 3);
   }
 }
 

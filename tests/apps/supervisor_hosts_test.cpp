@@ -115,6 +115,13 @@ TEST(HostChecks, UseMpirunsRemoteShell) {
       ElementsAre("/run/on_node", "-v"));
 }
 
+TEST(HostChecks, UsePrrtesRemoteShell) {
+  const std::vector<std::string> words = {"--prtemca", "plm_ssh_agent", "/run/on_node -v",
+                                          "--prtemca", "plm_ssh_args",  "-p 2222"};
+  EXPECT_THAT(remote_shell(McaParameters(words, {}, MpiRuntime::prrte)),
+              ElementsAre("/run/on_node", "-v", "-p", "2222"));
+}
+
 // Words win over the environment, that over files, and the user's file over the system's.
 TEST(HostChecks, UseMpirunsRemoteShellArguments) {
   const testing::TemporaryFolder folder;
@@ -152,7 +159,12 @@ TEST(McaFiles, FindUserAndSystemFiles) {
   std::ofstream(folder / "open/bin/mpirun").close();
   const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
   setenv("HOME", folder.path().c_str(), 1);
-  const auto found = find_mca_files(folder / "open/bin/mpirun");
+  const auto found = find_mca_files(MpiRuntime::orte, folder / "open/bin/mpirun");
+  std::filesystem::create_directories(folder / ".prte");
+  for (const auto& file :
+       {folder / ".prte/mca-params.conf", folder / "open/etc/prte-mca-params.conf"})
+    std::ofstream(file) << "a = b\n";
+  EXPECT_EQ(find_mca_files(MpiRuntime::prrte, folder / "open/bin/mpirun").size(), 4u);
   setenv("HOME", home.c_str(), 1);
   ASSERT_EQ(found.size(), 2u);
   EXPECT_EQ(found[0], *files.begin());

@@ -130,6 +130,33 @@ TEST_F(Launches, OmitSettingsOfTheUser) {
   unsetenv("OMPI_MCA_orte_launch_agent");
 }
 
+// PRRTE takes no such file; its own parameters have other names and another flag.
+TEST_F(Launches, PassSettingsToPrrteByItsNames) {
+  const testing::TemporaryFolder folder;
+  around.tune = folder / "tune";
+  around.runtime = MpiRuntime::prrte;
+  std::ofstream(around.tune) << "plm_rsh_args = -o ConnectTimeout=10\noob_tcp_keepalive_time = 2\n"
+                                "btl_tcp_if_exclude = docker0\noob_tcp_if_exclude = docker0\n"
+                                "odls_base_sigkill_timeout = 0\n";
+  const std::string ssh = " --prtemca plm_ssh_args '-o ConnectTimeout=10'",
+                    rest = " --prtemca oob_tcp_keepalive_time 2 --mca btl_tcp_if_exclude docker0",
+                    networks = " --prtemca prte_if_exclude docker0";
+  EXPECT_EQ(command({8, "", 8}), "mpirun -np 8" + ssh + rest + networks + " train --epoch '1 2'");
+  settings.launcher_words = {"--prtemca", "plm_ssh_args", "-p 2222"};
+  EXPECT_EQ(command({8, "", 8}), "mpirun -np 8" + rest + networks +
+                                     " --prtemca plm_ssh_args '-p 2222' train --epoch '1 2'");
+  settings.launcher_words.clear();
+  setenv("PRTE_MCA_prte_if_include", "eth1", 1);
+  EXPECT_EQ(command({8, "", 8}), "mpirun -np 8" + ssh + rest + " train --epoch '1 2'");
+  unsetenv("PRTE_MCA_prte_if_include");
+
+  Placement placement{4, "hosts", 4};
+  placement.needs_domains = true;
+  EXPECT_THAT(command(placement), HasSubstr(" --prtemca prte_keep_fqdn_hostnames 1 "));
+  program = Program{{"other"}, {}};
+  EXPECT_THAT(command({8, "", 8}), ::testing::Not(HasSubstr("sigkill")));
+}
+
 TEST_F(Launches, KeepDomainsOfHostsWithTheSameLabel) {
   Placement placement{4, "hosts", 4};
   EXPECT_THAT(command(placement), ::testing::Not(HasSubstr("fqdn")));

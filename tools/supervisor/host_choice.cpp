@@ -137,9 +137,10 @@ bool HostChoice::choose_again() {
       std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.host_timeout);
   for (bool is_first = true;; is_first = false) {
     int signal = 0;
-    const auto good =
-        answering(all_, remote_shell(McaParameters(settings_.launcher_words, around_.mca_files)),
-                  longest_answer, signals_, signal);
+    const auto good = answering(
+        all_,
+        remote_shell(McaParameters(settings_.launcher_words, around_.mca_files, around_.runtime)),
+        longest_answer, signals_, signal);
     if (!good) {
       stop_.on_signal(signal);
       return false;

@@ -5,7 +5,6 @@
 #include <cstring>
 
 #include "core/error.hpp"
-#include "tools/supervisor/mca_parameters.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -50,12 +49,15 @@ std::string opposite_of(const std::string& name) {
 Words tuning(const Surroundings& around, const Words& chosen, const McaParameters& users) {
   if (around.tune.empty() || has_flag(chosen, {"tune", "am"})) return {};
   auto settings = read_mca_file(around.tune);
-  if (std::erase_if(settings, [&](const auto& setting) {
-        return users.find({setting.first, opposite_of(setting.first)});
-      }) == 0)
+  if (std::erase_if(settings,
+                    [&](const auto& setting) {
+                      return users.find({setting.first, opposite_of(setting.first)});
+                    }) == 0 &&
+      around.runtime == MpiRuntime::orte)
     return {"--tune", around.tune};
   Words words;
-  for (const auto& [name, value] : settings) append(words, {"--mca", name, value});
+  for (const auto& [name, value] : settings)
+    append(words, words_to_set(around.runtime, name, value));
   return words;
 }
 
@@ -76,12 +78,13 @@ Words without_network(const Surroundings& around, const Placement& placement, co
 }
 
 // mpirun's flags for a program that ends by SIGTERM.
-Words time_to_end(const SupervisorSettings& settings, const McaParameters& users) {
+Words time_to_end(const SupervisorSettings& settings, MpiRuntime runtime,
+                  const McaParameters& users) {
   constexpr const char* parameter = "odls_base_sigkill_timeout";
   if (users.find({parameter})) return {};
   const double seconds =
       settings.is_stop_timeout_given ? settings.stop_timeout : default_kill_delay;
-  return {"--mca", parameter, fmt::format("{:.0f}", std::ceil(seconds))};
+  return words_to_set(runtime, parameter, fmt::format("{:.0f}", std::ceil(seconds)));
 }
 
 Launch launch_with_mpirun(const SupervisorSettings& settings, const Surroundings& around,
@@ -95,14 +98,15 @@ Launch launch_with_mpirun(const SupervisorSettings& settings, const Surroundings
   if (placement.np) append(words, {"-np", fmt::format("{}", *placement.np)});
   const bool has_other_hosts =
       !placement.hostfile.empty() || (around.slurm && around.slurm->nodes > 1);
-  const McaParameters users(chosen, around.mca_files);
+  const McaParameters users(chosen, around.mca_files, around.runtime);
   append(words, tuning(around, chosen, users));
   append(words, without_network(around, placement, chosen, users));
-  if (!is_tasukis) append(words, time_to_end(settings, users));
+  if (!is_tasukis) append(words, time_to_end(settings, around.runtime, users));
   if (!placement.hostfile.empty()) {
     append(words, {"--hostfile", placement.hostfile});
     constexpr const char* domains = "orte_keep_fqdn_hostnames";
-    if (placement.needs_domains && !users.find({domains})) append(words, {"--mca", domains, "1"});
+    if (placement.needs_domains && !users.find({domains}))
+      append(words, words_to_set(around.runtime, domains, "1"));
     // The remote shell reads this word.
     if (!around.start_orted.empty() && !has_flag(chosen, {"launch-agent", "prefix"}) &&
         !users.find({"orte_launch_agent"}))

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tools/supervisor/hostfile.hpp"
+#include "tools/supervisor/mca_parameters.hpp"
 #include "tools/supervisor/program.hpp"
 #include "tools/supervisor/settings.hpp"
 
@@ -24,7 +25,8 @@ struct SlurmJob {
 // The surroundings that tasuki-run finds.
 struct Surroundings {
   std::string mpirun = "mpirun";  // a path if PATH does not have it
-  int cores = 1;                  // of this machine
+  MpiRuntime runtime = MpiRuntime::orte;
+  int cores = 1;  // of this machine
   bool is_root = false;
   std::vector<std::string> exported;  // environment variables that ranks on other hosts also need
   std::string tune;                   // the file mca-params.conf; empty: not found
@@ -75,14 +77,14 @@ struct Launch {
 //   one core (program/start/processors.hpp); in a Slurm job it is bound to its task's cores;
 // - mca-params.conf and start_orted notice lost hosts (hostfiles/README.md). The user's own
 //   settings (mca_parameters.hpp) win over that file, whose other settings are then passed one by
-//   one;
+//   one, as all are with PRRTE;
 // - ranks of one machine exchange messages in shared memory, if there is room, and open no port for
 //   them;
 // - hosts whose names differ only in their domains need orte_keep_fqdn_hostnames;
 // - mca-params.conf has mpirun kill ranks right after SIGTERM. Tasuki's programs have saved by then
 //   (StopRequest). Other programs end by SIGTERM, so they get Open MPI's default time, or
 //   --stop-timeout. The default is not longer because mpirun also waits that long before SIGTERM,
-//   and twice that long when a rank has failed.
+//   and twice that long when a rank has failed. PRRTE's time cannot be set.
 // settings.launcher_words replace these words where they have the same purpose. `words`: of this
 // start (Program::words_to_continue).
 Launch make_launch(const SupervisorSettings& settings, const Surroundings& around,

@@ -13,6 +13,13 @@ LauncherFailure refusal(const std::string& line, const std::string& host) {
   return {Cause{line, std::nullopt, host}, StartFailure::refused};
 }
 
+LauncherFailure missing(const std::string& program, const std::string& host) {
+  return refusal(fmt::format("error: {} is missing on {}, or cannot be executed there; every host "
+                             "needs it at this path",
+                             program, host),
+                 host);
+}
+
 // mpirun's texts, and their meaning.
 struct Pattern {
   std::regex text;
@@ -30,15 +37,14 @@ const std::vector<Pattern>& paragraphs() {
                                found[2].str(), found[3].str(), found[4].str()),
                    std::stoi(found[1]), found[2]}};
        }},
-      {std::regex(
-           R"(exited with non-zero status.*Process name: \[\[\d+,\d+\],(\d+)\] Exit code: (\d+))"),
+      {std::regex(R"(exited with non-zero status.*Process name: \[[^ ]+,(\d+)\] Exit code: (\d+))"),
        [](const Match& found) {
          return LauncherFailure{Cause{
              fmt::format("error: rank {} ended with exit code {}", found[1].str(), found[2].str()),
              std::stoi(found[1]), ""}};
        }},
       {std::regex(
-           R"(lost communication with a remote daemon.*Remote daemon: \[\[\d+,\d+\],\d+\] on node (\S+))"),
+           R"(lost communication with a remote daemon.*Remote daemon: \[[^ ]+,\d+\] on node (\S+))"),
        [](const Match& found) {
          return LauncherFailure{
              Cause{fmt::format("error: the connection to {} was lost", found[1].str()),
@@ -47,12 +53,9 @@ const std::vector<Pattern>& paragraphs() {
       {std::regex("MPI_ABORT was invoked on rank |Primary job terminated normally, but"),
        [](const Match&) { return LauncherFailure{}; }},
       {std::regex(R"(could not access or execute an executable: Executable: (.*) Node: (\S+))"),
-       [](const Match& found) {
-         return refusal(fmt::format("error: {} is missing on {}, or cannot be executed there; "
-                                    "every host needs it at this path",
-                                    found[1].str(), found[2].str()),
-                        found[2]);
-       }},
+       [](const Match& found) { return missing(found[1], found[2]); }},
+      {std::regex(R"(unable to find the specified executable file.*Node: (\S+) Executable: (\S+))"),
+       [](const Match& found) { return missing(found[2], found[1]); }},
       {std::regex(
            R"(change to the specified working directory: Working directory: (.*) Node: (\S+))"),
        [](const Match& found) {

@@ -1,5 +1,5 @@
 // Interprets what mpirun and srun print on standard error when a job fails: the texts of Open MPI
-// 4.1 (share/openmpi/help-*.txt) and Slurm.
+// 4.1 (share/openmpi/help-*.txt), PRRTE 3.0 as far as it was seen, and Slurm.
 #pragma once
 
 #include <optional>

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -28,6 +29,30 @@ bool is_one_of(const std::string& word, std::initializer_list<std::string_view> 
   const auto begin = word.find_first_not_of('-');
   return begin != 0 && begin != std::string::npos && begin <= 2 &&
          std::ranges::find(flags, std::string_view(word).substr(begin)) != flags.end();
+}
+
+// What PRRTE calls ORTE's parameters; empty: it has none like it.
+constexpr auto prrte_names = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"odls_base_sigkill_timeout", ""},
+    {"oob_tcp_if_exclude", "prte_if_exclude"},
+    {"oob_tcp_if_include", "prte_if_include"},
+    {"oob_tcp_keepalive_intvl", "oob_tcp_keepalive_intvl"},
+    {"oob_tcp_keepalive_probes", "oob_tcp_keepalive_probes"},
+    {"oob_tcp_keepalive_time", "oob_tcp_keepalive_time"},
+    {"orte_default_hostfile", "prte_default_hostfile"},
+    {"orte_keep_fqdn_hostnames", "prte_keep_fqdn_hostnames"},
+    {"orte_launch_agent", "prte_launch_agent"},
+    {"orte_local_tmpdir_base", "prte_local_tmpdir_base"},
+    {"orte_tmpdir_base", "prte_tmpdir_base"},
+    {"plm_rsh_agent", "plm_ssh_agent"},
+    {"plm_rsh_args", "plm_ssh_args"},
+});
+
+// Nothing: a parameter of MPI's, which has one name in both.
+std::optional<std::string_view> prrte_name(std::string_view name) {
+  const auto found =
+      std::ranges::find(prrte_names, name, &std::pair<std::string_view, std::string_view>::first);
+  return found == prrte_names.end() ? std::nullopt : std::optional(found->second);
 }
 
 // The files of --tune and --am, separated by commas.
@@ -57,6 +82,14 @@ fs::path find_system_file(const std::string& name, const std::string& mpirun) {
 
 }  // namespace
 
+std::vector<std::string> words_to_set(MpiRuntime runtime, const std::string& name,
+                                      const std::string& value) {
+  const auto prrte = runtime == MpiRuntime::prrte ? prrte_name(name) : std::nullopt;
+  if (!prrte) return {"--mca", name, value};
+  if (prrte->empty()) return {};
+  return {"--prtemca", std::string(*prrte), value};
+}
+
 std::vector<std::pair<std::string, std::string>> read_mca_file(const fs::path& file) {
   std::vector<std::pair<std::string, std::string>> settings;
   std::ifstream stream(file);
@@ -69,23 +102,28 @@ std::vector<std::pair<std::string, std::string>> read_mca_file(const fs::path& f
   return settings;
 }
 
-std::vector<fs::path> find_mca_files(const std::string& mpirun) {
+std::vector<fs::path> find_mca_files(MpiRuntime runtime, const std::string& mpirun) {
   std::vector<fs::path> files;
-  if (const char* home = std::getenv("HOME"); home != nullptr)
-    files.push_back(fs::path(home) / ".openmpi" / file_name);
-  files.push_back(find_system_file(std::string("openmpi-") + file_name, mpirun));
+  const char* const home = std::getenv("HOME");
+  const auto add = [&](const char* folder_of_user, const char* prefix) {
+    if (home != nullptr) files.push_back(fs::path(home) / folder_of_user / file_name);
+    files.push_back(find_system_file(std::string(prefix) + file_name, mpirun));
+  };
+  add(".openmpi", "openmpi-");
+  if (runtime == MpiRuntime::prrte) add(".prte", "prte-");
   std::error_code not_there;
   std::erase_if(files, [&](const fs::path& file) { return !fs::exists(file, not_there); });
   return files;
 }
 
-fs::path find_default_hostfile(const std::string& mpirun) {
-  return find_system_file("openmpi-default-hostfile", mpirun);
+fs::path find_default_hostfile(MpiRuntime runtime, const std::string& mpirun) {
+  return find_system_file(
+      runtime == MpiRuntime::prrte ? "prte-default-hostfile" : "openmpi-default-hostfile", mpirun);
 }
 
 McaParameters::McaParameters(std::vector<std::string> launcher_words,
-                             const std::vector<fs::path>& files)
-    : words_(std::move(launcher_words)) {
+                             const std::vector<fs::path>& files, MpiRuntime runtime)
+    : runtime_(runtime), words_(std::move(launcher_words)) {
   std::vector<fs::path> all = files_in(words_);
   all.insert(all.end(), files.begin(), files.end());
   for (const fs::path& file : all)
@@ -94,8 +132,14 @@ McaParameters::McaParameters(std::vector<std::string> launcher_words,
 
 std::optional<std::string> McaParameters::find_given(std::string_view name) const {
   for (std::size_t i = 0; i + 2 < words_.size(); ++i)
-    if (is_one_of(words_[i], {"mca", "gmca"}) && words_[i + 1] == name) return words_[i + 2];
-  if (const char* value = std::getenv(fmt::format("OMPI_MCA_{}", name).c_str())) return value;
+    if (is_one_of(words_[i], {"mca", "gmca", "prtemca"}) && words_[i + 1] == name)
+      return words_[i + 2];
+  const auto variable = [name](const char* prefix) {
+    return std::getenv(fmt::format("{}{}", prefix, name).c_str());
+  };
+  if (const char* value = variable("OMPI_MCA_")) return value;
+  if (runtime_ == MpiRuntime::prrte)
+    if (const char* value = variable("PRTE_MCA_")) return value;
   return std::nullopt;
 }
 
@@ -107,7 +151,11 @@ std::optional<std::string> McaParameters::find_in_files(std::string_view name) c
 }
 
 std::optional<std::string> McaParameters::find(
-    std::initializer_list<std::string_view> names) const {
+    std::initializer_list<std::string_view> given_names) const {
+  std::vector<std::string_view> names = given_names;
+  if (runtime_ == MpiRuntime::prrte)
+    for (const std::string_view name : given_names)
+      if (const auto prrte = prrte_name(name)) names.push_back(*prrte);
   for (const std::string_view name : names)
     if (auto value = find_given(name)) return value;
   for (const std::string_view name : names)

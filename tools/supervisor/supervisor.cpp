@@ -83,8 +83,9 @@ int Supervisor::run() {
 
 JobEnd Supervisor::start_once() {
   if (settings_.launcher == LauncherKind::mpirun)
-    check_session_folder(session_of_job, McaParameters(settings_.launcher_words, around_.mca_files)
-                                             .find({"orte_tmpdir_base", "orte_local_tmpdir_base"}));
+    check_session_folder(session_of_job,
+                         McaParameters(settings_.launcher_words, around_.mca_files, around_.runtime)
+                             .find({"orte_tmpdir_base", "orte_local_tmpdir_base"}));
   const Launch launch = next_launch();
   ordered_json entries = {{"command", launch.text()}};
   entries.update(hosts_.entries());

@@ -11,10 +11,10 @@
 #include <fstream>
 #include <string_view>
 
+#include "communicator/mpi/mpi.hpp"
 #include "core/error.hpp"
 #include "program/start/processors.hpp"
 #include "tools/supervisor/launch.hpp"
-#include "tools/supervisor/mca_parameters.hpp"
 #include "tools/supervisor/program.hpp"
 
 namespace tasuki::supervisor {
@@ -60,6 +60,18 @@ std::string mpirun_beside_library() {
   return "";
 }
 
+// By the MPI library: programs and mpirun must be of one MPI.
+MpiRuntime find_runtime() {
+  const std::string library = mpi_library_name();
+  constexpr std::string_view name = "Open MPI v";
+  if (!library.starts_with(name))
+    fail(ErrorKind::unavailable,
+         "this build's MPI is {}, whose launcher tasuki-run cannot use; start programs with it, "
+         "without tasuki-run: mpiexec -n N PROGRAM",
+         library);
+  return std::atoi(library.c_str() + name.size()) < 5 ? MpiRuntime::orte : MpiRuntime::prrte;
+}
+
 std::string find_launcher(LauncherKind launcher) {
   if (launcher == LauncherKind::srun) {
     if (find_in_path("srun").empty())
@@ -84,9 +96,9 @@ std::string find_data(const char* name) {
   return fs::exists(file, not_there) ? file.string() : "";
 }
 
-bool has_default_hosts(const std::string& mpirun) {
-  if (std::getenv("OMPI_MCA_orte_default_hostfile") != nullptr) return true;
-  std::ifstream file(find_default_hostfile(mpirun));
+bool has_default_hosts(MpiRuntime runtime, const std::string& mpirun) {
+  if (McaParameters({}, {}, runtime).find({"orte_default_hostfile"})) return true;
+  std::ifstream file(find_default_hostfile(runtime, mpirun));
   for (std::string line; std::getline(file, line);)
     if (const auto begin = line.find_first_not_of(" \t"); begin != line.npos && line[begin] != '#')
       return true;
@@ -127,8 +139,10 @@ Surroundings look_around(LauncherKind launcher) {
   around.exported = exported_variables();
   around.tune = find_data("mca-params.conf");
   if (launcher == LauncherKind::mpirun) {
-    around.mca_files = find_mca_files(around.mpirun);
-    around.may_have_other_hosts = has_default_hosts(around.mpirun) || has_other_scheduler();
+    around.runtime = find_runtime();
+    around.mca_files = find_mca_files(around.runtime, around.mpirun);
+    around.may_have_other_hosts =
+        has_default_hosts(around.runtime, around.mpirun) || has_other_scheduler();
   }
   std::error_code not_there;
   const fs::space_info space = fs::space("/dev/shm", not_there);
