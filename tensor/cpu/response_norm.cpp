@@ -28,7 +28,7 @@ ChannelWindow window_of(const ResponseNormOptions& options) {
 // simple loop for them.
 Tensor in_blocks(const Tensor& source) {
   using Tag = dnnl::memory::format_tag;
-  const Tensor x = dnnl_order(source);
+  Tensor x = dnnl_order(source);
   const std::int64_t channels = x.shape()[1];
   const auto order = [&](Tag tag) {
     return dnnl::memory::desc({x.shape().begin(), x.shape().end()}, dnnl::memory::data_type::f32,
