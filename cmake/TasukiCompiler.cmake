@@ -61,7 +61,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   tasuki_compile_options(-Wno-restrict)
 endif()
 # Six sources of a target are compiled as one, which reads headers and instantiates templates once.
-# Names in their unnamed namespaces must differ; SKIP_UNITY_BUILD_INCLUSION leaves a source out.
+# Names in unnamed namespaces of a target must differ; UNITY_BUILD OFF leaves a target out, and
+# SKIP_UNITY_BUILD_INCLUSION a source.
 if(TASUKI_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT TASUKI_SANITIZE)
   set(CMAKE_UNITY_BUILD ON)
   set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)

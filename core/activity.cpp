@@ -47,7 +47,7 @@ std::atomic<ActivityRecord*> current = &unread;
 [[gnu::tls_model("initial-exec")]] thread_local bool is_publishing_thread = false;
 [[gnu::tls_model("initial-exec")]] thread_local bool is_counted = true;
 
-ActivityRecord& record() {
+ActivityRecord& own_record() {
   return *current.load(relaxed);
 }
 
@@ -84,7 +84,7 @@ ActivityRecord* publish_activity_in(ActivityRecord* record) {
 }
 
 void report_progress() {
-  if (is_counted) ActivityRecord::count(record().moves_);
+  if (is_counted) ActivityRecord::count(own_record().moves_);
 }
 
 UncountedProgress::UncountedProgress() : before_(std::exchange(is_counted, false)) {}
@@ -98,32 +98,32 @@ bool counts_progress() {
 }
 
 void report_life() {
-  ActivityRecord::count(record().beats_);
+  ActivityRecord::count(own_record().beats_);
 }
 
 void report_position(std::int64_t epoch, std::int64_t iteration) {
-  record().epoch_.store(epoch, relaxed);
-  record().iteration_.store(iteration, relaxed);
+  own_record().epoch_.store(epoch, relaxed);
+  own_record().iteration_.store(iteration, relaxed);
   report_progress();
 }
 
-PhaseScope::PhaseScope(Phase phase) : before_(record().phase_.load(relaxed)) {
+PhaseScope::PhaseScope(Phase phase) : before_(own_record().phase_.load(relaxed)) {
   if (is_publishing_thread) {
-    record().phase_.store(phase, relaxed);
+    own_record().phase_.store(phase, relaxed);
     trace_.emplace(name_of(phase), TraceRow::phases);
   }
   report_progress();
 }
 
 PhaseScope::~PhaseScope() {
-  if (is_publishing_thread) record().phase_.store(before_, relaxed);
+  if (is_publishing_thread) own_record().phase_.store(before_, relaxed);
   report_progress();
 }
 
 WaitScope::WaitScope(Waiting kind, std::uint64_t communicator, std::int64_t number,
                      std::int64_t bytes)
-    : counts_(is_publishing_thread && record().waiting_.load(relaxed) == Waiting::nothing) {
-  ActivityRecord& own = record();
+    : counts_(is_publishing_thread && own_record().waiting_.load(relaxed) == Waiting::nothing) {
+  ActivityRecord& own = own_record();
   if (counts_) {
     own.communicator_.store(communicator, relaxed);
     own.number_.store(number, relaxed);
@@ -141,7 +141,7 @@ WaitScope::WaitScope(Waiting kind, std::uint64_t communicator,
 }
 
 WaitScope::~WaitScope() {
-  if (counts_) record().waiting_.store(Waiting::nothing, relaxed);
+  if (counts_) own_record().waiting_.store(Waiting::nothing, relaxed);
   report_progress();
 }
 

@@ -25,12 +25,12 @@ namespace {
 // missing.
 constexpr double patience_with_speaker = 2;
 
-void say(const std::string& line) {
+void print_line(const std::string& line) {
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) std::perror("stderr");
 }
 
 void say_unmet(const char* kind, double seconds, const std::string& what_then) {
-  say(
+  print_line(
       fmt::format("{}: after {} s the ranks have not all met (this one is on {}): a rank does not "
                   "start, or the network that MPI chose does not connect the machines (choose "
                   "another one, for example with --mca btl_tcp_if_include 192.168.1.0/24); if "
@@ -110,7 +110,7 @@ void StartWatch::end_if_host_is_lost(double seconds, std::unique_lock<std::mutex
       changed_.wait_for(lock, std::chrono::duration<double>(patience_with_speaker),
                         [this] { return has_started_; }))
     return;
-  say(fmt::format(
+  print_line(fmt::format(
       "error: {} has not answered {} for {} s while the job starts: that host, or the "
       "network between the two, is lost; look at both (ping {}) and start the job again; if hosts "
       "may be out of reach for that long, raise --silence-timeout; the job ends\n",

@@ -10,14 +10,14 @@
 namespace tasuki {
 namespace {
 
-using Bytes = std::span<const std::byte>;
+using ByteView = std::span<const std::byte>;
 
-bool begins_with(Bytes bytes, std::string_view text) {
+bool begins_with(ByteView bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
 // Bytes beyond the end read as 0.
-std::uint32_t read_number(Bytes bytes, std::size_t at, std::size_t count, bool is_little) {
+std::uint32_t read_number(ByteView bytes, std::size_t at, std::size_t count, bool is_little) {
   std::uint32_t number = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t place = at + (is_little ? count - 1 - i : i);
@@ -27,12 +27,12 @@ std::uint32_t read_number(Bytes bytes, std::size_t at, std::size_t count, bool i
   return number;
 }
 
-std::uint32_t big_endian(Bytes bytes, std::size_t at, std::size_t count) {
+std::uint32_t big_endian(ByteView bytes, std::size_t at, std::size_t count) {
   return read_number(bytes, at, count, /*is_little=*/false);
 }
 
 // EXIF data contain a TIFF file, whose first directory has the orientation.
-Orientation orientation_in_tiff(Bytes tiff) {
+Orientation orientation_in_tiff(ByteView tiff) {
   const bool is_little = begins_with(tiff, {"II*\0", 4});
   if (!is_little && !begins_with(tiff, {"MM\0*", 4})) return {};
   const auto number = [&](std::size_t at, std::size_t count) {
@@ -56,7 +56,7 @@ Orientation orientation_in_tiff(Bytes tiff) {
 }
 
 // Segments before the first scan: FF, a marker, and for most markers a length that counts itself.
-Orientation orientation_in_jpeg(Bytes file) {
+Orientation orientation_in_jpeg(ByteView file) {
   constexpr std::string_view exif("Exif\0\0", 6);
   constexpr std::uint32_t app1 = 0xE1, start_of_scan = 0xDA, end_of_image = 0xD9;
   for (std::size_t at = 2; at + 4 <= file.size();) {
@@ -69,7 +69,7 @@ Orientation orientation_in_jpeg(Bytes file) {
     if (marker == start_of_scan || marker == end_of_image) return {};
     const std::size_t length = big_endian(file, at + 2, 2);
     if (length < 2 || at + 2 + length > file.size()) return {};
-    const Bytes contents = file.subspan(at + 4, length - 2);
+    const ByteView contents = file.subspan(at + 4, length - 2);
     if (marker == app1 && begins_with(contents, exif))
       return orientation_in_tiff(contents.subspan(exif.size()));
     at += 2 + length;
@@ -77,18 +77,18 @@ Orientation orientation_in_jpeg(Bytes file) {
   return {};
 }
 
-std::uint32_t check_sum(Bytes bytes) {
+std::uint32_t check_sum(ByteView bytes) {
   return static_cast<std::uint32_t>(
       ::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
 }
 
 // Chunks: length, name, contents, check sum of name and contents.
-Orientation orientation_in_png(Bytes file) {
+Orientation orientation_in_png(ByteView file) {
   constexpr std::size_t around = 12;
   for (std::size_t at = 8; at + around <= file.size();) {
     const std::size_t length = big_endian(file, at, 4);
     if (length > file.size() - at - around) return {};
-    const Bytes chunk = file.subspan(at + 4, 4 + length);
+    const ByteView chunk = file.subspan(at + 4, 4 + length);
     if (begins_with(chunk, "eXIf") && check_sum(chunk) == big_endian(file, at + 8 + length, 4))
       return orientation_in_tiff(chunk.subspan(4));
     at += around + length;
@@ -126,7 +126,7 @@ Orientation orientation_of(std::uint32_t exif_number) {
   }
 }
 
-Orientation find_orientation(Bytes file) {
+Orientation find_orientation(ByteView file) {
   if (begins_with(file, "\xFF\xD8\xFF")) return orientation_in_jpeg(file);
   if (begins_with(file, "\x89PNG\r\n\x1A\n")) return orientation_in_png(file);
   return {};

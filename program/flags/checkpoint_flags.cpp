@@ -14,8 +14,6 @@
 namespace tasuki::program {
 namespace {
 
-constexpr std::int64_t billion = 1'000'000'000;
-
 constexpr std::array<std::pair<std::string_view, PeriodUnit>, 4> units = {
     {{"it", PeriodUnit::iteration},
      {"epoch", PeriodUnit::epoch},

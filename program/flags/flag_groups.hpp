@@ -11,6 +11,9 @@
 
 namespace tasuki::program {
 
+// The most that flags take which count epochs, iterations, checkpoints, ...
+inline constexpr std::int64_t billion = 1'000'000'000;
+
 // --optimizer unless `has_name` is false, --lr and the other flags of the learning rate,
 // --momentum, --weight-decay, ...
 void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_name);

@@ -11,7 +11,6 @@
 namespace tasuki::program {
 namespace {
 
-constexpr std::int64_t billion = 1'000'000'000;
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
 constexpr NumberRange seconds = {0.0, 1e7};
 

@@ -15,7 +15,7 @@
 namespace tasuki::program {
 namespace {
 
-std::string megabytes(std::size_t bytes) {
+std::string in_megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
@@ -135,20 +135,21 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
   const std::size_t of_step = parameters + gradients + states + activations;
   text += fmt::format(
       "Memory {}: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
-      setup.grid->is_divided() ? "of rank 0" : "per rank", megabytes(parameters),
-      megabytes(gradients), megabytes(states), megabytes(activations), megabytes(examples));
-  if (copied > 0) text += fmt::format(", {} copy for checkpoints", megabytes(copied));
+      setup.grid->is_divided() ? "of rank 0" : "per rank", in_megabytes(parameters),
+      in_megabytes(gradients), in_megabytes(states), in_megabytes(activations),
+      in_megabytes(examples));
+  if (copied > 0) text += fmt::format(", {} copy for checkpoints", in_megabytes(copied));
   if (gathered > 0)
-    text += fmt::format(", {} states gathered on rank 0 to be saved", megabytes(gathered));
+    text += fmt::format(", {} states gathered on rank 0 to be saved", in_megabytes(gathered));
   // All but the data are in memory, so everything else can be measured.
   const std::size_t host = measure_peak(*setup.communicator, {}).host;
   if (setup.device().is_cpu())
     text += fmt::format(", {} MPI, libraries and memory shared by ranks; {} in all\n",
-                        megabytes(host - std::min(host, of_step)),
-                        megabytes(std::max(host, of_step) + examples + copied + gathered));
+                        in_megabytes(host - std::min(host, of_step)),
+                        in_megabytes(std::max(host, of_step) + examples + copied + gathered));
   else
     text += fmt::format("; {} in all, and {} of host memory for saving, MPI and libraries\n",
-                        megabytes(of_step + examples), megabytes(host + copied + gathered));
+                        in_megabytes(of_step + examples), in_megabytes(host + copied + gathered));
   text += "Dry run: nothing was trained\n";
   report_on_root(*setup.communicator, text);
 }

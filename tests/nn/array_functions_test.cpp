@@ -31,7 +31,7 @@ Variable vector_of(const std::vector<float>& values) {
       true);
 }
 
-std::vector<float> values_of(const Tensor& x) {
+std::vector<float> plain_values(const Tensor& x) {
   const Tensor plain = x.plain();
   return {plain.span<float>().begin(), plain.span<float>().end()};
 }
@@ -43,7 +43,7 @@ std::pair<std::vector<float>, std::vector<float>> at(const std::vector<float>& p
   const Variable x = vector_of(places);
   const Variable y = f(x);
   testing::weighted_sum(y, Tensor::full(y.shape(), 1)).backward();
-  return {values_of(y.value()), values_of(x.grad())};
+  return {plain_values(y.value()), plain_values(x.grad())};
 }
 
 TEST(ArrayFunctions, ExpAndLogCoverTheRangeOfFloat) {
@@ -187,7 +187,7 @@ TEST(ArrayFunctions, LongSumsAreExactForAnyNumberOfThreads) {
       const Tensor one = F::sum(Variable(x), {axis}).value();
       expect_sums(x, axis, one);
       set_cpu_threads(3);
-      EXPECT_EQ(values_of(F::sum(Variable(x), {axis}).value()), values_of(one));
+      EXPECT_EQ(plain_values(F::sum(Variable(x), {axis}).value()), plain_values(one));
     }
   }
   set_cpu_threads(threads);
@@ -217,7 +217,7 @@ TEST(ArrayFunctions, BroadcastingCrossesBlockBoundaries) {
 
 TEST(ArrayFunctions, ReductionsOverEmptyAxesGiveZeros) {
   const Variable none(Tensor::empty({3, 0, 2}));
-  EXPECT_EQ(values_of(F::sum(none, {1}).value()), std::vector<float>(6, 0));
+  EXPECT_EQ(plain_values(F::sum(none, {1}).value()), std::vector<float>(6, 0));
   EXPECT_EQ(F::sum(none, {0}).shape(), Shape({0, 2}));
   EXPECT_TRUE(std::isnan(F::mean(none).value().item()));
   EXPECT_THROW(F::max(none, {1}), Error);
@@ -225,16 +225,16 @@ TEST(ArrayFunctions, ReductionsOverEmptyAxesGiveZeros) {
   EXPECT_EQ((none + Variable(Tensor::zeros({1, 2}))).shape(), Shape({3, 0, 2}));
   EXPECT_EQ(F::transpose(none).shape(), Shape({2, 0, 3}));
   EXPECT_EQ(F::slice(Variable(Tensor::zeros({4})), {{3, 2}}).shape(), Shape({0}));
-  EXPECT_EQ(values_of(F::pad(none, {{0, 0}, {1, 0}}, 3).value()), std::vector<float>(6, 3));
+  EXPECT_EQ(plain_values(F::pad(none, {{0, 0}, {1, 0}}, 3).value()), std::vector<float>(6, 3));
   const Variable product =
       F::matmul(Variable(Tensor::empty({2, 3, 0})), Variable(Tensor::empty({0, 4})));
-  EXPECT_EQ(values_of(product.value()), std::vector<float>(24, 0));
+  EXPECT_EQ(plain_values(product.value()), std::vector<float>(24, 0));
 }
 
 TEST(ArrayFunctions, UnusedPartsGetNoGradient) {
   const Variable x = vector_of({1, 2, 3, 4});
   F::sum(F::split(x, 4)[2]).backward();
-  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 0, 1, 0}));
+  EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{0, 0, 1, 0}));
 }
 
 // As with two optimizers whose losses share a part of their graph.
@@ -247,16 +247,16 @@ TEST(ArrayFunctions, RetainedGraphGivesPartsEachPassesGradients) {
     const Variable x = vector_of({1, 2, 3, 4});
     const std::vector<Variable> parts = divide(2 * x);
     keep(F::sum(parts[0]));
-    EXPECT_EQ(values_of(x.grad()), (std::vector<float>{2, 2, 0, 0}));
+    EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{2, 2, 0, 0}));
     keep(F::sum(10 * parts[1]) + F::sum(100 * parts[0]));
-    EXPECT_EQ(values_of(x.grad()), (std::vector<float>{202, 202, 20, 20}));
+    EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{202, 202, 20, 20}));
   }
   const Variable x = vector_of({1, 2});
   const std::vector<Variable> items = F::separate(2 * x);
   keep(items[1]);
-  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{0, 2}));
+  EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{0, 2}));
   (items[0] + 10 * items[1]).backward();
-  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{2, 22}));
+  EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{2, 22}));
 }
 
 // Passes the gradient on, or throws.
@@ -286,7 +286,7 @@ TEST(ArrayFunctions, FailingFunctionLeavesNothingInARetainedGraph) {
   x.clear_grad();
   fails = false;
   run_backward(loss, pass);
-  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{202, 202, 22, 22}));
+  EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{202, 202, 22, 22}));
 }
 
 TEST(ArrayFunctions, FailedPassLeavesNothingInARetainedGraph) {
@@ -311,7 +311,7 @@ TEST(ArrayFunctions, FailedPassLeavesNothingInARetainedGraph) {
   while (!passes(functions)) {
     ++functions;
     EXPECT_TRUE(passes(100));
-    EXPECT_EQ(values_of(x.grad()), (std::vector<float>{200, 200, 20, 20})) << functions;
+    EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{200, 200, 20, 20})) << functions;
   }
   EXPECT_GE(functions, 8);
 }
@@ -319,28 +319,28 @@ TEST(ArrayFunctions, FailedPassLeavesNothingInARetainedGraph) {
 TEST(ArrayFunctions, AcceptTheSameArrayTwice) {
   const Variable x = vector_of({1, -2, 3});
   F::sum(x * x - x / 2).backward();
-  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{1.5f, -4.5f, 5.5f}));
+  EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{1.5f, -4.5f, 5.5f}));
 }
 
 TEST(ArrayFunctions, TiesGoToTheFirstArrayOrAllElements) {
   const Variable a = vector_of({1, 2}), b = vector_of({1, 3}), c = vector_of({4, 4, 1});
   F::sum(F::maximum(a, b)).backward();
-  EXPECT_EQ(values_of(a.grad()), (std::vector<float>{1, 0}));
-  EXPECT_EQ(values_of(b.grad()), (std::vector<float>{0, 1}));
+  EXPECT_EQ(plain_values(a.grad()), (std::vector<float>{1, 0}));
+  EXPECT_EQ(plain_values(b.grad()), (std::vector<float>{0, 1}));
   F::max(c).backward();
-  EXPECT_EQ(values_of(c.grad()), (std::vector<float>{1, 1, 0}));
+  EXPECT_EQ(plain_values(c.grad()), (std::vector<float>{1, 1, 0}));
 }
 
 TEST(ArrayFunctions, ComparisonsGiveConditions) {
   const Variable x = vector_of({-1, 0, 2});
   const Variable zero = vector_of({0});
-  EXPECT_EQ(values_of(F::equal(x, zero)), (std::vector<float>{0, 1, 0}));
-  EXPECT_EQ(values_of(F::greater_equal(x, zero)), (std::vector<float>{0, 1, 1}));
+  EXPECT_EQ(plain_values(F::equal(x, zero)), (std::vector<float>{0, 1, 0}));
+  EXPECT_EQ(plain_values(F::greater_equal(x, zero)), (std::vector<float>{0, 1, 1}));
   F::sum(F::where(F::greater(x, zero), x * x, -x)).backward();
-  EXPECT_EQ(values_of(x.grad()), (std::vector<float>{-1, -1, 4}));
+  EXPECT_EQ(plain_values(x.grad()), (std::vector<float>{-1, -1, 4}));
   const std::vector<std::uint8_t> bytes = {0, 3, 1};
   const Tensor mask = Tensor::from(std::span<const std::uint8_t>(bytes), {3});
-  EXPECT_EQ(values_of(F::where(mask, x, zero).value()), (std::vector<float>{0, 0, 2}));
+  EXPECT_EQ(plain_values(F::where(mask, x, zero).value()), (std::vector<float>{0, 0, 2}));
 }
 
 TEST(ArrayFunctions, SupportOperatorExpressions) {
@@ -383,7 +383,7 @@ TEST(ArrayFunctions, SoftmaxOfMinusInfinityIsZero) {
   const Variable rows(Tensor::from(std::span<const float>(values), {2, 2}));
   for (const int axis : {0, 1}) {
     const Variable y = F::softmax(axis == 0 ? F::transpose(rows) : rows, axis);
-    EXPECT_EQ(std::ranges::min(values_of(y.value())), 0.0f) << axis;
+    EXPECT_EQ(std::ranges::min(plain_values(y.value())), 0.0f) << axis;
   }
 }
 
