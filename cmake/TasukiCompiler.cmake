@@ -60,13 +60,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   # GCC 12 reports overlapping copies in std::string that are not there (GCC bug 105329).
   tasuki_compile_options(-Wno-restrict)
 endif()
-# Six sources of a target are compiled as one, which reads headers and instantiates templates once.
-# Names in unnamed namespaces of a target must differ; UNITY_BUILD OFF leaves a target out, and
-# SKIP_UNITY_BUILD_INCLUSION a source.
-if(TASUKI_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT TASUKI_SANITIZE)
-  set(CMAKE_UNITY_BUILD ON)
-  set(CMAKE_UNITY_BUILD_BATCH_SIZE 6)
-  # GCC takes these sources for headers, whose classes should not use types of unnamed namespaces.
+if(TASUKI_COMPILES_GROUPS)
+  # In groups GCC takes sources for headers, whose classes should not use types of unnamed namespaces.
   tasuki_compile_options(-Wno-subobject-linkage)
 endif()
 # One binary for every x86-64 machine since about 2010; loops that gain from more are dispatched at

@@ -106,7 +106,6 @@ function(tasuki_cuda_library)
       continue()
     endif()
     add_library(tasuki_cuda_${layer} OBJECT ${sources})
-    set_target_properties(tasuki_cuda_${layer} PROPERTIES UNITY_BUILD OFF)
     target_link_libraries(tasuki_cuda_${layer} PRIVATE tasuki::${layer} tasuki_compiler
                                                        tasuki_cuda_compiler)
     target_compile_definitions(tasuki_cuda_${layer}

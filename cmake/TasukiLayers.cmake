@@ -17,14 +17,23 @@ function(tasuki_include_root name root)
        SYMBOLIC)
 endfunction()
 
-# tasuki_layer(<folder> [USES folders...] [LINK PUBLIC libs... PRIVATE libs...])
+# tasuki_layer(<folder> [USES folders...] [LINK PUBLIC libs... PRIVATE libs...] [SINGLY folders...])
+#
+# SINGLY: folders below it (or "." for all) whose sources have alike parts, by the same names, and are
+# not compiled in groups.
 function(tasuki_layer name)
-  cmake_parse_arguments(ARG "" "" "USES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "USES;LINK;SINGLY" ${ARGN})
   tasuki_include_root(${name} root)
   file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")  # libtasuki_cuda.so (cmake/TasukiCuda.cmake)
-  add_library(tasuki_${name} OBJECT ${sources})
+  set(grouped ${sources})
+  foreach(folder IN LISTS ARG_SINGLY)
+    list(FILTER grouped EXCLUDE REGEX "^${name}/${folder}")
+  endforeach()
+  list(REMOVE_ITEM sources ${grouped})
+  tasuki_groups(groups tasuki_${name} ${grouped})
+  add_library(tasuki_${name} OBJECT ${sources} ${groups})
   add_library(tasuki::${name} ALIAS tasuki_${name})
   set_target_properties(tasuki_${name} PROPERTIES LINKER_LANGUAGE CXX)
   target_include_directories(tasuki_${name} PUBLIC ${root})
@@ -65,7 +74,8 @@ function(tasuki_program_library)
   tasuki_include_root(program root)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/program/*.cpp
        ${PROJECT_SOURCE_DIR}/program/*.hpp)
-  add_library(tasuki_program SHARED ${sources})
+  tasuki_groups(groups tasuki_program ${sources})
+  add_library(tasuki_program SHARED ${groups})
   add_library(tasuki::program ALIAS tasuki_program)
   set_target_properties(
     tasuki_program PROPERTIES EXPORT_NAME program VERSION ${PROJECT_VERSION} SOVERSION 0

@@ -4,7 +4,7 @@
     scripts/compile_commands.py [BUILD]      from a configured build folder (build)
 
 CMake's own file in the build folder has entries for groups of sources, which are compiled as one, and
-flags for precompiled headers, which only GCC can read (TASUKI_UNITY_BUILD, TASUKI_PRECOMPILE_HEADERS).
+flags for precompiled headers, which only GCC can read (TASUKI_GROUP_SOURCES, TASUKI_PRECOMPILE_HEADERS).
 """
 import argparse
 import json
@@ -16,18 +16,20 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRECOMPILED = re.compile(r' -include ("[^"]*/cmake_pch\.hxx"|\S*/cmake_pch\.hxx)| -Winvalid-pch| -fpch-preprocess')
 
 
-def sources_of(file):
-    """The sources that a group includes; any other file is its own."""
-    if not re.search(r"/Unity/unity_\d+_cxx\.cxx$", file):
+def sources_of(file, checkout):
+    """The sources that a group (cmake/TasukiGroups.cmake) includes; any other file is its own."""
+    if not re.search(r"/groups/\w+\.cpp$", file):
         return [file]
-    return re.findall(r'(?m)^#include "(.+)"$', pathlib.Path(file).read_text())
+    return [f"{checkout}/{name}" for name in re.findall(r'(?m)^#include "(.+)"$', pathlib.Path(file).read_text())]
 
 
 def read_commands(build):
     """CMake's entries, one for each source. Throws OSError if the folder was not configured."""
+    build = pathlib.Path(build)
+    checkout = re.search(r"(?m)^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", (build / "CMakeCache.txt").read_text())[1]
     entries = []
-    for entry in json.loads((pathlib.Path(build) / "compile_commands.json").read_text()):
-        for source in sources_of(entry["file"]):
+    for entry in json.loads((build / "compile_commands.json").read_text()):
+        for source in sources_of(entry["file"], checkout):
             command = PRECOMPILED.sub("", entry["command"])
             at = command.rindex(" -c ")
             name = f'"{source}"' if " " in source else source

@@ -37,9 +37,3 @@ def ccache_results(statslog):
         else:
             words.add(line)
     return results
-
-
-def was_cached(words):
-    """Whether ccache had the result. A group of sources includes them by their full paths, so that
-    elsewhere it must be preprocessed before it is found."""
-    return bool({"direct_cache_hit", "preprocessed_cache_hit"} & words)
