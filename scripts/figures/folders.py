@@ -11,7 +11,7 @@ def uses():
     found = {}
     text = re.sub(r"#.*", "", (ROOT / "CMakeLists.txt").read_text())
     for name, arguments in re.findall(r"tasuki_layer\(\s*(\w+)([^)]*)\)", text):
-        named = re.search(r"USES\s+([\w\s]*?)(?:\s+LINK|$)", arguments.strip())
+        named = re.search(r"USES\s+([\w\s]*?)(?:\s+(?:LINK|SINGLY)|$)", arguments.strip())
         found[name] = named[1].split() if named else []
     found["program"] = list(found)
     found["apps"] = ["program"]
