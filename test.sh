@@ -54,10 +54,12 @@ if [[ $what == asan ]]; then
   exec scripts/run_ctest.py --test-dir build-asan --output-on-failure --parallel "$(nproc)" "$@"
 fi
 style=
-# Remembers the closing line of a check with findings, for the end of the output.
+exec 3>&1
+# Remembers the closing line of a check that fails, for the end of the output.
 check_style() {
   local output
-  output=$("$@" 2>&1 | tee >(cat >&2)) || style+="${output##*$'\n'}"$'\n'
+  output=$("$@" 2>&1 | while IFS= read -r line; do printf '%s\n' "$line" >&3; printf '%s\n' "$line"; done) ||
+    style+="${output##*$'\n'}"$'\n'
 }
 if [[ $what == tests || $what == quick || $what == tidy ]]; then
   check_style scripts/check_format.sh
@@ -84,7 +86,7 @@ esac
 tests=0
 scripts/run_ctest.py --test-dir build --output-on-failure --parallel "$(nproc)" "${chosen[@]}" "$@" || tests=$?
 if [[ -n $style ]]; then
-  echo "test.sh: clang-format or clang-tidy has findings (above the tests):" >&2
+  echo "test.sh: the style is wrong or could not be checked (more above the tests):" >&2
   echo -n "$style" >&2
   ((tests != 0)) || exit 1
 fi

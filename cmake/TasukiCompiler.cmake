@@ -62,6 +62,7 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
 endif()
 if(TASUKI_COMPILES_GROUPS)
   # In groups GCC takes sources for headers, whose classes should not use types of unnamed namespaces.
+  # For all targets, since precompiled headers need the same flags.
   tasuki_compile_options(-Wno-subobject-linkage)
 endif()
 # One binary for every x86-64 machine since about 2010; loops that gain from more are dispatched at

@@ -7,16 +7,18 @@ if(TASUKI_GROUP_SOURCES AND CMAKE_CXX_COMPILER_ID STREQUAL GNU AND NOT TASUKI_SA
   set(TASUKI_COMPILES_GROUPS ON)
 endif()
 
-# tasuki_groups(<variable> <target> <sources...>): files that include these sources, or the sources
-# themselves if nothing is compiled in groups. They are included as "nn/module.cpp", by the include
-# root of their folder. Names in unnamed namespaces of all these sources must differ.
+# tasuki_groups(<variable> <target> <files...>): these files, with files that include them in place of
+# the sources if they are compiled in groups. They are included as "nn/module.cpp", by the include
+# root of their folder. Names in unnamed namespaces of all these sources must differ, and properties
+# of a source have no effect.
 function(tasuki_groups variable target)
   set(sources ${ARGN})
   list(FILTER sources INCLUDE REGEX "\\.cpp$")
+  set(files ${ARGN})
   if(TASUKI_COMPILES_GROUPS AND sources)
+    list(REMOVE_ITEM files ${sources})
     list(LENGTH sources count)
     math(EXPR last "${count} - 1")
-    set(groups)
     foreach(first RANGE 0 ${last} 6)
       list(SUBLIST sources ${first} 6 members)
       set(text)
@@ -27,9 +29,8 @@ function(tasuki_groups variable target)
       endforeach()
       set(group ${PROJECT_BINARY_DIR}/groups/${target}_${first}.cpp)
       file(CONFIGURE OUTPUT ${group} CONTENT "${text}" @ONLY)
-      list(APPEND groups ${group})
+      list(APPEND files ${group})
     endforeach()
-    set(sources ${groups})
   endif()
-  set(${variable} ${sources} PARENT_SCOPE)
+  set(${variable} ${files} PARENT_SCOPE)
 endfunction()

@@ -19,8 +19,8 @@ endfunction()
 
 # tasuki_layer(<folder> [USES folders...] [LINK PUBLIC libs... PRIVATE libs...] [SINGLY folders...])
 #
-# SINGLY: folders below it (or "." for all) whose sources have alike parts, by the same names, and are
-# not compiled in groups.
+# SINGLY: folders (the layer itself, or some below it) whose sources use the same names in their
+# unnamed namespaces, and are therefore compiled one by one.
 function(tasuki_layer name)
   cmake_parse_arguments(ARG "" "" "USES;LINK;SINGLY" ${ARGN})
   tasuki_include_root(${name} root)
@@ -29,7 +29,7 @@ function(tasuki_layer name)
   list(FILTER sources EXCLUDE REGEX "/cuda/")  # libtasuki_cuda.so (cmake/TasukiCuda.cmake)
   set(grouped ${sources})
   foreach(folder IN LISTS ARG_SINGLY)
-    list(FILTER grouped EXCLUDE REGEX "^${name}/${folder}")
+    list(FILTER grouped EXCLUDE REGEX "^${folder}/")
   endforeach()
   list(REMOVE_ITEM sources ${grouped})
   tasuki_groups(groups tasuki_${name} ${grouped})

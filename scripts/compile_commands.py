@@ -8,32 +8,30 @@ flags for precompiled headers, which only GCC can read (TASUKI_GROUP_SOURCES, TA
 """
 import argparse
 import json
+import os
 import pathlib
 import re
+import shlex
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PRECOMPILED = re.compile(r' -include ("[^"]*/cmake_pch\.hxx"|\S*/cmake_pch\.hxx)| -Winvalid-pch| -fpch-preprocess')
 
 
-def sources_of(file, checkout):
-    """The sources that a group (cmake/TasukiGroups.cmake) includes; any other file is its own."""
-    if not re.search(r"/groups/\w+\.cpp$", file):
-        return [file]
-    return [f"{checkout}/{name}" for name in re.findall(r'(?m)^#include "(.+)"$', pathlib.Path(file).read_text())]
-
-
 def read_commands(build):
     """CMake's entries, one for each source. Throws OSError if the folder was not configured."""
-    build = pathlib.Path(build)
-    checkout = re.search(r"(?m)^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$", (build / "CMakeCache.txt").read_text())[1]
+    build = pathlib.Path(build).resolve()
+    checkout = re.search(r"(?m)^tasuki_SOURCE_DIR:STATIC=(.+)$", (build / "CMakeCache.txt").read_text())[1]
     entries = []
     for entry in json.loads((build / "compile_commands.json").read_text()):
-        for source in sources_of(entry["file"], checkout):
-            command = PRECOMPILED.sub("", entry["command"])
-            at = command.rindex(" -c ")
-            name = f'"{source}"' if " " in source else source
-            entries.append({**entry, "file": source, "command": f"{command[:at]} -c {name}"})
+        sources = [entry["file"]]
+        if pathlib.Path(entry["file"]).parent == build / "groups":  # cmake/TasukiGroups.cmake
+            names = re.findall(r'(?m)^#include "(.+)"$', pathlib.Path(entry["file"]).read_text())
+            sources = [f"{checkout}/{name}" for name in names]
+        command = PRECOMPILED.sub("", entry["command"])
+        command = command[:command.rindex(" -c ")]
+        entries += [{**entry, "file": source, "command": f"{command} -c {shlex.quote(source)}"}
+                    for source in sources]
     return entries
 
 
@@ -47,7 +45,10 @@ def main():
     except OSError as error:
         sys.exit(f"compile_commands.py: {error}; configure first (cmake --preset release)")
     file = ROOT / "compile_commands.json"
-    file.write_text(json.dumps(entries, indent=1))
+    # A link to CMake's own file, which some editors want, is replaced.
+    new = ROOT / "compile_commands.json.new"
+    new.write_text(json.dumps(entries, indent=1))
+    os.replace(new, file)
     print(f"{file}: {len(entries)} sources")
 
 

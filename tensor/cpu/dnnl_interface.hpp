@@ -32,7 +32,8 @@ dnnl::primitive_attr primitive_attributes();
 // --- orders of elements ---
 
 dnnl::memory::data_type element_type(const dnnl::memory::desc& desc);
-std::span<const dnnl_dim_t> axis_sizes(const dnnl::memory::desc& desc);
+std::span<const dnnl_dim_t> axis_sizes(const dnnl::memory::desc& desc);  // a part of it
+std::span<const dnnl_dim_t> axis_sizes(dnnl::memory::desc&&) = delete;
 
 // Blocks of elements, possibly in larger blocks. Spans are parts of the descriptor.
 struct BlockedOrder {
@@ -42,6 +43,7 @@ struct BlockedOrder {
 };
 // Orders of other kinds have no strides.
 BlockedOrder blocked_order(const dnnl::memory::desc& desc);
+BlockedOrder blocked_order(dnnl::memory::desc&&) = delete;
 
 // Has the memory refer to this address. oneDNN 2 writes zeros to the padding of blocked orders
 // there; oneDNN 3 expects them, and its primitives write them behind their results.

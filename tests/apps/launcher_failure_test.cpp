@@ -49,9 +49,9 @@ TEST(LauncherFailures, ReportMissingProgramsAndFolders) {
        "job.  This error was first reported for process rank\n0; it may have occurred for other "
        "processes as well.\n\nNOTE: A common cause for this error is misspelling a prterun "
        "command\n"
-       "   line parameter option.\n\n   Node:       node2\n   Executable: /opt/train\n",
-       "error: /opt/train is missing on node2, or cannot be executed there; every host needs it at "
-       "this path",
+       "   line parameter option.\n\n   Node:       node2\n   Executable: /opt/my train\n",
+       "error: /opt/my train is missing on node2, or cannot be executed there; every host needs it "
+       "at this path",
        "node2"}};
   for (const Refusal& refusal : refusals) {
     LauncherText text(/*leave_out=*/true);

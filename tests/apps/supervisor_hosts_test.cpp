@@ -8,6 +8,7 @@
 
 #include "core/environment.hpp"
 #include "tests/support/errors.hpp"
+#include "tests/support/paths.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/supervisor/host_check.hpp"
 #include "tools/supervisor/hostfile.hpp"
@@ -146,6 +147,45 @@ TEST(HostChecks, UseMpirunsRemoteShellArguments) {
   EXPECT_THAT(remote_shell(McaParameters({}, files)),
               ElementsAre((folder / "rsh").string(), "-v", "-p", "2222", "-l", "me"));
   unsetenv("OMPI_MCA_orte_rsh_agent");
+}
+
+TEST(MpiRuntimes, AreKnownByTheLibrary) {
+  EXPECT_EQ(runtime_of("Open MPI v4.1.4"), MpiRuntime::orte);
+  EXPECT_EQ(runtime_of("Open MPI v5.0.7"), MpiRuntime::prrte);
+  EXPECT_EQ(runtime_of("Open MPI v10.0.0"), MpiRuntime::prrte);
+  EXPECT_EQ(runtime_of("MPICH Version:      5.0.2"), std::nullopt);
+}
+
+// A file of the user's with ORTE's names says nothing to PRRTE.
+TEST(MpiRuntimes, ReadTheirOwnNamesInFiles) {
+  const testing::TemporaryFolder folder;
+  std::ofstream(folder / "user") << "plm_rsh_args = -p 1\nbtl = ^tcp\nprte_tmpdir_base = /fast\n";
+  const std::vector<std::filesystem::path> files = {folder / "user"};
+  const McaParameters orte({}, files), prrte({}, files, MpiRuntime::prrte);
+  EXPECT_EQ(orte.find({"plm_rsh_args"}), "-p 1");
+  EXPECT_EQ(prrte.find({"plm_rsh_args"}), std::nullopt);
+  EXPECT_EQ(prrte.find({"btl"}), "^tcp");
+  EXPECT_EQ(prrte.find({"orte_tmpdir_base"}), "/fast");
+  EXPECT_EQ(prrte.find({"odls_base_sigkill_timeout"}), std::nullopt);
+}
+
+TEST(StartOrted, StartsTheRuntimesDaemon) {
+  const testing::TemporaryFolder folder;
+  for (const std::string name : {"orted", "prted"}) {
+    std::ofstream(folder / name) << "#!/bin/sh\necho " << name << " \"$@\" >" << folder / "said"
+                                 << "\n";
+    std::filesystem::permissions(folder / name, std::filesystem::perms::owner_all);
+  }
+  const auto start = [&](const std::string& arguments) {
+    const std::string path = "PATH=" + folder.path().string() + ":$PATH ";
+    EXPECT_EQ(std::system((path + std::string(START_ORTED) + " " + arguments).c_str()), 0);
+    std::string line;
+    std::ifstream said(folder / "said");
+    std::getline(said, line);
+    return line;
+  };
+  EXPECT_EQ(start("-mca ess env"), "orted -mca ess env");
+  EXPECT_EQ(start("--prtemca ess env"), "prted --prtemca ess env");
 }
 
 TEST(McaFiles, FindUserAndSystemFiles) {

@@ -54,7 +54,8 @@ const std::vector<Pattern>& paragraphs() {
        [](const Match&) { return LauncherFailure{}; }},
       {std::regex(R"(could not access or execute an executable: Executable: (.*) Node: (\S+))"),
        [](const Match& found) { return missing(found[1], found[2]); }},
-      {std::regex(R"(unable to find the specified executable file.*Node: (\S+) Executable: (\S+))"),
+      {std::regex(
+           R"(unable to find the specified executable file.*Node: (\S+) Executable: (.*\S) -{60})"),
        [](const Match& found) { return missing(found[2], found[1]); }},
       {std::regex(
            R"(change to the specified working directory: Working directory: (.*) Node: (\S+))"),

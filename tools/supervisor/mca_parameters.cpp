@@ -82,6 +82,12 @@ fs::path find_system_file(const std::string& name, const std::string& mpirun) {
 
 }  // namespace
 
+std::optional<MpiRuntime> runtime_of(const std::string& library) {
+  constexpr std::string_view name = "Open MPI v";
+  if (!library.starts_with(name)) return std::nullopt;
+  return std::atoi(library.c_str() + name.size()) < 5 ? MpiRuntime::orte : MpiRuntime::prrte;
+}
+
 std::vector<std::string> words_to_set(MpiRuntime runtime, const std::string& name,
                                       const std::string& value) {
   const auto prrte = runtime == MpiRuntime::prrte ? prrte_name(name) : std::nullopt;
@@ -132,7 +138,8 @@ McaParameters::McaParameters(std::vector<std::string> launcher_words,
 
 std::optional<std::string> McaParameters::find_given(std::string_view name) const {
   for (std::size_t i = 0; i + 2 < words_.size(); ++i)
-    if (is_one_of(words_[i], {"mca", "gmca", "prtemca"}) && words_[i + 1] == name)
+    if (is_one_of(words_[i], {"mca", "gmca", "omca", "gomca", "prtemca", "gprtemca"}) &&
+        words_[i + 1] == name)
       return words_[i + 2];
   const auto variable = [name](const char* prefix) {
     return std::getenv(fmt::format("{}{}", prefix, name).c_str());
@@ -151,14 +158,17 @@ std::optional<std::string> McaParameters::find_in_files(std::string_view name) c
 }
 
 std::optional<std::string> McaParameters::find(
-    std::initializer_list<std::string_view> given_names) const {
-  std::vector<std::string_view> names = given_names;
+    std::initializer_list<std::string_view> names) const {
+  std::vector<std::string_view> given_names = names, names_in_files = names;
   if (runtime_ == MpiRuntime::prrte)
-    for (const std::string_view name : given_names)
-      if (const auto prrte = prrte_name(name)) names.push_back(*prrte);
-  for (const std::string_view name : names)
+    for (std::string_view& name : names_in_files)
+      if (const auto prrte = prrte_name(name); prrte && !prrte->empty()) {
+        given_names.push_back(*prrte);  // besides ORTE's, which PRRTE's mpirun translates
+        name = *prrte;
+      }
+  for (const std::string_view name : given_names)
     if (auto value = find_given(name)) return value;
-  for (const std::string_view name : names)
+  for (const std::string_view name : names_in_files)
     if (auto value = find_in_files(name)) return value;
   return std::nullopt;
 }

@@ -14,6 +14,8 @@ namespace tasuki::supervisor {
 // The runtime behind mpirun: ORTE in Open MPI 4, PRRTE in Open MPI 5, which has other names for
 // some parameters, reads its own from other places, and takes no file like mca-params.conf.
 enum class MpiRuntime { orte, prrte };
+// By the name of the MPI library, "Open MPI v4.1.4"; nothing: another MPI.
+std::optional<MpiRuntime> runtime_of(const std::string& library);
 
 // A parameter of ORTE's as words of the command line: {"--mca", "plm_rsh_args", value}; with
 // PRRTE's name and flag, {"--prtemca", "plm_ssh_args", value}, or none if PRRTE does not have it.
@@ -39,7 +41,7 @@ class McaParameters {
                          MpiRuntime runtime = MpiRuntime::orte);
 
   // The value of a parameter, under any of its synonymous names; with PRRTE also under its name
-  // there.
+  // there, and in files under that name alone.
   std::optional<std::string> find(std::initializer_list<std::string_view> names) const;
   // Only from the command line or the environment; only from files.
   std::optional<std::string> find_given(std::string_view name) const;

@@ -69,7 +69,8 @@ void add_flags(Options& options, SupervisorSettings& settings) {
       .add("stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
            "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
            "before it is ended; a second Ctrl-C ends it at once. Programs other than Tasuki's "
-           "get SIGTERM from mpirun and have 1 second, or this time if the flag is given")
+           "get SIGTERM from mpirun and have 1 second, or this time if the flag is given (not with "
+           "Open MPI 5)")
       .in_short("time to save after Ctrl-C");
 }
 

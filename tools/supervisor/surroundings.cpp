@@ -63,13 +63,13 @@ std::string mpirun_beside_library() {
 // By the MPI library: programs and mpirun must be of one MPI.
 MpiRuntime find_runtime() {
   const std::string library = mpi_library_name();
-  constexpr std::string_view name = "Open MPI v";
-  if (!library.starts_with(name))
+  const auto runtime = runtime_of(library);
+  if (!runtime)
     fail(ErrorKind::unavailable,
          "this build's MPI is {}, whose launcher tasuki-run cannot use; start programs with it, "
          "without tasuki-run: mpiexec -n N PROGRAM",
          library);
-  return std::atoi(library.c_str() + name.size()) < 5 ? MpiRuntime::orte : MpiRuntime::prrte;
+  return *runtime;
 }
 
 std::string find_launcher(LauncherKind launcher) {
