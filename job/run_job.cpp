@@ -118,8 +118,9 @@ bool is_mpi_running() {
   std::_Exit(exit_code);
 }
 
-// Gives rank 0 time to print an error that all ranks meet, and to end the job.
-constexpr std::chrono::seconds turn_of_rank_0{1};
+// Gives rank 0 time to print an error that all ranks meet, and to end the job: Open MPI sometimes
+// waits 2 s for rank 0's process before it ends those on other hosts.
+constexpr std::chrono::seconds turn_of_rank_0{3};
 
 // Ends all ranks. Only the first failure of a process is printed, in one write, so that the lines
 // of several ranks do not mix.

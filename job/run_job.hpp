@@ -18,8 +18,8 @@ namespace tasuki {
 // Exceptions: an exception on any rank is printed as one line with rank, host and cause, and ends
 // the whole job (MPI_Abort) with the error's exit code, including ranks that wait in a collective.
 // std::terminate and exit() in the middle of the job are reported and end the job in the same way.
-// An error that every rank throws (ErrorScope::every_rank) is printed by rank 0 alone, or a second
-// later by the others if rank 0 did not print it.
+// An error that every rank throws (ErrorScope::every_rank) is printed by rank 0 alone, or 3 s later
+// by the others if rank 0 did not print it.
 //
 // Stalls: a watchdog (watchdog.hpp) ends a job in which no rank fails but none makes progress.
 //
