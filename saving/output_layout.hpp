@@ -12,7 +12,7 @@
 //                       resumes from them unasked
 //
 // Only folders that a run has made are removed. Such a folder has a manifest (a marker while it is
-// written) and no files but those of a checkpoint.
+// written) and only files of a checkpoint.
 //
 // Errors are of kind io, or missing without permission, if what is there cannot be read (it is
 // never taken for absent), and of kind data if `latest` or `best` (retention.hpp) names something

@@ -54,9 +54,9 @@ struct Geometry : ConvolutionGeometry {
   // Whether kernels in bfloat16 read nothing but zeros beyond the end of images.
   bool stays_in_margin() const { return options.stride_w <= bfloat16_margin; }
 
-  // Whether oneDNN's kernels in bfloat16 compute this pass. Those of 3.x for AMX (3.7.2, 3.12.1)
-  // mistake the pixels of a result of one column if strides are wider, and may crash where weights
-  // meet padding alone, for which those of 2.6.3 leave gradients to chance.
+  // Whether oneDNN's bfloat16 kernels compute this pass correctly. For AMX, 3.7.2 and 3.12.1
+  // compute wrong results if y has one column and the stride is larger than 1, and may crash if
+  // some weights meet only padding. 2.6.3 leaves the gradients of such weights undefined.
   bool can_round_forward() const {
     const bool has_columns = y[3] > 1 || options.stride_w == 1;
     return stays_in_margin() && (dnnl_major == 2 || (has_columns && uses_every_weight()));

@@ -51,7 +51,7 @@ void set_address(const dnnl::memory& memory, const void* address, const dnnl::st
 
 // --- descriptors of primitives ---
 
-// `arguments` are those of oneDNN 3 between the engine and the attributes.
+// `arguments`: what oneDNN 3 takes between the engine and the attributes.
 template <class Primitive, class... Arguments>
 typename Primitive::primitive_desc describe(const Arguments&... arguments) {
 #if DNNL_VERSION_MAJOR == 2
