@@ -167,6 +167,17 @@ TEST(MpiRuntimes, ReadTheirOwnNamesInFiles) {
   EXPECT_EQ(prrte.find({"btl"}), "^tcp");
   EXPECT_EQ(prrte.find({"orte_tmpdir_base"}), "/fast");
   EXPECT_EQ(prrte.find({"odls_base_sigkill_timeout"}), std::nullopt);
+
+  setenv("OMPI_MCA_plm_rsh_agent", "rsh", 1);
+  EXPECT_EQ(orte.find({"plm_rsh_agent"}), "rsh");
+  EXPECT_EQ(prrte.find({"plm_rsh_agent"}), std::nullopt);
+  unsetenv("OMPI_MCA_plm_rsh_agent");
+  setenv("PRTE_MCA_plm_ssh_agent", "ssh -v", 1);
+  EXPECT_EQ(prrte.find({"plm_rsh_agent"}), "ssh -v");
+  EXPECT_EQ(orte.find({"plm_rsh_agent"}), std::nullopt);
+  unsetenv("PRTE_MCA_plm_ssh_agent");
+  const McaParameters given({"--mca", "plm_rsh_agent", "on_node"}, {}, MpiRuntime::prrte);
+  EXPECT_EQ(given.find({"plm_rsh_agent"}), "on_node");
 }
 
 TEST(StartOrted, StartsTheRuntimesDaemon) {

@@ -141,12 +141,12 @@ std::optional<std::string> McaParameters::find_given(std::string_view name) cons
     if (is_one_of(words_[i], {"mca", "gmca", "omca", "gomca", "prtemca", "gprtemca"}) &&
         words_[i + 1] == name)
       return words_[i + 2];
-  const auto variable = [name](const char* prefix) {
-    return std::getenv(fmt::format("{}{}", prefix, name).c_str());
-  };
-  if (const char* value = variable("OMPI_MCA_")) return value;
-  if (runtime_ == MpiRuntime::prrte)
-    if (const char* value = variable("PRTE_MCA_")) return value;
+  const bool is_prrtes =
+      runtime_ == MpiRuntime::prrte && std::ranges::any_of(prrte_names, [name](const auto& names) {
+        return name == names.first || name == names.second;
+      });
+  const std::string variable = fmt::format("{}_MCA_{}", is_prrtes ? "PRTE" : "OMPI", name);
+  if (const char* value = std::getenv(variable.c_str())) return value;
   return std::nullopt;
 }
 
@@ -163,7 +163,7 @@ std::optional<std::string> McaParameters::find(
   if (runtime_ == MpiRuntime::prrte)
     for (std::string_view& name : names_in_files)
       if (const auto prrte = prrte_name(name); prrte && !prrte->empty()) {
-        given_names.push_back(*prrte);  // besides ORTE's, which PRRTE's mpirun translates
+        given_names.push_back(*prrte);  // besides ORTE's name, which --mca takes as well
         name = *prrte;
       }
   for (const std::string_view name : given_names)

@@ -35,13 +35,14 @@ class McaParameters {
  public:
   // In descending order of precedence: words of mpirun's command line (--mca NAME VALUE), the
   // environment (OMPI_MCA_NAME), files that the words name (--tune FILE), and `files`, the first
-  // that sets a parameter. With PRRTE also --prtemca and PRTE_MCA_NAME.
+  // that sets a parameter. With PRRTE also --prtemca, and for its own parameters PRTE_MCA_NAME in
+  // place of OMPI_MCA_NAME.
   explicit McaParameters(std::vector<std::string> launcher_words,
                          const std::vector<std::filesystem::path>& files = {},
                          MpiRuntime runtime = MpiRuntime::orte);
 
   // The value of a parameter, under any of its synonymous names; with PRRTE also under its name
-  // there, and in files under that name alone.
+  // there, and in files under that name alone. mpirun 5.0.7 reads them so.
   std::optional<std::string> find(std::initializer_list<std::string_view> names) const;
   // Only from the command line or the environment; only from files.
   std::optional<std::string> find_given(std::string_view name) const;
