@@ -18,11 +18,9 @@
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 source "$here/scripts/usage.sh"
+source "$here/tests/fresh/system.sh"
+name=fresh
 quickstart_limit=7200 test_limit=14400  # seconds
-
-skip() { echo "skipped: $*"; exit 77; }
-fail() { echo "fresh: $*" >&2; exit 1; }
-say() { printf 'fresh: %s\n' "$*"; }
 
 inside= quick= keep=
 while (($#)); do
@@ -38,87 +36,9 @@ while (($#)); do
 done
 [[ -z $quick || $# == 0 ]] || refuse "--quick runs no test.sh, for which '$*' would be"
 
-# --- outside: namespaces, whose end ends and unmounts everything ---
-if [[ -z $inside ]]; then
-  ((EUID == 0)) || skip "root is needed for a system of its own (debootstrap, chroot)"
-  command -v debootstrap >/dev/null || skip "debootstrap is missing (apt-get install debootstrap)"
-  isolated=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
-  "${isolated[@]}" true 2>/dev/null || skip "this machine allows no namespaces (unshare)"
-  work=$(mktemp -d "${TMPDIR:-/var/tmp}/tasuki-fresh.XXXXXX")
-  finish() {
-    # unshare ignores SIGTERM; all processes of its namespace end with it.
-    [[ -z ${job:-} ]] || { kill -KILL "$job" && wait "$job"; } 2>/dev/null || true
-    if [[ -n $keep ]]; then say "the system is in $work/system"; else rm -rf --one-file-system "$work"; fi
-  }
-  trap finish EXIT
-  trap 'exit 130' INT
-  trap 'exit 143' TERM
-  "${isolated[@]}" "$0" --inside "$work" ${quick:+--quick} -- "$@" &
-  job=$!
-  code=0
-  wait "$job" || code=$?
-  job=
-  exit "$code"
-fi
+[[ -n $inside ]] || run_in_namespaces ${quick:+--quick} -- "$@"
 
-# --- inside ---
-system=$inside/system
-
-make_system() {
-  # The packages' sources as this machine has them, those of others left out.
-  local of_debian=('Created-By: Packages' 'Origin: Debian') mirror
-  mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' "${of_debian[@]}" |
-    sed -n 's/^bookworm //p;' | head -n 1)
-  timeout 1800 debootstrap --variant=minbase bookworm "$system" ${mirror:+"$mirror"} \
-    >"$inside/debootstrap.log" 2>&1 || { tail -n 20 "$inside/debootstrap.log" >&2; fail "debootstrap failed"; }
-  if [[ -n $mirror ]]; then
-    apt-get indextargets --format 'deb $(REPO_URI) $(CODENAME) $(COMPONENT)' "${of_debian[@]}" |
-      grep ' bookworm' | sort -u >"$system/etc/apt/sources.list"
-  fi
-  apt-config dump Acquire >"$system/etc/apt/apt.conf.d/90machine"
-  mount -t proc proc "$system/proc"
-  mount --rbind /sys "$system/sys"
-  mount -t tmpfs -o mode=755 dev "$system/dev"
-  mkdir "$system"/dev/{pts,shm}
-  mount -t devpts -o newinstance,ptmxmode=0666,mode=620 devpts "$system/dev/pts"
-  mount -t tmpfs -o mode=1777 shm "$system/dev/shm"
-  ln -s pts/ptmx "$system/dev/ptmx"
-  ln -s /proc/self/fd "$system/dev/fd"
-  local device
-  for device in null zero full random urandom tty; do
-    touch "$system/dev/$device"
-    mount --bind "/dev/$device" "$system/dev/$device"
-  done
-  chroot "$system" useradd --create-home --shell /bin/bash user
-}
-
-# The checkout as git would commit it, with a commit of it, as test.sh asks git for the files.
-give_checkout() { # account home
-  local clone=$system$2/tasuki
-  mkdir "$clone"
-  git -C "$here" ls-files -z --cached --others --exclude-standard --deduplicate |
-    while IFS= read -r -d '' file; do [[ ! -e $here/$file ]] || printf '%s\0' "$file"; done |
-    tar -C "$here" --null -T - -c | tar -C "$clone" -x --no-same-owner
-  git -C "$clone" init -q
-  git -C "$clone" add -A
-  git -C "$clone" -c user.name=fresh -c user.email=fresh@localhost commit -qm 'A copy of the checkout'
-  chroot "$system" chown -R "$1:$1" "$2/tasuki"
-}
-
-# as ACCOUNT LIMIT COMMAND: in the account's checkout; what it prints is in the file `said`, too.
-as() {
-  local account=$1 limit=$2 home=/home/$1
-  [[ $account != root ]] || home=/root
-  say "$account: $3"
-  timeout -k 30 "$limit" chroot --userspec="$account:$account" "$system" /usr/bin/env -i \
-    HOME="$home" USER="$account" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
-    ${http_proxy:+http_proxy="$http_proxy"} ${https_proxy:+https_proxy="$https_proxy"} \
-    /bin/bash -c "cd && cd tasuki && $3" </dev/null 2>&1 | tee "$inside/said"
-}
-
-expect() { # pattern what
-  grep -qE -- "$1" "$inside/said" || fail "expected $2"
-}
+as() { in_system "$1" "$2" "cd tasuki && $3"; } # account limit command: in the account's checkout
 
 trains() { # account
   local began=$SECONDS
@@ -139,10 +59,10 @@ names_packages() { # command build|test
   done < <("$here/scripts/dependencies.sh" --list "$2")
 }
 
-say "a minimal Debian 12 in $system"
+say "a minimal Debian 12 in $inside/system"
 make_system
-give_checkout root /root
-give_checkout user /home/user
+give_checkout "$here" root /root
+give_checkout "$here" user /home/user
 
 names_packages ./quickstart.sh build
 
