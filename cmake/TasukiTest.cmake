@@ -1,7 +1,8 @@
 # tasuki_test(<name> SOURCES files... [NP 1 2 3 4] [CLUSTER 2x2 3+1...] [TIMEOUT seconds] [SERIAL]
 #             [LINK libs...])
 #
-# Builds one GoogleTest binary, test_<name>, and its ctest entries:
+# Builds one GoogleTest binary, test_<name>, and its ctest entries. Its sources are compiled in groups
+# (cmake/TasukiGroups.cmake), so names in their unnamed namespaces must differ. The entries:
 #   without NP    <name>: a plain process
 #   NP            <name>.np<N>: under mpirun with N ranks, for each N
 #   CLUSTER       <name>.<nodes>x<ranks>, <name>.<ranks>+<ranks>: on nodes of so many ranks each, made
@@ -102,7 +103,8 @@ endfunction()
 
 function(tasuki_test name)
   cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;NP;CLUSTER;LINK" ${ARGN})
-  add_executable(test_${name} ${ARG_SOURCES})
+  tasuki_groups(sources test_${name} ${ARG_SOURCES})
+  add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE tasuki tasuki_compiler ${ARG_LINK})
   set(common)
   if(ARG_TIMEOUT)

@@ -42,7 +42,7 @@ std::string help_of(const std::vector<std::string>& arguments) {
   return OwnProgram().help(arguments);
 }
 
-std::string error_of(const std::vector<std::string>& arguments) {
+std::string help_error_of(const std::vector<std::string>& arguments) {
   return usage_error_of([&] { OwnProgram().parse(arguments); });
 }
 
@@ -134,15 +134,15 @@ TEST(Help, FindsFlagsByNameTextAndGroup) {
 }
 
 TEST(Help, SuggestsTheNearestFlagForUnknownWords) {
-  EXPECT_EQ(error_of({"--help", "bacthsize"}),
+  EXPECT_EQ(help_error_of({"--help", "bacthsize"}),
             "--help: no flag mentions 'bacthsize'; did you mean --batchsize? (--help all lists all "
             "flags)");
-  EXPECT_EQ(error_of({"--help=xyzzyplugh"}),
+  EXPECT_EQ(help_error_of({"--help=xyzzyplugh"}),
             "--help: no flag mentions 'xyzzyplugh' (--help all lists all flags)");
-  EXPECT_EQ(error_of({"-h", "q\nq"}),
+  EXPECT_EQ(help_error_of({"-h", "q\nq"}),
             "--help: no flag mentions 'q?q' (--help all lists all flags)");
-  EXPECT_EQ(error_of({"--help="}), "--help needs a value (--help help describes it)");
-  EXPECT_EQ(error_of({"--help", "lr", "lars"}),
+  EXPECT_EQ(help_error_of({"--help="}), "--help needs a value (--help help describes it)");
+  EXPECT_EQ(help_error_of({"--help", "lr", "lars"}),
             "unexpected argument 'lars': train_test takes flags only");
 }
 

@@ -19,8 +19,8 @@ namespace {
 using Request = Options::Request;
 
 // The flags of a training program and an additional one, with a config file of given contents.
-struct Program {
-  explicit Program(std::string config = "") : file(std::move(config)) {
+struct ConfigProgram {
+  explicit ConfigProgram(std::string config = "") : file(std::move(config)) {
     add_training_flags(options, settings);
     options.group("Model");
     options.add("unit,u", unit, {1, 65536}, "N", "units of each hidden layer");
@@ -45,11 +45,11 @@ struct Program {
 // The error that parsing meets; empty when it meets none.
 std::string error_of(const std::vector<std::string>& arguments, const std::string& config = "") {
   return testing::error_everywhere_of(config.empty() ? ErrorKind::usage : ErrorKind::config,
-                                      [&] { Program(config).parse(arguments); });
+                                      [&] { ConfigProgram(config).parse(arguments); });
 }
 
 TEST(Options, UseChainerMNsDefaults) {
-  Program program;
+  ConfigProgram program;
   EXPECT_EQ(program.parse({}), Request::run);
   EXPECT_EQ(program.settings.batchsize, 100);
   EXPECT_EQ(program.settings.epoch, 20);
@@ -66,7 +66,7 @@ TEST(Options, AcceptEveryFlagSyntax) {
   const std::vector<std::vector<std::string>> ways = {
       {"-b", "7"}, {"-b7"}, {"--batchsize", "7"}, {"--batchsize=7"}, {"--batchsize", "+7"}};
   for (const auto& way : ways) {
-    Program program;
+    ConfigProgram program;
     program.parse(way);
     EXPECT_EQ(program.settings.batchsize, 7) << way[0];
   }
@@ -78,7 +78,7 @@ TEST(Options, GpuAcceptsANumberOrNone) {
       {{"--gpu", "2"}, "2"},      {{"--gpu=3"}, "3"}, {{"-g", "-e", "2"}, "auto"},
       {{"--gpu", "none"}, "none"}};
   for (const auto& [arguments, expected] : cases) {
-    Program program;
+    ConfigProgram program;
     program.parse(arguments);
     EXPECT_EQ(program.text_of("gpu"), expected) << arguments[0];
     EXPECT_EQ(program.settings.gpu.is_wanted, expected != "none") << arguments[0];
@@ -91,7 +91,7 @@ TEST(Options, EnumsAreChosenByName) {
   const std::vector<std::pair<std::string, DType>> cases = {
       {"fp32", DType::float32}, {"fp16", DType::float16}, {"bf16", DType::bfloat16}};
   for (const auto& [name, expected] : cases) {
-    Program program;
+    ConfigProgram program;
     program.parse({"--wire-dtype", name});
     EXPECT_EQ(program.settings.wire_dtype, expected);
     EXPECT_EQ(program.text_of("wire-dtype"), name);
@@ -102,14 +102,14 @@ TEST(Options, EnumsAreChosenByName) {
 
 TEST(Options, CompressAcceptsMethodAndRank) {
   for (const std::string text : {"powersgd:4", "none"}) {
-    Program program;
+    ConfigProgram program;
     program.parse({"--compress", text});
     EXPECT_EQ(program.text_of("compress"), text);
   }
 }
 
 TEST(Options, ListsMustAscend) {
-  Program program;
+  ConfigProgram program;
   program.parse({"--lr-drops", "0.5,100,150"});
   EXPECT_EQ(program.settings.lr_drops, (std::vector{0.5, 100., 150.}));
   EXPECT_EQ(program.text_of("lr-drops"), "0.5,100,150");
@@ -144,7 +144,7 @@ TEST(Options, TimesHaveUnitsOrClockFormat) {
         "1:3:00", "1:30:00s", "1h30",       "30m1h",     "1h1h",   "nans",    "infs", "1e5h",
         "1 h",    ":00:00",   "1:00:00:00", "99999999d", "1.5.5s", "+-1s"})
     EXPECT_THROW(parse_duration(text), std::invalid_argument) << text;
-  Program program;
+  ConfigProgram program;
   program.parse({"--time-limit", "1:30:00"});
   EXPECT_EQ(program.settings.time_limit, 5400);
   program.parse({"--time-limit", "none"});
@@ -157,7 +157,7 @@ TEST(Options, ResumeAcceptsAPathOrKeyword) {
   using From = ResumeSettings::From;
   for (const auto& [text, from] : std::vector<std::pair<std::string, From>>{
            {"none", From::nothing}, {"auto", From::automatic}, {"./auto", From::path}}) {
-    Program program;
+    ConfigProgram program;
     program.parse({"--resume", text});
     EXPECT_EQ(program.settings.resume.from, from) << text;
     EXPECT_EQ(program.settings.resume.path, from == From::path ? text : "");
@@ -166,7 +166,7 @@ TEST(Options, ResumeAcceptsAPathOrKeyword) {
 }
 
 TEST(Options, LastOfRepeatedFlagsWins) {
-  Program program("unit = 3\n");
+  ConfigProgram program("unit = 3\n");
   EXPECT_EQ(program.parse({"--config", "none", "--epoch", "1", "--quiet", "-e5", "--config", "f",
                            "--quiet=false", "--epoch=30", "--print-config", "--print-config"}),
             Request::print_config);
@@ -177,7 +177,7 @@ TEST(Options, LastOfRepeatedFlagsWins) {
 }
 
 TEST(Options, SwitchesCanBeNegated) {
-  Program program("quiet = true\ndry-run = yes\n");
+  ConfigProgram program("quiet = true\ndry-run = yes\n");
   program.parse({"--config", "f", "--quiet=false"});
   EXPECT_FALSE(program.settings.quiet);
   EXPECT_TRUE(program.settings.dry_run);
@@ -231,7 +231,7 @@ TEST(Options, UnknownFlagsSuggestTheNearest) {
 }
 
 TEST(Options, CommandLineOverridesFileOverridesDefault) {
-  Program program("epoch = 5  # a comment\n\n; another\n  unit=7\nout = \"a #b\"\n");
+  ConfigProgram program("epoch = 5  # a comment\n\n; another\n  unit=7\nout = \"a #b\"\n");
   program.parse({"--config", "run.ini", "--epoch", "9"});
   EXPECT_EQ(program.settings.epoch, 9);
   EXPECT_EQ(program.unit, 7);
@@ -284,7 +284,7 @@ TEST(Options, FileErrorsNameTheLine) {
 }
 
 TEST(Options, PrintConfigRoundTripsEveryValue) {
-  Program first;
+  ConfigProgram first;
   first.parse({"--print-config",
                "-b",
                "12",
@@ -306,7 +306,7 @@ TEST(Options, PrintConfigRoundTripsEveryValue) {
                "12",
                "--data",
                "none"});
-  Program second(first.config_text());
+  ConfigProgram second(first.config_text());
   second.parse({"--config", "f"});
   EXPECT_EQ(first.options.values(), second.options.values());
   EXPECT_EQ(second.settings.out, " x \"y\\ # ;");
@@ -316,7 +316,7 @@ TEST(Options, PrintConfigRoundTripsEveryValue) {
 }
 
 TEST(Options, PrintConfigNamesValueOrigins) {
-  Program program("epoch = 5\n");
+  ConfigProgram program("epoch = 5\n");
   EXPECT_EQ(program.parse({"--config", "run.ini", "-u", "9", "--print-config"}),
             Request::print_config);
   const std::string text = program.config_text();
@@ -330,32 +330,32 @@ TEST(Options, PrintConfigNamesValueOrigins) {
 }
 
 TEST(Options, ValueHelpListsAcceptedValues) {
-  Program program;
+  ConfigProgram program;
   EXPECT_EQ(program.parse({"--communicator", "help"}), Request::listing);
   EXPECT_EQ(program.options.text(Request::listing), communicator_help());
   EXPECT_EQ(program.settings.communicator, "auto");
 
-  Program both;
+  ConfigProgram both;
   EXPECT_EQ(both.parse({"--optimizer=help", "--communicator=help"}), Request::listing);
   EXPECT_EQ(both.options.text(Request::listing), optimizer_help() + communicator_help());
   EXPECT_NE(optimizer_help().find("momentum_sgd     lr 0.01, momentum 0.9\n"), std::string::npos)
       << optimizer_help();
 
-  EXPECT_EQ(Program().parse({"--communicator", "help", "--help"}), Request::help);
-  EXPECT_EQ(Program().parse({"--communicator", "help", "--print-config"}), Request::listing);
-  Program other;  // a flag without a listing
+  EXPECT_EQ(ConfigProgram().parse({"--communicator", "help", "--help"}), Request::help);
+  EXPECT_EQ(ConfigProgram().parse({"--communicator", "help", "--print-config"}), Request::listing);
+  ConfigProgram other;  // a flag without a listing
   EXPECT_EQ(other.parse({"--out", "help"}), Request::run);
   EXPECT_EQ(other.settings.out, "help");
 }
 
 TEST(Options, LastValueDecidesWhetherToListNames) {
-  Program last;
+  ConfigProgram last;
   EXPECT_EQ(last.parse({"--communicator", "help", "--communicator", "flat"}), Request::run);
   EXPECT_EQ(last.settings.communicator, "flat");
-  Program file("communicator = help\n");
+  ConfigProgram file("communicator = help\n");
   EXPECT_EQ(file.parse({"--config", "f"}), Request::listing);
   EXPECT_EQ(file.options.text(Request::listing), communicator_help());
-  Program overruled("communicator = help\n");
+  ConfigProgram overruled("communicator = help\n");
   EXPECT_EQ(overruled.parse({"--config", "f", "--communicator", "flat"}), Request::run);
   EXPECT_EQ(overruled.settings.communicator, "flat");
 }

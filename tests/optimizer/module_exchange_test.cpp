@@ -10,14 +10,14 @@
 namespace tasuki {
 namespace {
 
-constexpr std::int64_t inputs = 3, units = 4;
+constexpr std::int64_t tied_inputs = 3, tied_units = 4;
 
 // `lazy` has no shape until something passes through it; `again` is `first` once more.
-struct Net : Module {
-  Linear first{inputs, units};
-  BatchNorm norm{units};
-  Linear lazy{std::nullopt, units};
-  explicit Net(std::uint64_t seed) {
+struct TiedNet : Module {
+  Linear first{tied_inputs, tied_units};
+  BatchNorm norm{tied_units};
+  Linear lazy{std::nullopt, tied_units};
+  explicit TiedNet(std::uint64_t seed) {
     add("first", first);
     add("norm", norm);
     add("lazy", lazy);
@@ -40,7 +40,7 @@ double gradient(int k, std::int64_t i, int rank) {
 
 TEST_P(ModuleExchange, AveragesGradients) {
   for (const double divisor : {0.0, 8.0}) {
-    Net net(0);
+    TiedNet net(0);
     const auto parameters = net.parameters();
     for (int k = 0; k < static_cast<int>(parameters.size()); ++k) {
       Parameter& parameter = *parameters[static_cast<std::size_t>(k)].parameter;
@@ -74,10 +74,10 @@ TEST_P(ModuleExchange, AveragesGradients) {
 }
 
 TEST_P(ModuleExchange, BroadcastsRankZerosParametersAndBuffers) {
-  Net net(static_cast<std::uint64_t>(rank()));
+  TiedNet net(static_cast<std::uint64_t>(rank()));
   for (const auto& [path, tensor] : net.buffers()) tensor->fill(rank() + 1);
   bcast_data(*communicator_, net);
-  const Net expected(0);
+  const TiedNet expected(0);
   const auto found = net.parameters(), wanted = expected.parameters();
   ASSERT_EQ(found.size(), wanted.size());
   for (std::size_t k = 0; k < found.size(); ++k)
@@ -92,7 +92,7 @@ TEST_P(ModuleExchange, BroadcastsRankZerosParametersAndBuffers) {
 
 TEST_P(ModuleExchange, RejectsDifferentModelsOnAllRanks) {
   if (size() == 1) GTEST_SKIP() << "one rank agrees with itself";
-  const Linear own(inputs, rank() == 0 ? units : units + 1);
+  const Linear own(tied_inputs, rank() == 0 ? tied_units : tied_units + 1);
   for (const auto& exchange :
        {+[](Communicator&comm, const Module&model) { mean_gradients(comm, model); },
         +[](Communicator&comm, const Module&model) { bcast_data(comm, model); }}) {
