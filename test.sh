@@ -13,6 +13,7 @@
 #   ./test.sh --fresh [--quick] [-- ctest arguments]
 #                                             README's commands on a minimal Debian, as root and as a
 #                                             user: over an hour (tests/fresh/run.sh)
+#   ./test.sh --packages [--keep]             Debian packages on a minimal Debian (tests/packages/run.sh)
 #
 # clang-format checks all sources and clang-tidy those that changed (with --tidy: all, which takes
 # some 40 minutes of processor time the first time; files that passed are remembered). Further
@@ -29,7 +30,7 @@ case ${1:-} in
     print_help
     exit
     ;;
-  --quick | --tidy | --asan | --fuzz | --faults | --scaling | --fresh)
+  --quick | --tidy | --asan | --fuzz | --faults | --scaling | --fresh | --packages)
     what=${1#--}
     shift
     ;;
@@ -46,7 +47,7 @@ if [[ $what == faults ]]; then
   fi
 fi
 
-[[ $what != fresh ]] || exec tests/fresh/run.sh "$@"
+[[ $what != fresh && $what != packages ]] || exec "tests/$what/run.sh" "$@"
 scripts/dependencies.sh test
 if [[ $what == asan ]]; then
   cmake --preset asan

@@ -122,6 +122,6 @@ function(tasuki_cuda_library)
   target_link_options(tasuki_cuda PRIVATE LINKER:--exclude-libs,ALL LINKER:--as-needed
                                           LINKER:--no-undefined)
   if(TASUKI_INSTALL)
-    install(TARGETS tasuki_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+    install(TARGETS tasuki_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT gpu)
   endif()
 endfunction()

@@ -11,7 +11,7 @@ function(tasuki_program_named name)
     ${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/apps
                        INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
   if(TASUKI_INSTALL)
-    install(TARGETS ${name} RUNTIME)
+    install(TARGETS ${name} RUNTIME COMPONENT runtime)
   endif()
   set_property(GLOBAL APPEND PROPERTY TASUKI_PROGRAMS ${name})
 endfunction()

@@ -1,8 +1,6 @@
 # What was found and what will be built, printed at the end of a configure.
 
-# What the MPI that was found calls itself, and its mpirun: PATH may have another one's.
-string(REGEX MATCH "^[^,\n]*" mpi "${MPI_CXX_LIBRARY_VERSION_STRING}")
-string(REGEX REPLACE "[ \t]+" " " mpi "${mpi}")
+# The mpirun of the MPI that was found: PATH may have another one's.
 cmake_path(GET MPI_CXX_COMPILER PARENT_PATH mpi_programs)
 find_program(mpi_launcher NAMES mpirun mpiexec HINTS ${mpi_programs} NO_CACHE NO_DEFAULT_PATH)
 if(mpi_launcher)
@@ -39,7 +37,7 @@ endif()
 message(STATUS "")
 message(STATUS "Tasuki ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE} in ${PROJECT_BINARY_DIR}")
 summary_line("compiler" "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
-summary_line("MPI" "${mpi} (MPI ${MPI_CXX_VERSION})" "${mpirun}")
+summary_line("MPI" "${TASUKI_MPI} (MPI ${MPI_CXX_VERSION})" "${mpirun}")
 summary_line("oneDNN" "${DNNL_VERSION}, CPU runtime ${DNNL_CPU_RUNTIME}")
 summary_line("CUDA" "${TASUKI_CUDA_STATUS}")
 summary_line("OpenMP" "${OpenMP_CXX_VERSION}")

@@ -1,10 +1,10 @@
 #!/bin/bash
 # Debian and Ubuntu packages that Tasuki needs, in one list; installs those that are missing.
 #
-#   scripts/dependencies.sh [build|test]            install what is missing (default: build)
-#   scripts/dependencies.sh --list [build|test]     print the packages, one per line
+#   scripts/dependencies.sh [build|packages|test]           install what is missing (default: build)
+#   scripts/dependencies.sh --list [build|packages|test]    print the packages, one per line
 #
-# `test` is `build` and what test.sh uses besides. TASUKI_SKIP_DEPENDENCIES=1 checks and installs
+# `packages` is `build` and what packages.sh uses besides; `test` the same for test.sh. TASUKI_SKIP_DEPENDENCIES=1 checks and installs
 # nothing: for machines where the same libraries come from somewhere else.
 set -euo pipefail
 
@@ -17,6 +17,7 @@ build_packages=(
   libjpeg-dev libpng-dev  # folders of images
   dataset-fashion-mnist
 )
+packages_packages=(dpkg-dev file gzip)
 test_packages=(
   clang-format clang-tidy libomp-dev  # omp.h for clang-tidy
   clang libclang-rt-dev  # libFuzzer
@@ -51,7 +52,8 @@ fi
 case "${1:-build}" in
   build) packages=("${build_packages[@]}") ;;
   test) packages=("${build_packages[@]}" "${test_packages[@]}") ;;
-  *) refuse "build or test expected, found '$*'" ;;
+  packages) packages=("${build_packages[@]}" "${packages_packages[@]}") ;;
+  *) refuse "build, packages or test expected, found '$*'" ;;
 esac
 if ((list)); then
   printf '%s\n' "${packages[@]}"

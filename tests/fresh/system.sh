@@ -49,6 +49,7 @@ make_system() {
       grep ' bookworm' | sort -u >"$system/etc/apt/sources.list"
   fi
   apt-config dump Acquire >"$system/etc/apt/apt.conf.d/90machine"
+  mount --bind "$system" "$system"  # a root that can be mounted anew, as tools for containers do
   mount -t proc proc "$system/proc"
   mount --rbind /sys "$system/sys"
   mount -t tmpfs -o mode=755 dev "$system/dev"

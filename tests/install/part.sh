@@ -18,4 +18,8 @@ done
 ninja -C "$work/build" CMakeFiles/part.dir/part.cpp.o >"$work/log" 2>&1 || fail "its source does not compile"
 ! grep -q -e "-I$source[ \"]" "$work/build/compile_commands.json" ||
   fail "Tasuki's checkout is on an include path"
-! grep -q 'file(INSTALL' "$work/build/tasuki/cmake_install.cmake" || fail "it installs Tasuki"
+# Nor do programs that it asks for bring rules of their own.
+cmake -S "$source/tests/install/part" -B "$work/build" -DTASUKI_BUILD_PROGRAMS=ON -DTASUKI_DEBIAN=ON \
+  >"$work/log" 2>&1 || fail "it cannot be configured with Tasuki's programs"
+! grep -r 'file(INSTALL' --include cmake_install.cmake "$work/build/tasuki" >"$work/log" || fail "it installs Tasuki"
+[[ ! -e $work/build/CPackConfig.cmake ]] || fail "it packs Tasuki"

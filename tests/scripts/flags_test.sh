@@ -7,7 +7,7 @@ trap 'rm -f "$errors"' EXIT
 fail() { echo "flags_test: $*"; exit 1; }
 
 scripts=(./quickstart.sh ./test.sh tests/cluster/run.sh tests/cluster/slurm.sh tests/gpu/sanitize.sh tests/fuzz/run.py
-         tests/fault/suite/run.py tests/fresh/run.sh)
+         tests/fault/suite/run.py tests/fresh/run.sh tests/packages/run.sh)
 for file in scripts/*; do [[ ! -f $file || ! -x $file ]] || scripts+=("$file"); done
 ((${#scripts[@]} >= 12)) || fail "found ${scripts[*]} alone"
 for script in "${scripts[@]}"; do
@@ -26,10 +26,10 @@ for script in "${scripts[@]}"; do
 done
 
 # test.sh names its switches, and refuses what they cannot take before it builds anything.
-for switch in tidy asan fuzz faults scaling fresh; do
+for switch in tidy asan fuzz faults scaling fresh packages; do
   ./test.sh --help | grep -q -e "--$switch" || fail "test.sh --help does not name --$switch"
 done
-for wrong in "--fuzz soon" "--faults no-such-case" "--fresh soon"; do
+for wrong in "--fuzz soon" "--faults no-such-case" "--fresh soon" "--packages soon"; do
   code=0
   # shellcheck disable=SC2086  # two words
   said=$(timeout 20 ./test.sh $wrong 2>"$errors") || code=$?
@@ -42,7 +42,7 @@ grep -q cut-host "$errors" || fail "test.sh --faults --list prints $(<"$errors")
 # Called by a link, as from a folder on PATH.
 links=$(mktemp -d)
 trap 'rm -rf "$errors" "$links"' EXIT
-for name in plot_monitor get_data.sh dependencies.sh bundle.sh gpu_check.sh; do
+for name in plot_monitor get_data.sh dependencies.sh bundle.sh packages.sh gpu_check.sh; do
   ln -s "$PWD/scripts/$name" "$links/$name"
   "$links/$name" --help >/dev/null || fail "$name --help fails when it is called by a link"
 done
