@@ -22,7 +22,7 @@ OBJECTS = ["CMakeFiles/tasuki_core.dir/groups/tasuki_core_0.cpp.o",
            "CMakeFiles/tasuki_communicator.dir/groups/tasuki_communicator_0.cpp.o",
            "CMakeFiles/tasuki_communicator.dir/communicator/kinds/naive.cpp.o",
            "apps/CMakeFiles/train_mnist.dir/train_mnist.cpp.o",
-           "tests/nn/CMakeFiles/test_nn.dir/reference.cpp.o"]
+           "tests/nn/CMakeFiles/test_nn.dir/__/__/groups/test_nn_0.cpp.o"]
 # The only source that may know where it lies (tests/support/paths.hpp).
 KNOWS_ITS_FOLDER = "tests/support/paths.cpp"
 # Without settings of the user's.
