@@ -10,9 +10,9 @@
 #   ./test.sh --faults [flags and cases]      jobs that are killed, cut off, stopped, ...: over an
 #                                             hour; --faults --list shows the cases
 #   ./test.sh --scaling [flags]               step times on nodes of this machine (bench/scaling.py)
-#   ./test.sh --fresh [--quick] [-- ctest arguments]
-#                                             README's commands on a minimal Debian, as root and as a
-#                                             user: over an hour (tests/fresh/run.sh)
+#   ./test.sh --fresh [--suite trixie] [--quick] [-- ctest arguments]
+#                                             README's commands on a minimal Debian 12 (or 13), as root
+#                                             and as a user: over an hour (tests/fresh/run.sh)
 #   ./test.sh --packages [--keep]             Debian packages on a minimal Debian (tests/packages/run.sh)
 #
 # clang-format checks all sources and clang-tidy those that changed (with --tidy: all, which takes

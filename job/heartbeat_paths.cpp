@@ -17,10 +17,6 @@ bool is_in(std::uint32_t address, std::uint32_t network, int bits) {
   return (ntohl(address) ^ network) >> (32 - bits) == 0;
 }
 
-bool is_loopback(const HostAddress& one) {
-  return is_in(one.address, 0x7f000000, 8);
-}
-
 bool is_private(const HostAddress& one) {
   return is_in(one.address, 0x0a000000, 8) || is_in(one.address, 0xac100000, 12) ||
          is_in(one.address, 0xc0a80000, 16);
@@ -44,6 +40,10 @@ std::optional<HeartbeatPath> within_machine(const HostAddresses& from, const Hos
 }
 
 }  // namespace
+
+bool is_loopback(const HostAddress& one) {
+  return is_in(one.address, 0x7f000000, 8);
+}
 
 HostAddresses own_addresses() {
   HostAddresses found{};

@@ -13,6 +13,8 @@ struct HostAddress {
 };
 using HostAddresses = std::array<HostAddress, 8>;
 
+bool is_loopback(const HostAddress& one);
+
 // The addresses of this machine's active interfaces, in their order, loopback last.
 HostAddresses own_addresses();
 

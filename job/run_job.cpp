@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 #include <mpi.h>
 #include <sys/ioctl.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -25,6 +24,7 @@
 #include <thread>
 
 #include "communicator/mpi/mpi.hpp"
+#include "communicator/mpi/open_mpi.hpp"
 #include "core/activity.hpp"
 #include "core/error.hpp"
 #include "core/job_process.hpp"
@@ -35,6 +35,7 @@
 #include "core/system_error.hpp"
 #include "job/job_end.hpp"
 #include "job/launcher.hpp"
+#include "job/mpi_settings.hpp"
 #include "job/session_folder.hpp"
 #include "job/signals.hpp"
 #include "job/start_watch.hpp"
@@ -183,26 +184,6 @@ void on_early_exit(int status, void* /*unused*/) {
            status != 0 ? status : static_cast<int>(ErrorKind::internal), ErrorScope::this_rank});
 }
 
-void set_default(const char* variable, const char* value) {
-  constexpr int keep_users = 0;
-  setenv(variable, value, keep_users);
-}
-
-// Settings of Open MPI that must be made before MPI_Init; the user's settings win.
-void configure_mpi() {
-  set_default("OMPI_MCA_mpi_yield_when_idle", "1");
-  // With the send buffers that Linux grows, acknowledgements queue behind megabytes of a rank's
-  // data: at 1 Gbit/s an exchange in both directions took a quarter longer than the link needs.
-  // This size fills 10 Gbit/s up to a round trip of 0.4 ms (Linux uses twice the number).
-  set_default("OMPI_MCA_btl_tcp_sndbuf", "262144");
-  // In many containers a process may not read another one's memory. Open MPI 4 then prints an error
-  // for every message instead of using another way.
-  char from = 0, to = 0;
-  const iovec local{&to, 1}, remote{&from, 1};
-  if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) < 0)
-    set_default("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-}
-
 // How long a rank that returned 0 waits for the others to return. By default they have time to
 // finish other work.
 std::chrono::seconds wait_after_success() {
@@ -254,10 +235,10 @@ int world_size() {
   return size;
 }
 
-// Open MPI's setting, as far as it is in the environment.
+// Open MPI's setting, as far as it is in the environment. Open MPI 5 has one for mpirun alone.
 std::optional<std::string> session_base() {
   const char* const base = std::getenv("OMPI_MCA_orte_tmpdir_base");
-  return base != nullptr ? std::optional<std::string>(base) : std::nullopt;
+  return base != nullptr && open_mpi_version < 5 ? std::optional<std::string>(base) : std::nullopt;
 }
 
 // MPI starts only once in a process.
@@ -307,9 +288,11 @@ void initialize(int* argc, char*** argv) {
   is_alone = !is_launched;            // for an error before MPI runs
   if (is_alone && !is_mpi_of_caller)  // else it has been used already
     check_session_folder(session_of_process, session_base());
-  int provided = MPI_THREAD_SINGLE;
-  if (!is_mpi_of_caller)
+  if (!is_mpi_of_caller) {
+    const OneProcessScope without_messages(is_alone);
+    int provided = MPI_THREAD_SINGLE;
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+  }
   return_mpi_errors();
   TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
   const int size = world_size();

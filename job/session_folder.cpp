@@ -1,6 +1,5 @@
 #include "job/session_folder.hpp"
 
-#include <mpi.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <string>
 #include <system_error>
 
+#include "communicator/mpi/open_mpi.hpp"
 #include "core/error.hpp"
 
 namespace tasuki {
@@ -24,7 +24,7 @@ struct SessionFolder {
 };
 
 SessionFolder session_folder(const std::optional<std::string>& base) {
-  if (base) return {"orte_tmpdir_base=", *base};
+  if (base) return {open_mpi_version < 5 ? "orte_tmpdir_base=" : "prte_tmpdir_base=", *base};
   for (const char* const variable : {"TMPDIR", "TEMP", "TMP"})
     if (const char* const path = std::getenv(variable)) return {variable + std::string("="), path};
   return {"", "/tmp"};

@@ -34,6 +34,9 @@ for tool in xz strip ldd readelf python3; do
   command -v "$tool" >/dev/null ||
     fail "$tool is needed (packages xz-utils, binutils, libc-bin, python3)"
 done
+# With Debian 12's C library, bundles also run on most other systems.
+command -v orted >/dev/null ||
+  fail "bundles are made with Open MPI 4, as Debian 12 has it; found $(mpirun --version | head -n 1)"
 
 # --- the build ---
 configured() { grep -q "^$1:BOOL=ON$" "$build/CMakeCache.txt" 2>/dev/null; }

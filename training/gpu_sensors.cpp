@@ -14,12 +14,6 @@ namespace {
 using NvmlDevice = void*;
 constexpr int nvml_success = 0;
 constexpr unsigned multiprocessor_clock = 1, gpu_temperature = 0;
-struct NvmlUtilization {
-  unsigned gpu = 0, memory = 0;  // percent
-};
-struct NvmlMemory {
-  unsigned long long total = 0, free = 0, used = 0;  // bytes
-};
 
 struct CloseLibrary {
   void operator()(void* handle) const { ::dlclose(handle); }
@@ -63,6 +57,15 @@ std::string bus_of(int index) {
 }  // namespace
 
 struct GpuSensors::Library {
+  // Not in the unnamed namespace: GCC 14 crashes on pointers to functions that take its types,
+  // where sources are compiled in groups.
+  struct NvmlUtilization {
+    unsigned gpu = 0, memory = 0;  // percent
+  };
+  struct NvmlMemory {
+    unsigned long long total = 0, free = 0, used = 0;  // bytes
+  };
+
   LibraryHandle handle = open_nvml();
   int (*init)() = find<int()>(handle, "nvmlInit_v2");
   int (*shutdown)() = find<int()>(handle, "nvmlShutdown");
@@ -109,10 +112,10 @@ GpuSensors::~GpuSensors() = default;
 
 GpuSensors::Reading GpuSensors::read() const {
   Reading reading;
-  NvmlUtilization utilization;
+  Library::NvmlUtilization utilization;
   if (library_->utilization(device_, &utilization) == nvml_success)
     reading.load_percent = utilization.gpu;
-  NvmlMemory memory;
+  Library::NvmlMemory memory;
   if (library_->memory(device_, &memory) == nvml_success) {
     reading.memory_mb = static_cast<double>(memory.used) / 1e6;
     reading.memory_total_mb = static_cast<double>(memory.total) / 1e6;

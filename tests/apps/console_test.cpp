@@ -121,11 +121,8 @@ TEST_F(Console, RejectsBadDataInOneLine) {
 }
 
 TEST_F(Console, NamesRanksStartedDifferently) {
-  std::vector<std::string> words = mpirun(1, program("result", {"--epoch", "1"}));
-  for (const std::string& word : {std::string(":"), std::string("-np"), std::string("1")})
-    words.push_back(word);
-  for (const std::string& word : program("result", {"--epoch", "2"})) words.push_back(word);
-  const Finished job = run_program(words);
+  const std::string line = "exec \"$0\" --epoch $((OMPI_COMM_WORLD_RANK + 1)) \"$@\"";
+  const Finished job = run_program(mpirun(2, with({"sh", "-c", line}, program("result", {}))));
   expect_one_line(job, "rank 1 on ", ErrorKind::disagreement);
   EXPECT_NE(job.err.find("argument 2"), std::string::npos) << job.err;
 }

@@ -52,6 +52,19 @@ TEST(LauncherFailures, ReportMissingProgramsAndFolders) {
        "   line parameter option.\n\n   Node:       node2\n   Executable: /opt/my train\n",
        "error: /opt/my train is missing on node2, or cannot be executed there; every host needs it "
        "at this path",
+       "node2"},
+      {"prterun was unable to launch the specified application as it lacked\npermissions to "
+       "execute "
+       "an executable:\n\n   Executable: /opt/train\n   Node: node2\n\nwhile attempting to start "
+       "process rank 0.\n",
+       "error: /opt/train is missing on node2, or cannot be executed there; every host needs it at "
+       "this path",
+       "node2"},
+      {"prterun was unable to launch the specified application as it encountered an\nerror:\n\n"
+       "Error: system limit exceeded on number of files that can be open\n\n   Node: node2\n\nwhen "
+       "attempting to start process rank 0.\n\nThis can be resolved by setting the mca parameter\n",
+       "error: the program cannot be started on node2; the working folder may be missing there, or "
+       "cannot be entered: every host needs it",
        "node2"}};
   for (const Refusal& refusal : refusals) {
     LauncherText text(/*leave_out=*/true);
@@ -125,6 +138,30 @@ TEST(LauncherFailures, ReportHostsLostLater) {
     EXPECT_EQ(text.cause()->line.starts_with("error: a host was lost while the job ran"), have_run)
         << text.cause()->line;
   }
+}
+
+// PRRTE names the host, ends with 0 or with the remote shell's code, and leaves a zero byte behind.
+TEST(LauncherFailures, ReportHostsThatPrrteLoses) {
+  const std::string lost = framed(
+      "PRTE has lost communication with a remote daemon.\n\n  HNP daemon   : "
+      "[prterun-node1-15@0,0] on node node1\n  Remote daemon: [prterun-node1-15@0,1] on node "
+      "node2\n\nThis is usually due to either a failure of the TCP network\n");
+  const std::string after = "warning: the end\n";
+  for (const bool have_run : {false, true}) {
+    LauncherText text(/*leave_out=*/true, [&] { return have_run; });
+    EXPECT_EQ(text.pass(lost + '\0' + after), after);
+    EXPECT_TRUE(text.has_lost_host());
+    EXPECT_EQ(text.start_failure(), have_run ? StartFailure::none : StartFailure::no_daemon);
+    EXPECT_EQ(text.cause()->host, "node2");
+    EXPECT_THAT(
+        text.cause()->line,
+        ::testing::StartsWith(have_run ? "error: the connection to node2 was lost"
+                                       : "error: mpirun could not start its daemon on node2"));
+  }
+  LauncherText unreached(/*leave_out=*/true);
+  const std::string said = "ssh: connect to host node2 port 22: No route to host\n";
+  EXPECT_EQ(unreached.pass(said + lost), said);
+  EXPECT_THAT(unreached.cause()->line, ::testing::StartsWith("error: node2 cannot be reached"));
 }
 
 TEST(LauncherFailures, ReportSrunErrorsAsLines) {

@@ -15,11 +15,18 @@ const std::string killed = rule +
                            "\nmpirun noticed that process rank 1 with PID 4711 on node node2 "
                            "exited on signal 9\n(Killed).\n" +
                            rule + "\n";
+const std::string called_abort = rule +
+                                 "\nprterun has exited due to process rank 1 with PID 0 on node "
+                                 "node2 calling\n\"abort\". This may "
+                                 "have caused other processes ...\n" +
+                                 rule + '\n' + '\0';
 const std::string remarks =
     "[node1:04711] 3 more processes have sent help message help-mpi-api.txt / mpi-abort\n"
     "[node1:04711] Set MCA parameter \"orte_base_help_aggregate\" to 0 to see all help / error "
     "messages\n"
     "mpirun: Forwarding signal 10 to job\n"
+    "[node1:00025] plm:ssh: Warning: setpgid(31,31) failed in parent with errno=Permission "
+    "denied(13)\n"
     "[node1:08285] [[19619,0],0] ORTE_ERROR_LOG: Data unpack would read past end of buffer in file "
     "../../../orte/util/show_help.c at line 507\n";
 
@@ -33,7 +40,7 @@ std::string pass_in_pieces(LauncherText& text, const std::string& all, std::size
 TEST(LauncherTexts, OmitRepeatedErrors) {
   const std::string error = "rank 1 on node2: the disk is full\n";
   const std::string warned = "warning: hot\n" + error;
-  const std::string ended = aborted + error + remarks + killed;
+  const std::string ended = aborted + called_abort + error + remarks + killed;
   const std::string warned_and_ended = "warning: hot\n" + ended;
   for (const std::size_t size : {1u, 7u, 10'000u}) {
     LauncherText text(/*leave_out=*/true);

@@ -180,6 +180,18 @@ TEST(MpiRuntimes, ReadTheirOwnNamesInFiles) {
   EXPECT_EQ(given.find({"plm_rsh_agent"}), "on_node");
 }
 
+TEST(MpiRuntimes, HaveTheSameSettingsForTraining) {
+  const std::filesystem::path hostfiles =
+      std::filesystem::path(std::string(START_ORTED)).parent_path();
+  std::vector<std::pair<std::string, std::string>> expected;
+  for (const auto& [name, value] : read_mca_file(hostfiles / "mca-params.conf"))
+    if (const auto words = words_to_set(MpiRuntime::prrte, name, value);
+        !words.empty() && words[0] == "--prtemca")
+      expected.emplace_back(words[1], words[2]);
+  EXPECT_FALSE(expected.empty());
+  EXPECT_EQ(read_mca_file(hostfiles / "prte-mca-params.conf"), expected);
+}
+
 TEST(StartOrted, StartsTheRuntimesDaemon) {
   const testing::TemporaryFolder folder;
   for (const std::string name : {"orted", "prted"}) {

@@ -145,6 +145,8 @@ TEST_F(Launches, PassSettingsToPrrteByItsNames) {
   settings.launcher_words = {"--prtemca", "plm_ssh_args", "-p 2222"};
   EXPECT_EQ(command({8, "", 8}), "mpirun -np 8" + rest + networks +
                                      " --prtemca plm_ssh_args '-p 2222' train --epoch '1 2'");
+  settings.launcher_words = {"--mca", "plm_rsh_args", "-p 2222"};
+  EXPECT_THAT(command({8, "", 8}), ::testing::StartsWith("mpirun -np 8" + rest + networks));
   settings.launcher_words.clear();
   setenv("PRTE_MCA_prte_if_include", "eth1", 1);
   EXPECT_EQ(command({8, "", 8}), "mpirun -np 8" + ssh + rest + " train --epoch '1 2'");

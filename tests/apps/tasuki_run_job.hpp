@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "communicator/mpi/open_mpi.hpp"
 #include "core/file.hpp"
 #include "tests/support/json.hpp"
 #include "tests/support/launch.hpp"
@@ -26,6 +27,8 @@ namespace fs = std::filesystem;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Words = std::vector<std::string>;
+
+constexpr bool is_orte = open_mpi_version < 5;  // else PRRTE
 
 inline std::vector<std::string> lines_of(const std::string& text) {
   std::istringstream stream(text);

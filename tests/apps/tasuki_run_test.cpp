@@ -54,7 +54,7 @@ TEST_F(TasukiRun, ChecksFlagsFirst) {
   EXPECT_EQ(conflict.exit_code, 64) << conflict.all();
   EXPECT_THAT(conflict.err, ::testing::StartsWith("error: --dtype fp16: CPUs compute"));
   const Finished printed = run("exit 0", words({"--print-command"}));
-  EXPECT_THAT(printed.out, HasSubstr("mpirun -np 2 --tune "));
+  EXPECT_THAT(printed.out, HasSubstr(is_orte ? "mpirun -np 2 --tune " : "mpirun -np 2 --prtemca "));
   EXPECT_FALSE(fs::exists(folder / "calls"));
 }
 
@@ -67,6 +67,23 @@ TEST_F(TasukiRun, PassesTheJobsAgeToEachStart) {
   EXPECT_GE(first, 0);
   EXPECT_GE(second, first + 1) << "the wait before the first restart";
   EXPECT_LE(second, job.seconds);
+}
+
+// PRRTE then ends with 0.
+TEST_F(TasukiRun, RestartsAfterALostHost) {
+  const std::string lost = rule +
+                           "\\nPRTE has lost communication with a remote daemon.\\n\\n"
+                           "  HNP daemon   : [prterun-a-15@0,0] on node a\\n"
+                           "  Remote daemon: [prterun-a-15@0,1] on node b\\n" +
+                           rule + "\\n\\0";
+  const Finished job =
+      run("take " + out.string() + "; [ $n = 2 ] || { printf '%b' '" + lost + "' >&2; }",
+          words({"--max-restarts", "1"}));
+  EXPECT_EQ(job.exit_code, 0) << job.all();
+  EXPECT_EQ(calls().size(), 2u);
+  EXPECT_THAT(job.err,
+              HasSubstr("the job failed with exit code 205 (error: the connection to b was "
+                        "lost); restart 1 of 1"));
 }
 
 // In the folder that the program took; with the error as the last line.
@@ -305,8 +322,10 @@ TEST_F(TasukiRun, NamesUnusableMpiSessionFolderBeforeStart) {
   const auto with_folder = [&](const std::string& name) {
     return run("", with({"env", name}, words({"--max-restarts", "3"})));
   };
-  for (const std::string name : {"TMPDIR=/proc/none", "orte_tmpdir_base=/proc/none/2"}) {
-    const Finished job = with_folder(name.starts_with("TMPDIR") ? name : "OMPI_MCA_" + name);
+  const std::string parameter = (is_orte ? "orte" : "prte") + std::string("_tmpdir_base");
+  for (const std::string& name : {std::string("TMPDIR=/proc/none"), parameter + "=/proc/none/2"}) {
+    const std::string of_runtime = is_orte ? "OMPI_MCA_" : "PRTE_MCA_";
+    const Finished job = with_folder(name.starts_with("TMPDIR") ? name : of_runtime + name);
     EXPECT_EQ(job.exit_code, 73);
     EXPECT_EQ(
         job.err,
@@ -329,11 +348,13 @@ TEST_F(TasukiRun, PrefersMpirunsSessionFolderArgument) {
     const Finished job = with_base(folder.path());
     EXPECT_EQ(job.exit_code, 0) << job.err;
     EXPECT_EQ(calls().size(), 1u);
-    EXPECT_THAT(with_base("/proc/none").err, HasSubstr("error: orte_tmpdir_base=/proc/none: "));
+    EXPECT_THAT(with_base("/proc/none").err, HasSubstr("rte_tmpdir_base=/proc/none: "));
     EXPECT_EQ(calls().size(), 0u);
   }
-  fs::create_directory(folder / ".openmpi");
-  write_file(folder / ".openmpi/mca-params.conf", "orte_tmpdir_base = " + folder.path().string());
+  const fs::path settings = folder / (is_orte ? ".openmpi" : ".prte");
+  fs::create_directory(settings);
+  write_file(settings / "mca-params.conf",
+             (is_orte ? "orte_tmpdir_base = " : "prte_tmpdir_base = ") + folder.path().string());
   const Finished job =
       run("", with({"env", "TMPDIR=/proc/none", "HOME=" + folder.path().string()}, words({})));
   EXPECT_EQ(job.exit_code, 0) << job.err;

@@ -135,6 +135,19 @@ TEST_F(TrainMnist, LearnsWithoutMpirun) {
 }
 
 // Linking CUDA, NCCL and cuDNN alone would cost each rank memory and a second of start-up.
+// There is no launcher to remove it.
+TEST_F(TrainMnist, LeavesNoSharedMemoryWithoutMpirun) {
+  const std::string script =
+      "mount -t tmpfs memory /dev/shm 2>/dev/null || exit 77; \"$@\"; ls -A /dev/shm >&2";
+  const Finished job =
+      run_program(with({"unshare", "--mount", "--map-root-user", "bash", "-c", script, "bash"},
+                       program("alone", {"--epoch", "1", "--max-iterations", "1", "--quiet"})));
+  if (job.exit_code == 77 || count_of(job.err, "unshare: ") > 0)
+    GTEST_SKIP() << "this machine allows no mounts in a namespace";
+  EXPECT_EQ(job.err, "");
+  EXPECT_TRUE(std::filesystem::exists(folder / "alone/log"));
+}
+
 TEST_F(TrainMnist, LoadsNoCudaLibraryWithoutGpu) {
   const Finished job =
       run_program(program("cpu", {"--epoch", "1"}), 60, {{"LD_DEBUG", "files"}, {"LC_ALL", "C"}});

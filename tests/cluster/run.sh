@@ -13,7 +13,8 @@
 #   --map-by          how mpirun deals ranks to nodes (slot: the default; node: in turn)
 #   --networks        how many connect the nodes (default 1); MPI uses the first
 #   --block-udp       on so many of them, from the first, no UDP gets through
-#   --tune            mpirun's, instead of the networks it is told otherwise
+#   --tune            mpirun's, instead of the networks it is told otherwise; with Open MPI 5 this and
+#                     prte-FILE are the user's own files (hostfiles/README.md)
 #   --launch-agent    mpirun's: what starts the daemons, in the foreground
 #   --settle          when mpirun has ended, says after how many seconds from then on the last process
 #                     on any node had; after so many, which ones are left
@@ -38,7 +39,7 @@ skip() { echo "skipped: $*"; exit 77; }
 
 nodes='' slots=2 np='' rate='' map_by=slot settle='' networks=1 block_udp=0 shell= ssh='' cut=''
 silently=''
-tuning=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
+tune=''
 agent=()
 inside=
 [ "${1-}" = --inside ] && { inside=1; shift; }
@@ -54,7 +55,7 @@ while [ $# -gt 0 ]; do
     --map-by) map_by=${2-} ;;
     --networks) networks=${2-} ;;
     --block-udp) block_udp=${2-} ;;
-    --tune) tuning=(--tune "${2-}") ;;
+    --tune) tune=${2-} ;;
     --launch-agent) agent=(--launch-agent "${2-}") ;;
     --settle) settle=${2-} ;;
     --cut) cut=${2-} ;;
@@ -101,8 +102,9 @@ fi
 trap 'exit 143' TERM
 trap 'exit 130' INT
 mount -t tmpfs tmpfs /run || skip "no tmpfs can be mounted here"
-# Another cluster has the same host names and process ids, of which mpirun makes its folders' names.
-export OMPI_MCA_orte_tmpdir_base=/run
+# Another cluster has the same host names and process ids, of which mpirun makes its folders' names. Open
+# MPI 4 reads the settings OMPI_MCA_..., Open MPI 5's mpirun PRTE_MCA_....
+export OMPI_MCA_orte_tmpdir_base=/run PRTE_MCA_prte_tmpdir_base=/run
 
 connect_nodes() {
   ip netns add switch && ip -n switch link add bridge type bridge &&
@@ -122,7 +124,7 @@ connect_nodes() {
         ip -n $name link set eth$network up || return 1
     done
     for ((network = 0; network < block_udp; ++network)); do
-      ip -n $name rule add from 10.231.$((7 + network)).0/24 ipproto udp blackhole || return 1
+      ip netns exec $name iptables -w -A INPUT -d 10.231.$((7 + network)).0/24 -p udp -j DROP || return 1
     done
     if [ -n "$rate" ]; then
       tc -n $name qdisc add dev eth0 root tbf rate "$rate" burst 64kb latency 50ms || return 1
@@ -203,12 +205,23 @@ fi
 
 total=0
 for count in "${slots_of[@]}"; do total=$((total + count)); done
-# Open MPI names its folders by host and process, which are the same in every run of this script: in
-# /tmp runs would find those of others, present and past.
-launch=(mpirun "${tuning[@]}" "${agent[@]}" --hostfile /run/hostfile -np "${np:-$total}")
-[ -n "$ssh" ] || launch+=(--map-by "$map_by" --oversubscribe --bind-to none
-  --mca plm rsh --mca plm_rsh_agent /run/on_node
-  --mca orte_tmpdir_base /run --mca btl self,vader,tcp)
+launch=(mpirun "${agent[@]}" --hostfile /run/hostfile -np "${np:-$total}")
+settings=()
+if [ -z "$tune" ]; then
+  settings+=({OMPI_MCA_btl_tcp,OMPI_MCA_oob_tcp,PRTE_MCA_prte}_if_include=eth0)
+elif command -v prterun >/dev/null; then
+  mkdir -p /run/home/.openmpi /run/home/.prte
+  cp "$tune" /run/home/.openmpi/mca-params.conf || exit
+  cp "${tune%/*}/prte-${tune##*/}" /run/home/.prte/mca-params.conf || exit
+  settings+=(HOME=/run/home)
+else
+  launch+=(--tune "$tune")
+fi
+if [ -z "$ssh" ]; then
+  launch+=(--map-by "$map_by" --oversubscribe --bind-to none)
+  settings+=(OMPI_MCA_btl=self,vader,tcp OMPI_MCA_plm=rsh PRTE_MCA_plm=ssh
+    {OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_agent=/run/on_node)
+fi
 # With plm_rsh_no_tree_spawn daemons go into the background, as on real hosts, which --settle and --cut
 # need: on_node would tell mpirun when one ends, even on a host that is cut off. A launch agent needs
 # them in the foreground, where they keep their process number. In other runs they stay in the
@@ -216,8 +229,8 @@ launch=(mpirun "${tuning[@]}" "${agent[@]}" --hostfile /run/hostfile -np "${np:-
 # (sched_autogroup_enabled), and when ranks of one session poll with sched_yield(), Linux 6.18 can
 # leave a core to that session alone for 13 s and more (one of twenty runs of 2 x 2 ranks on two
 # cores), so that packets of the other "node" wait.
-[ -n "$ssh" ] || [ -n "${agent-}" ] || launch+=(--mca plm_rsh_no_tree_spawn 1)
-[ -n "$ssh$settle$cut" ] || launch+=(--mca orte_leave_session_attached 1)
+[ -n "$ssh" ] || [ -n "${agent-}" ] || settings+=({OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_no_tree_spawn=1)
+[ -n "$ssh$settle$cut" ] || launch+=(--leave-session-attached)
 # A shell's background commands ignore Ctrl-C unless they are told not to.
 if [ -n "$shell" ]; then
   if [ -z "$ssh" ]; then
@@ -227,7 +240,7 @@ if [ -n "$shell" ]; then
   (trap - INT QUIT && PATH=/run/bin:$PATH exec /run/on_node node1 "$*") &
 else
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-  (trap - INT QUIT && exec /run/on_node node1 "$(printf '%q ' exec "${launch[@]}" "$@")") &
+  (trap - INT QUIT && exec /run/on_node node1 "$(printf '%q ' exec env "${settings[@]}" "${launch[@]}" "$@")") &
 fi
 mpirun=$!
 

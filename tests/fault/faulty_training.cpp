@@ -93,10 +93,21 @@ void end_child_by(const std::string& kind, const std::filesystem::path& folder) 
   std::abort();
 }
 
+// Open MPI's number of the job, which stands before the rank in the names of shared memory:
+// /dev/shm/vader_segment.HOST.USER.JOB.RANK, or sm_segment in version 5.
+std::string job_number() {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("/dev/shm/") == line.npos || line.find("_segment.") == line.npos) continue;
+    const auto end = line.rfind('.'), begin = line.rfind('.', end - 1) + 1;
+    return line.substr(begin, end - begin);
+  }
+  return "";
+}
+
 void fail_as(const std::string& kind, const std::string& moment,
              const std::filesystem::path& folder) {
-  if (const char* job = std::getenv("PMIX_NAMESPACE"))
-    std::ofstream(folder / "job") << job << std::flush;
+  std::ofstream(folder / "job") << job_number() << std::flush;
   std::ofstream(folder / "time") << fmt::format("{:.9f}", testing::shared_clock()) << std::flush;
   if (kind == "throw") throw std::runtime_error("planted in " + moment);
   if (kind == "shared") fail_everywhere(ErrorKind::config, "planted in {}", moment);

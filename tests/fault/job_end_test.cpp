@@ -35,9 +35,9 @@ using FileTime = std::filesystem::file_time_type;
 // Files in /dev/shm of a job that began at this time: Open MPI puts the job's number into their
 // names, and communicator/node/shared_memory.cpp a rank's process id. Jobs before it, which may
 // have been killed, can have had the same numbers.
-std::vector<std::string> shared_memory_of(std::uint32_t job, const std::vector<pid_t>& ranks,
+std::vector<std::string> shared_memory_of(const std::string& job, const std::vector<pid_t>& ranks,
                                           FileTime begin) {
-  std::vector<std::string> parts = {fmt::format("{:x}", job)};
+  std::vector<std::string> parts = {job};
   for (const pid_t rank : ranks) parts.push_back(fmt::format("tasuki-{}-{}-", getuid(), rank));
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -92,8 +92,8 @@ Ended end_job(const std::string& moment, const std::string& kind,
     EXPECT_TRUE(ends_soon(pid)) << "rank " << rank << " still runs";
     processes.push_back(pid);
   }
-  const auto number = read_value<std::uint32_t>(folder / "job");
-  EXPECT_NE(number, 0u);
+  const auto number = read_value<std::string>(folder / "job");
+  EXPECT_NE(number, "");
   EXPECT_EQ(shared_memory_of(number, processes, begin), std::vector<std::string>{})
       << "left in /dev/shm";
   const auto fault_time = read_value<double>(folder / "time");
@@ -130,9 +130,9 @@ TEST(LeftoverProcesses, AreCountedOnlyForTheJob) {
   const std::filesystem::path file = "/dev/shm/" + name;
   const FileTime begin = FileTime::clock::now() - std::chrono::seconds(60);
   std::ofstream(file) << "of this test";
-  EXPECT_EQ(shared_memory_of(0xffffffff, {getpid()}, begin), std::vector{name});
+  EXPECT_EQ(shared_memory_of("ffffffff", {getpid()}, begin), std::vector{name});
   std::filesystem::last_write_time(file, begin - std::chrono::seconds(1));
-  EXPECT_EQ(shared_memory_of(0xffffffff, {getpid()}, begin), std::vector<std::string>{});
+  EXPECT_EQ(shared_memory_of("ffffffff", {getpid()}, begin), std::vector<std::string>{});
   std::filesystem::remove(file);
 }
 

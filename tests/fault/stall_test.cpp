@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "communicator/mpi/open_mpi.hpp"
 #include "core/environment.hpp"
 #include "core/error.hpp"
 #include "tests/support/digits.hpp"
@@ -25,6 +26,12 @@ constexpr const char* stall_seconds = "2";
 // After a limit: to find it out and to end, on a loaded machine. Less than from here to another
 // limit.
 constexpr double seconds_to_end = 8;
+
+// Open MPI 5's mpirun may end with 0 when it has lost a host.
+void expect_failed(const Finished& job) {
+  const bool has_said_so = open_mpi_version >= 5 && count_of(job.err, "lost communication") > 0;
+  EXPECT_TRUE(job.exit_code != 0 || has_said_so) << job.all();
+}
 
 std::vector<std::string> faulty_training(int rank, const std::string& moment,
                                          const std::string& kind, const std::string& folder,
@@ -200,7 +207,7 @@ TEST(WatchdogOnTwoNodes, IgnoresRanksHeldByADebugger) {
 
 TEST(WatchdogOnTwoNodes, ReportsStoppedLauncher) {
   expect_launcher_named({4, "2,2"}, 0, "mpirun");
-  expect_launcher_named({4, "2,2"}, 3, "orted");
+  expect_launcher_named({4, "2,2"}, 3, "mpirun's daemon");
 }
 
 TEST(WatchdogOnTwoNodes, NamesRankWithEndlessLoader) {
@@ -261,7 +268,7 @@ TEST(WatchdogUnderDatagramFlood, CountsForeignDatagrams) {
 // A host that is cut off.
 void expect_nothing_left(const Ended& ended, const std::string& host, double limit) {
   if (ended.job.exit_code == 77) GTEST_SKIP() << ended.job.all();
-  EXPECT_NE(ended.job.exit_code, 0) << ended.job.all();
+  expect_failed(ended.job);
   EXPECT_LT(ended.seconds, limit * patience()) << ended.job.all();
   EXPECT_NE(ended.job.err.find(host), std::string::npos) << ended.job.all();
   const auto settled = ended.job.out.find("settled after ");
@@ -329,7 +336,7 @@ TEST(HostLoss, EndsAllProcessesWhileASnapshotIsWritten) {
                                     folder / "result"},
                                    100);
   if (job.exit_code == 77) GTEST_SKIP() << job.all();
-  EXPECT_NE(job.exit_code, 0) << job.all();
+  expect_failed(job);
   expect_ended_within(30, job);
 }
 
@@ -381,7 +388,7 @@ TEST(JobStart, EndsOnAllNodesWhenAHostFails) {
 // Without start_orted the daemon stays for Linux's two minutes.
 TEST(JobStart, EndsDaemonThatMpirunDoesNotAnswer) {
   const TemporaryFolder folder;
-  const std::string hostfiles = HOSTFILES;
+  const std::string hostfiles = HOSTFILES, daemon = open_mpi_version < 5 ? "orted" : "prted";
   const Finished job = run_program(
       {CLUSTER_RUN, "--slots", "1,1", "--tune", hostfiles + "/mca-params.conf", "--launch-agent",
        hostfiles + "/start_orted", "--cut", "0", "--silently", "--", "hostname"},
@@ -389,10 +396,10 @@ TEST(JobStart, EndsDaemonThatMpirunDoesNotAnswer) {
   if (job.exit_code == 77) GTEST_SKIP() << job.all();
   EXPECT_NE(job.exit_code, 0) << job.all();
   expect_ended_within(30, job);
-  EXPECT_EQ(count_of(job.err,
-                     "error: on node2, orted cannot connect to mpirun: 10.231.7.1 has not "
-                     "answered for 10 s."),
-            1)
+  EXPECT_EQ(
+      count_of(job.err, "error: on node2, " + daemon +
+                            " cannot connect to mpirun: 10.231.7.1 has not answered for 10 s."),
+      1)
       << job.all();
 }
 

@@ -8,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "communicator/mpi/open_mpi.hpp"
 #include "tests/support/digits.hpp"
 #include "tests/support/launch.hpp"
 #include "tests/support/patience.hpp"
@@ -21,6 +22,8 @@ namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
 constexpr int saved = 79;
+// Open MPI 5's mpirun, told to end, shows nothing that ranks print afterwards.
+constexpr int last_words = open_mpi_version < 5 ? 1 : 0;
 
 class StopSignal : public ::testing::Test {
  protected:
@@ -111,7 +114,8 @@ TEST_F(StopSignal, NamesExistingSnapshotAfterControlC) {
   Finished job = stop(mpirun(2, train("first", endless)), SIGINT, folder / "first/log");
   EXPECT_NE(job.exit_code, 0);
   EXPECT_LT(job.seconds, 15 * patience());
-  EXPECT_EQ(count_of(job.err, "the job was ended; there is no snapshot yet\n"), 1) << job.all();
+  EXPECT_EQ(count_of(job.err, "the job was ended; there is no snapshot yet\n"), last_words)
+      << job.all();
 
   Words saving = endless;
   saving.insert(saving.end(), {"--snapshot-every", "1"});
@@ -119,7 +123,7 @@ TEST_F(StopSignal, NamesExistingSnapshotAfterControlC) {
   EXPECT_NE(job.exit_code, 0);
   const std::string line = "the job was ended; continue from the last snapshot with --resume " +
                            (folder / "second/snapshot_iter_").string();
-  EXPECT_EQ(count_of(job.err, line), 1) << job.all();
+  EXPECT_EQ(count_of(job.err, line), last_words) << job.all();
 }
 
 TEST_F(StopSignal, EndsProcessAtOnceBeforeTraining) {
@@ -136,7 +140,7 @@ TEST_F(StopSignal, EndsAllRanksBeforeTraining) {
     EXPECT_NE(job.exit_code, 0);
     EXPECT_NE(job.exit_code, saved);
     const std::string line = "the job was ended before the training began; nothing was saved\n";
-    EXPECT_EQ(count_of(job.err, line), 1) << job.all();
+    EXPECT_EQ(count_of(job.err, line), signal == SIGUSR1 ? 1 : last_words) << job.all();
     std::filesystem::remove(folder / "time");
   }
 }

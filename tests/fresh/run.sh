@@ -1,9 +1,9 @@
 #!/bin/bash
-# README's two commands on a minimal Debian 12: a system that debootstrap makes, which has apt and
-# coreutils, but no compiler, Python, git, sudo or certificates. Needs root, debootstrap and a
-# mirror of Debian's packages (the one that this machine's apt has).
+# README's two commands on a minimal system that debootstrap makes, which has apt and coreutils, but no
+# compiler, Python, git, sudo or certificates. Needs root, debootstrap and a mirror of Debian's packages
+# (the one that this machine's apt has).
 #
-#   tests/fresh/run.sh [--quick] [--keep] [-- ctest arguments]
+#   tests/fresh/run.sh [--suite bookworm|trixie|noble] [--quick] [--keep] [-- ctest arguments]
 #
 # In this order, in one system with a copy of this checkout for each account:
 #   a user     ./quickstart.sh installs nothing, and one line names the packages
@@ -12,7 +12,8 @@
 #              packages are missing still, which one line names
 #   root       ./test.sh [ctest arguments]; a quickstart.sh afterwards keeps the tests
 #
-# --quick leaves out ./test.sh, which takes longest; --keep leaves the system where it was made and
+# --suite chooses Debian 12 (bookworm: the default), Debian 13 (trixie) or Ubuntu 24.04 (noble); --quick leaves
+# out ./test.sh, which takes longest; --keep leaves the system where it was made and
 # says where. Ends with 77 if this machine does not allow it, and says why. Everything is mounted and
 # runs in namespaces that end with this script.
 set -euo pipefail
@@ -22,13 +23,19 @@ source "$here/tests/fresh/system.sh"
 name=fresh
 quickstart_limit=7200 test_limit=14400  # seconds
 
-inside= quick= keep=
+inside= quick= keep= suite=bookworm
 while (($#)); do
   case $1 in
     -h | --help) print_help; exit ;;
     --inside) inside=$2; shift ;;
     --quick) quick=1 ;;
     --keep) keep=1 ;;
+    --suite)
+      suite=${2-}
+      [[ $suite == bookworm || $suite == trixie || $suite == noble ]] ||
+        refuse "--suite: bookworm, trixie or noble expected, found '$suite'"
+      shift
+      ;;
     --) shift; break ;;
     *) refuse "unknown word '$1'" ;;
   esac
@@ -36,7 +43,7 @@ while (($#)); do
 done
 [[ -z $quick || $# == 0 ]] || refuse "--quick runs no test.sh, for which '$*' would be"
 
-[[ -n $inside ]] || run_in_namespaces ${quick:+--quick} -- "$@"
+[[ -n $inside ]] || run_in_namespaces --suite "$suite" ${quick:+--quick} -- "$@"
 
 as() { in_system "$1" "$2" "cd tasuki && $3"; } # account limit command: in the account's checkout
 
@@ -59,8 +66,8 @@ names_packages() { # command build|test
   done < <("$here/scripts/dependencies.sh" --list "$2")
 }
 
-say "a minimal Debian 12 in $inside/system"
-make_system
+say "a minimal $suite in $inside/system"
+make_system "$suite"
 give_checkout "$here" root /root
 give_checkout "$here" user /home/user
 

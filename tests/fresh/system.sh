@@ -1,12 +1,13 @@
-# Sourced by scripts that need a Debian system of their own: debootstrap makes it, and it is mounted and
-# used in namespaces, whose end ends and unmounts everything. A script calls itself there:
+# Sourced by scripts that need a system of their own: debootstrap makes it, and it is mounted and used in
+# namespaces, whose end ends and unmounts everything. A script calls itself there:
 #
 #   [[ $1 == --inside ]] || run_in_namespaces ARGUMENTS...    # calls `$0 --inside FOLDER ARGUMENTS...`, and exits
-#   make_system                                               # a minimal Debian 12 in $system
+#   make_system [SUITE]                                       # a minimal Debian in $system
 #   in_system root 60 'apt-get update'                        # a command in it
 #
 # Before run_in_namespaces a script sets `name`, which its lines begin with, and `keep`, which leaves the
-# system on the disk if it is not empty. Inside it sets `inside`, the folder.
+# system on the disk if it is not empty. `work`, if it is set, is the folder for the system; otherwise it is a
+# temporary one. Inside the script sets `inside`, the folder.
 
 skip() { echo "skipped: $*"; exit 77; }
 fail() { echo "$name: $*" >&2; exit 1; }
@@ -18,7 +19,7 @@ run_in_namespaces() {
   command -v debootstrap >/dev/null || skip "debootstrap is missing (apt-get install debootstrap)"
   local isolated=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
   "${isolated[@]}" true 2>/dev/null || skip "this machine allows no namespaces (unshare)"
-  work=$(mktemp -d "${TMPDIR:-/var/tmp}/tasuki-$name.XXXXXX")
+  [[ -n ${work:-} ]] || work=$(mktemp -d "${TMPDIR:-/var/tmp}/tasuki-$name.XXXXXX")
   finish() {
     # unshare ignores SIGTERM; all processes of its namespace end with it.
     [[ -z ${job:-} ]] || { kill -KILL "$job" && wait "$job"; } 2>/dev/null || true
@@ -35,21 +36,13 @@ run_in_namespaces() {
   exit "$code"
 }
 
-# A minimal Debian 12 in $system, $inside/system, with an account `user`. Packages come from the sources that
-# this machine has; sources of others than Debian are left out.
-make_system() {
+# A minimal system in $system, $inside/system, with an account `user`: Debian 12 (bookworm) or 13 (trixie), or
+# Ubuntu 24.04 (noble). One that is there already is only mounted.
+make_system() { # suite (default: bookworm)
   system=$inside/system
-  local of_debian=('Created-By: Packages' 'Origin: Debian') mirror
-  mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' "${of_debian[@]}" |
-    sed -n 's/^bookworm //p;' | head -n 1)
-  timeout 1800 debootstrap --variant=minbase bookworm "$system" ${mirror:+"$mirror"} \
-    >"$inside/debootstrap.log" 2>&1 || { tail -n 20 "$inside/debootstrap.log" >&2; fail "debootstrap failed"; }
-  if [[ -n $mirror ]]; then
-    apt-get indextargets --format 'deb $(REPO_URI) $(CODENAME) $(COMPONENT)' "${of_debian[@]}" |
-      grep ' bookworm' | sort -u >"$system/etc/apt/sources.list"
-  fi
-  apt-config dump Acquire >"$system/etc/apt/apt.conf.d/90machine"
-  mount --bind "$system" "$system"  # a root that can be mounted anew, as tools for containers do
+  [[ -e $system/home/user ]] || install_system "${1:-bookworm}"
+  # A mount of its own, whose propagation tests can change.
+  mount --bind "$system" "$system"
   mount -t proc proc "$system/proc"
   mount --rbind /sys "$system/sys"
   mount -t tmpfs -o mode=755 dev "$system/dev"
@@ -63,6 +56,26 @@ make_system() {
     touch "$system/dev/$device"
     mount --bind "/dev/$device" "$system/dev/$device"
   done
+}
+
+# Packages come from the sources that this machine has for the suite, or at least from its mirror; sources of
+# others than Debian are left out. Ubuntu's come from where debootstrap looks for them.
+install_system() { # suite
+  local of_debian=('Created-By: Packages' 'Origin: Debian') components=main mirror= sources=
+  if [[ $1 == noble ]]; then
+    [[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]] ||
+      skip "Ubuntu's keys are missing (apt-get install ubuntu-keyring)"
+    components=main,universe
+  else
+    mirror=$(apt-get indextargets --format '$(CODENAME) $(REPO_URI)' "${of_debian[@]}" |
+      sed -nE 's/^[a-z]+ //p;' | head -n 1)
+    sources=$(apt-get indextargets --format 'deb $(REPO_URI) $(CODENAME) $(COMPONENT)' "${of_debian[@]}" |
+      grep " $1" | sort -u) || true
+  fi
+  timeout 1800 debootstrap --variant=minbase --components="$components" "$1" "$system" ${mirror:+"$mirror"} \
+    >"$inside/debootstrap.log" 2>&1 || { tail -n 20 "$inside/debootstrap.log" >&2; fail "debootstrap failed"; }
+  [[ -z $sources ]] || echo "$sources" >"$system/etc/apt/sources.list"
+  apt-config dump Acquire >"$system/etc/apt/apt.conf.d/90machine"
   chroot "$system" useradd --create-home --shell /bin/bash user
 }
 

@@ -1,5 +1,7 @@
 #include "pictures.hpp"
 
+#include <fmt/core.h>
+
 #include <fstream>
 #include <random>
 #include <string>
@@ -41,7 +43,7 @@ void write_pictures(const std::filesystem::path& folder, std::int64_t train, std
     return;
   }
   for (unsigned file = 1; file <= 5; ++file)
-    write("data_batch_" + std::to_string(file) + ".bin", train / 5, file);
+    write(fmt::format("data_batch_{}.bin", file), train / 5, file);
   write("test_batch.bin", test, 6);
 }
 

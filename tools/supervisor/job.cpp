@@ -84,7 +84,8 @@ class RunningJob {
     std::optional<Cause> cause = text_.cause();
     if (!cause && WIFSIGNALED(*status))
       cause = is_stuck_ ? stuck_launcher() : end_of_launcher(WTERMSIG(*status));
-    return {exit_code, cause, text_.is_cause_last(), text_.start_failure(), is_stuck_, is_clean};
+    return {exit_code, cause,   text_.is_cause_last(), text_.start_failure(), text_.has_lost_host(),
+            is_stuck_, is_clean};
   }
 
  private:

@@ -17,8 +17,9 @@ struct JobEnd {
   std::optional<Cause> cause;  // of a failure, if standard error named it
   bool is_cause_last = false;  // that line was the last one shown
   StartFailure start_failure = StartFailure::none;
-  bool is_stuck = false;  // the launcher was killed, because it did not end after its ranks
-  bool is_clean = true;   // no process of the job remains on this machine
+  bool has_lost_host = false;  // exit_code may be 0 (LauncherText)
+  bool is_stuck = false;       // the launcher was killed, because it did not end after its ranks
+  bool is_clean = true;        // no process of the job remains on this machine
 };
 
 struct JobWatch {

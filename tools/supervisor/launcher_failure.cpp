@@ -43,16 +43,27 @@ const std::vector<Pattern>& paragraphs() {
              fmt::format("error: rank {} ended with exit code {}", found[1].str(), found[2].str()),
              std::stoi(found[1]), ""}};
        }},
+      // PRRTE says the same of a daemon that did not start.
       {std::regex(
-           R"(lost communication with a remote daemon.*Remote daemon: \[[^ ]+,\d+\] on node (\S+))"),
+           R"(PRTE has lost communication with a remote daemon.*Remote daemon: \[[^ ]+,\d+\] on node (\S+))"),
        [](const Match& found) {
          return LauncherFailure{
-             Cause{fmt::format("error: the connection to {} was lost", found[1].str()),
-                   std::nullopt, found[1]}};
+             Cause{
+                 fmt::format("error: mpirun could not start its daemon on {}, or has lost it; see "
+                             "the message above",
+                             found[1].str()),
+                 std::nullopt, found[1]},
+             StartFailure::no_daemon};
        }},
-      {std::regex("MPI_ABORT was invoked on rank |Primary job terminated normally, but"),
+      {std::regex(
+           R"(lost communication with a remote daemon.*Remote daemon: \[[^ ]+,\d+\] on node (\S+))"),
+       [](const Match& found) { return lost_daemon(found[1]); }},
+      {std::regex(
+           "MPI_ABORT was invoked on rank |Primary job terminated normally, but|has exited due "
+           "to process rank .* calling \"abort\""),
        [](const Match&) { return LauncherFailure{}; }},
-      {std::regex(R"(could not access or execute an executable: Executable: (.*) Node: (\S+))"),
+      {std::regex(
+           R"((?:could not access or execute|lacked permissions to execute) an executable: Executable: (.*) Node: (\S+))"),
        [](const Match& found) { return missing(found[1], found[2]); }},
       {std::regex(
            R"(unable to find the specified executable file.*Node: (\S+) Executable: (.*\S) -{60})"),
@@ -72,7 +83,17 @@ const std::vector<Pattern>& paragraphs() {
                                     found[1].str(), found[3].str()),
                         found[1]);
        }},
-      // It follows the paragraph above.
+      // PRRTE: whatever the reason, it speaks of files that can be open.
+      {std::regex(
+           R"(unable to launch the specified application as it encountered an error: Error: .* Node: (\S+) when)"),
+       [](const Match& found) {
+         return refusal(
+             fmt::format("error: the program cannot be started on {}; the working folder "
+                         "may be missing there, or cannot be entered: every host needs it",
+                         found[1].str()),
+             found[1]);
+       }},
+      // It follows the paragraph of "fork a new process".
       {std::regex(
            R"(unable to start the specified application as it encountered an error.* [Nn]ode:? (\S+))"),
        [](const Match& found) {
@@ -138,7 +159,9 @@ std::optional<LauncherFailure> parse_paragraph(const std::string& text) {
   return find(paragraphs(), std::regex_replace(text, spaces, " "));
 }
 
-LauncherFailure lost_daemon() {
+LauncherFailure lost_daemon(const std::string& host) {
+  if (!host.empty())
+    return {Cause{fmt::format("error: the connection to {} was lost", host), std::nullopt, host}};
   return {
       Cause{"error: a host was lost while the job ran: mpirun has no connection to its daemon "
             "there any more (it does not say where)",

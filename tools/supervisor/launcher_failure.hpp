@@ -1,5 +1,5 @@
 // Interprets what mpirun and srun print on standard error when a job fails: the texts of Open MPI
-// 4.1 (share/openmpi/help-*.txt), PRRTE 3.0 as far as it was seen, and Slurm.
+// 4.1 (share/openmpi/help-*.txt), PRRTE 3.0 (Open MPI 5) as far as it was seen, and Slurm.
 #pragma once
 
 #include <optional>
@@ -36,8 +36,8 @@ struct LauncherFailure {
 std::optional<LauncherFailure> parse_paragraph(const std::string& text);
 
 // The paragraph about a daemon that did not start, after ranks have run: mpirun prints the same for
-// a daemon that it loses later.
-LauncherFailure lost_daemon();
+// a daemon that it loses later. `host`: empty if it does not say where.
+LauncherFailure lost_daemon(const std::string& host);
 
 // Interprets a single line of mpirun's or srun's; nothing if it is unknown.
 std::optional<LauncherFailure> parse_launcher_line(const std::string& line);

@@ -39,51 +39,84 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return entries;
 }
 
-// Session folders of this user's mpiruns on this machine: "ompi.HOST.USER/pid.NUMBER".
+// The folder in which an mpirun of this user on this machine keeps its files, and their names.
 struct Session {
   fs::path folder;
   pid_t mpirun;
+  const char* last;  // the entry by which the folder is complete
+  // Shared memory is in files "PREFIX.HOST.USER.JOB.RANK". Jobs of one mpirun share the upper half
+  // of their numbers. Nothing: unknown.
+  std::string memory_prefix;
+  std::optional<std::uint32_t> job_family;
 };
 
+// The number in text that begins and ends so; 0: there is none.
+pid_t number_between(const std::string& text, std::string_view begin, std::string_view end) {
+  if (!text.starts_with(begin) || !text.ends_with(end)) return 0;
+  return std::atoi(text.c_str() + begin.size());
+}
+
+// ORTE's: "ompi.HOST.USER/pid.NUMBER".
+void add_ortes(const fs::path& of_host, std::vector<Session>& found) {
+  for (const fs::path& folder : entries_of(of_host)) {
+    const pid_t mpirun = number_between(folder.filename(), "pid.", "");
+    if (mpirun <= 0 || !is_own_folder(folder)) continue;
+    Session session{folder, mpirun, "contact.txt", "vader_segment.", std::nullopt};
+    std::uint32_t job = 0;
+    if (std::ifstream(folder / session.last) >> job) session.job_family = job >> 16;
+    found.push_back(session);
+  }
+}
+
+// Open MPI 5 numbers the jobs of "prterun-HOST-NUMBER" by this hash of the name (Jenkins's
+// one-at-a-time), folded.
+std::uint32_t job_family_of(const std::string& name) {
+  std::uint32_t hash = 0;
+  for (const unsigned char c : name) {
+    hash += c;
+    hash += hash << 10;
+    hash ^= hash >> 6;
+  }
+  hash += hash << 3;
+  hash ^= hash >> 11;
+  hash += hash << 15;
+  return (hash >> 16) ^ (hash & 0xffff);
+}
+
 std::vector<Session> sessions() {
-  constexpr std::string_view begin = "pid.";
-  const std::string own = host_name();
-  const std::string host = fmt::format("ompi.{}.{}", own.substr(0, own.find('.')), getuid());
-  const std::string full_host = fmt::format("ompi.{}.{}", own, getuid());
+  const std::string full = host_name(), user = fmt::format(".{}", getuid());
+  const std::string label = full.substr(0, full.find('.'));
   std::vector<Session> found;
   std::error_code ignored;
-  for (const fs::path& of_host : entries_of(fs::temp_directory_path(ignored))) {
-    const std::string name = of_host.filename();
-    if ((name != host && name != full_host) || !is_own_folder(of_host)) continue;
-    for (const fs::path& folder : entries_of(of_host)) {
-      const std::string text = folder.filename();
-      if (!text.starts_with(begin) || !is_own_folder(folder)) continue;
-      const pid_t mpirun = std::atoi(text.c_str() + begin.size());
-      if (mpirun > 0) found.push_back({folder, mpirun});
+  for (const fs::path& entry : entries_of(fs::temp_directory_path(ignored))) {
+    const std::string name = entry.filename();
+    for (const std::string& host : {label, full}) {
+      // PRRTE's: "prterun.HOST.NUMBER.USER".
+      const pid_t mpirun = number_between(name, fmt::format("prterun.{}.", host), user);
+      const bool is_ortes = name == fmt::format("ompi.{}{}", host, user);
+      if ((!is_ortes && mpirun <= 0) || !is_own_folder(entry)) continue;
+      if (is_ortes)
+        add_ortes(entry, found);
+      else
+        found.push_back({entry, mpirun, "1", "sm_segment.",
+                         job_family_of(fmt::format("prterun-{}-{}", host, mpirun))});
+      break;
     }
   }
   return found;
 }
 
-// The beginning of the last part of the names in /dev/shm, "HOST.USER.JOB.RANK"; nothing if the
-// job's number is unknown. Jobs of one mpirun share the upper half of their numbers.
-std::optional<std::string> mark_of_memory(const Session& session) {
-  std::uint32_t job_family = 0;
-  if (!(std::ifstream(session.folder / "contact.txt") >> job_family)) return std::nullopt;
-  return fmt::format(".{}.{:x}", getuid(), job_family >> 16);
-}
-
-// "vader_segment.HOST.USER.JOB.RANK" of the jobs of this mpirun.
+// The shared memory of the jobs of this mpirun.
 std::vector<fs::path> memory_of(const Session& session) {
   std::vector<fs::path> files;
-  const auto mark = mark_of_memory(session);
-  if (!mark) return files;
+  if (!session.job_family) return files;
+  const std::string mark = fmt::format(".{}.{:x}", getuid(), *session.job_family);
   for (const fs::path& file : entries_of("/dev/shm")) {
     const std::string name = file.filename();
-    const auto at = name.find(*mark);
+    const auto at = name.find(mark);
     // After it come the lower half, in four digits, and the rank.
-    if (name.starts_with("vader_segment.") && at != std::string::npos &&
-        name.find('.', at + mark->size()) == at + mark->size() + 4)
+    if (name.starts_with(session.memory_prefix) && at != std::string::npos &&
+        name.find('.', at + mark.size()) == at + mark.size() + 4)
       files.push_back(file);
   }
   return files;
@@ -128,8 +161,7 @@ void remove_files_of(pid_t mpirun) {
 
 bool mark_files_of(pid_t mpirun) {
   for (const Session& session : sessions()) {
-    // mpirun writes this file once its folder is complete.
-    if (session.mpirun != mpirun || !fs::exists(session.folder / "contact.txt")) continue;
+    if (session.mpirun != mpirun || !fs::exists(session.folder / session.last)) continue;
     const int mark = open((session.folder / mark_name).c_str(),
                           O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (mark < 0) return true;  // it cannot be marked

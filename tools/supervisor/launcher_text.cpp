@@ -20,13 +20,15 @@ bool is_rule(std::string_view line) {
 
 constexpr std::string_view forwarding = "mpirun: Forwarding signal ";
 
-// "[node1:04711] 3 more processes have sent help message ...", or that such a message got lost.
+// "[node1:04711] 3 more processes have sent help message ...", or that such a message got lost; or
+// that PRRTE came too late to move a daemon into a process group, which the daemon does itself.
 bool is_remark(const std::string& line) {
   if (line.starts_with(forwarding) && line.ends_with(" to job")) return true;
   static const std::regex remark(
       R"(\[[\w.-]+:\d+\] (\d+ more process(es)? ha(s|ve) sent help message )"
       R"(|Set MCA parameter "orte_base_help_aggregate" to 0)"
-      R"(|\[\[\d+,\d+\],\d+\] ORTE_ERROR_LOG: .*show_help\.c ).*)");
+      R"(|\[\[\d+,\d+\],\d+\] ORTE_ERROR_LOG: .*show_help\.c )"
+      R"(|plm:ssh: Warning: setpgid\().*)");
   return line.size() <= longest_remark && std::regex_match(line, remark);
 }
 
@@ -42,12 +44,15 @@ bool may_be_launchers(std::string_view line) {
     return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_' || c == ':';
   });
   if (!is_name || end == line.npos) return is_name;
-  constexpr std::string_view set = " Set MCA parameter ";
+  constexpr std::array<std::string_view, 2> remarks = {" Set MCA parameter ",
+                                                       " plm:ssh: Warning: setpgid("};
   const std::string_view rest = line.substr(end + 1);
   const bool may_follow =
       rest.size() < 2 || rest[1] == '[' || std::isdigit(static_cast<unsigned char>(rest[1])) != 0;
   return (rest.empty() || rest.front() == ' ') &&
-         (may_follow || set.starts_with(rest.substr(0, set.size())));
+         (may_follow || std::ranges::any_of(remarks, [&](std::string_view remark) {
+            return remark.starts_with(rest.substr(0, remark.size()));
+          }));
 }
 
 // The line as a terminal shows it after an erased progress bar.
@@ -64,6 +69,12 @@ std::string without_bar(std::string line) {
 std::string LauncherText::pass(std::string_view bytes) {
   std::string shown;
   for (const char c : bytes) {
+    const bool is_zero_after_paragraph = is_after_paragraph_ && c == '\0';
+    is_after_paragraph_ = false;
+    if (is_zero_after_paragraph) {
+      if (!leave_out_) shown += c;
+      continue;
+    }
     if (c == '\n') {
       finish_line(shown);
       continue;
@@ -129,8 +140,9 @@ void LauncherText::finish_paragraph(std::string& shown) {
     if (leave_out_) shown += text;
     return;
   }
+  has_lost_host_ = has_lost_host_ || failure->start == StartFailure::no_daemon;
   if (failure->start == StartFailure::no_daemon && have_ranks_run_()) {
-    failure = lost_daemon();
+    failure = lost_daemon(failure->cause->host);
   } else if (failure->start == StartFailure::no_daemon && unreached_) {
     failure->cause = unreached_;
     failure->says_more = false;
@@ -140,6 +152,7 @@ void LauncherText::finish_paragraph(std::string& shown) {
   if (!leave_out_ || failure->says_more) is_error_last_ = false;
   paragraph_.clear();
   is_in_paragraph_ = false;
+  is_after_paragraph_ = true;
 }
 
 std::string LauncherText::release() {

@@ -37,6 +37,8 @@ class LauncherText {
   bool is_cause_last() const { return error_ && is_error_last_; }
   // Why the launcher did not start the ranks, if it said so.
   StartFailure start_failure() const { return start_failure_; }
+  // Whether its daemon on a host did not start, or was lost. PRRTE may end with 0 all the same.
+  bool has_lost_host() const { return has_lost_host_; }
 
  private:
   void finish_line(std::string& shown);
@@ -50,11 +52,13 @@ class LauncherText {
   std::string line_;       // the current one, without its end
   std::size_t shown_ = 0;  // bytes of it that were shown
   bool is_in_paragraph_ = false;
-  std::string paragraph_;  // including the line that began it
+  std::string paragraph_;            // including the line that began it
+  bool is_after_paragraph_ = false;  // where PRRTE leaves a zero byte
   std::optional<Cause> error_, learned_;
   std::optional<Cause> unreached_;  // the last host that ssh could not reach
   StartFailure start_failure_ = StartFailure::none;
   bool is_error_last_ = false;
+  bool has_lost_host_ = false;
 };
 
 }  // namespace tasuki::supervisor

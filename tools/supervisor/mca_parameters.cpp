@@ -31,8 +31,11 @@ bool is_one_of(const std::string& word, std::initializer_list<std::string_view> 
          std::ranges::find(flags, std::string_view(word).substr(begin)) != flags.end();
 }
 
-// What PRRTE calls ORTE's parameters; empty: it has none like it.
-constexpr auto prrte_names = std::to_array<std::pair<std::string_view, std::string_view>>({
+struct Names {
+  std::string_view orte, prrte;  // empty: PRRTE has no parameter like it
+};
+
+constexpr auto runtime_parameters = std::to_array<Names>({
     {"odls_base_sigkill_timeout", ""},
     {"oob_tcp_if_exclude", "prte_if_exclude"},
     {"oob_tcp_if_include", "prte_if_include"},
@@ -48,11 +51,12 @@ constexpr auto prrte_names = std::to_array<std::pair<std::string_view, std::stri
     {"plm_rsh_args", "plm_ssh_args"},
 });
 
-// Nothing: a parameter of MPI's, which has one name in both.
-std::optional<std::string_view> prrte_name(std::string_view name) {
-  const auto found =
-      std::ranges::find(prrte_names, name, &std::pair<std::string_view, std::string_view>::first);
-  return found == prrte_names.end() ? std::nullopt : std::optional(found->second);
+// By either name; nullptr: a parameter of MPI's, which has one name in both.
+const Names* names_of(std::string_view name) {
+  const auto found = std::ranges::find_if(runtime_parameters, [name](const Names& names) {
+    return name == names.orte || name == names.prrte;
+  });
+  return found == runtime_parameters.end() ? nullptr : &*found;
 }
 
 // The files of --tune and --am, separated by commas.
@@ -90,10 +94,10 @@ std::optional<MpiRuntime> runtime_of(const std::string& library) {
 
 std::vector<std::string> words_to_set(MpiRuntime runtime, const std::string& name,
                                       const std::string& value) {
-  const auto prrte = runtime == MpiRuntime::prrte ? prrte_name(name) : std::nullopt;
-  if (!prrte) return {"--mca", name, value};
-  if (prrte->empty()) return {};
-  return {"--prtemca", std::string(*prrte), value};
+  const Names* const names = runtime == MpiRuntime::prrte ? names_of(name) : nullptr;
+  if (names == nullptr) return {"--mca", name, value};
+  if (names->prrte.empty()) return {};
+  return {"--prtemca", std::string(names->prrte), value};
 }
 
 std::vector<std::pair<std::string, std::string>> read_mca_file(const fs::path& file) {
@@ -141,10 +145,7 @@ std::optional<std::string> McaParameters::find_given(std::string_view name) cons
     if (is_one_of(words_[i], {"mca", "gmca", "omca", "gomca", "prtemca", "gprtemca"}) &&
         words_[i + 1] == name)
       return words_[i + 2];
-  const bool is_prrtes =
-      runtime_ == MpiRuntime::prrte && std::ranges::any_of(prrte_names, [name](const auto& names) {
-        return name == names.first || name == names.second;
-      });
+  const bool is_prrtes = runtime_ == MpiRuntime::prrte && names_of(name) != nullptr;
   const std::string variable = fmt::format("{}_MCA_{}", is_prrtes ? "PRTE" : "OMPI", name);
   if (const char* value = std::getenv(variable.c_str())) return value;
   return std::nullopt;
@@ -162,9 +163,10 @@ std::optional<std::string> McaParameters::find(
   std::vector<std::string_view> given_names = names, names_in_files = names;
   if (runtime_ == MpiRuntime::prrte)
     for (std::string_view& name : names_in_files)
-      if (const auto prrte = prrte_name(name); prrte && !prrte->empty()) {
-        given_names.push_back(*prrte);  // besides ORTE's name, which --mca takes as well
-        name = *prrte;
+      if (const Names* const both = names_of(name); both != nullptr && !both->prrte.empty()) {
+        given_names.push_back(both->orte);  // --mca takes it as well
+        given_names.push_back(both->prrte);
+        name = both->prrte;
       }
   for (const std::string_view name : given_names)
     if (auto value = find_given(name)) return value;

@@ -12,7 +12,8 @@
 namespace tasuki::supervisor {
 
 // The runtime behind mpirun: ORTE in Open MPI 4, PRRTE in Open MPI 5, which has other names for
-// some parameters, reads its own from other places, and takes no file like mca-params.conf.
+// some parameters, reads its own from other places, and takes no file like mca-params.conf in
+// --tune.
 enum class MpiRuntime { orte, prrte };
 // By the name of the MPI library, "Open MPI v4.1.4"; nothing: another MPI.
 std::optional<MpiRuntime> runtime_of(const std::string& library);

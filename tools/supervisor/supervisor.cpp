@@ -17,6 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 using std::chrono::milliseconds;
 
+constexpr int lost_host = 205;  // ORTE's exit code
 constexpr const char* nobody_reads = "nobody reads the output any more";
 
 std::string describe(const std::optional<SavedState>& saved, const Program& program) {
@@ -101,10 +102,12 @@ JobEnd Supervisor::start_once() {
   ++starts_;
   have_ranks_run_ = have_ranks_run_ || end.start_failure == StartFailure::none;
   note_folder();
-  if (end.is_stuck && program_.can_resume() && run_folder_.has_finished()) {
+  const bool has_finished = program_.can_resume() && run_folder_.has_finished();
+  if (end.is_stuck && has_finished) {
     say("the run has finished; the launcher did not end and was killed");
     end.exit_code = 0;
   }
+  if (end.has_lost_host && end.exit_code == 0 && !has_finished) end.exit_code = lost_host;
   return end;
 }
 

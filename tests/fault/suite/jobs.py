@@ -14,6 +14,8 @@ import uuid
 MARK = "TASUKI_FAULT_SUITE"
 # Beside these a cluster's nodes have processes of tests/cluster/run.sh.
 LAUNCHERS = ("mpirun", "orted", "tasuki-run")
+# What Open MPI 5 calls them.
+NEW_NAMES = {"prterun": "mpirun", "prte": "mpirun", "prted": "orted"}
 # For the last process of a job, after the first one.
 SECONDS_TO_GO = 3
 
@@ -57,7 +59,8 @@ class Process:
 
     @property
     def name(self):
-        return os.path.basename(self.words[0]) if self.words else ""
+        name = os.path.basename(self.words[0]) if self.words else ""
+        return NEW_NAMES.get(name, name)
 
     @property
     def rank(self):
@@ -98,6 +101,7 @@ class Job:
                 [str(word) for word in words], stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                 start_new_session=True, env={**os.environ, **(environment or {}), MARK: self.id,
                                              "OMPI_MCA_orte_tmpdir_base": str(folder),
+                                             "PRTE_MCA_prte_tmpdir_base": str(folder),
                                              "OMPI_ALLOW_RUN_AS_ROOT": "1",
                                              "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"})
 

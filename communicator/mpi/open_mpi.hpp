@@ -1,0 +1,16 @@
+// What differs between versions of Open MPI.
+#pragma once
+
+#include <mpi.h>
+
+namespace tasuki {
+
+// The major version, 0 for another MPI. Up to 4, mpirun belongs to the runtime ORTE; from 5 on, to
+// PRRTE, which is another program with parameters of its own.
+#ifdef OMPI_MAJOR_VERSION
+inline constexpr int open_mpi_version = OMPI_MAJOR_VERSION;
+#else
+inline constexpr int open_mpi_version = 0;
+#endif
+
+}  // namespace tasuki
