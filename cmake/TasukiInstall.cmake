@@ -1,6 +1,7 @@
 # Installed tree: lib/libtasuki.so and lib/libtasuki_program.so, include/tasuki/ with tasuki.hpp and
-# all that it includes, bin/<programs>, and a CMake package, so that find_package(tasuki CONFIG) gives
-# tasuki::tasuki and tasuki::program. It can be moved as a whole: all paths in it are relative.
+# all that it includes, bin/<programs>, a CMake package, so that find_package(tasuki CONFIG) gives
+# tasuki::tasuki and tasuki::program, and the same for pkg-config (cmake/TasukiPkgConfig.cmake). It can
+# be moved as a whole: all paths in it are relative.
 #
 # Each file belongs to one component: runtime (programs, what they load, pages), development (what
 # compiling needs), gpu (the CUDA backend), module (the environment module file).
@@ -23,6 +24,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/tasuki-config-version.cma
 install(FILES ${PROJECT_BINARY_DIR}/tasuki-config.cmake
               ${PROJECT_BINARY_DIR}/tasuki-config-version.cmake DESTINATION ${package_folder}
         COMPONENT development)
+
+include(TasukiPkgConfig)
 
 if(NOT TASUKI_DEBIAN)  # its packages have the license in `copyright`
   install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT runtime)

@@ -9,6 +9,13 @@
 
 set_property(GLOBAL PROPERTY TASUKI_LAYERS "")
 
+# Of the names that programs load, libtasuki.so.0.1: versions with another binary interface have
+# another one (CONTRIBUTING.md, Release).
+set(TASUKI_SOVERSION ${PROJECT_VERSION_MAJOR})
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  string(APPEND TASUKI_SOVERSION .${PROJECT_VERSION_MINOR})
+endif()
+
 # The include root of a folder.
 function(tasuki_include_root name root)
   set(${root} ${PROJECT_BINARY_DIR}/layers/${name} PARENT_SCOPE)
@@ -53,8 +60,8 @@ function(tasuki_library)
   get_property(layers GLOBAL PROPERTY TASUKI_LAYERS)
   add_library(tasuki SHARED)
   add_library(tasuki::tasuki ALIAS tasuki)
-  set_target_properties(tasuki PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0
-                                          LINKER_LANGUAGE CXX)
+  set_target_properties(tasuki PROPERTIES VERSION ${PROJECT_VERSION} LINKER_LANGUAGE CXX
+                                          SOVERSION ${TASUKI_SOVERSION})
   add_library(tasuki_layers INTERFACE)
   foreach(layer IN LISTS layers)
     target_sources(tasuki PRIVATE $<TARGET_OBJECTS:tasuki_${layer}>)
@@ -78,8 +85,8 @@ function(tasuki_program_library)
   add_library(tasuki_program SHARED ${groups})
   add_library(tasuki::program ALIAS tasuki_program)
   set_target_properties(
-    tasuki_program PROPERTIES EXPORT_NAME program VERSION ${PROJECT_VERSION} SOVERSION 0
-                              LINKER_LANGUAGE CXX INSTALL_RPATH "$ORIGIN")
+    tasuki_program PROPERTIES EXPORT_NAME program VERSION ${PROJECT_VERSION} LINKER_LANGUAGE CXX
+                              SOVERSION ${TASUKI_SOVERSION} INSTALL_RPATH "$ORIGIN")
   target_include_directories(tasuki_program PRIVATE ${root})
   target_link_libraries(tasuki_program PUBLIC tasuki
                         PRIVATE tasuki_layers tasuki_compiler Boost::program_options PkgConfig::hwloc

@@ -4,10 +4,11 @@
 # Run as a script by the build (cmake -P) this file writes the source, included it sets that up.
 
 if(CMAKE_SCRIPT_MODE_FILE)
-  execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse --short=8 HEAD
-                  OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-  if(commit)
-    set(VERSION "${VERSION} (${commit})")
+  # The sources may be a folder of another project's checkout.
+  execute_process(COMMAND git -C ${SOURCE_DIR} rev-parse --show-prefix --short=8 HEAD
+                  OUTPUT_VARIABLE commit ERROR_QUIET)
+  if(commit MATCHES "^\n([0-9a-f]+)\n$")
+    set(VERSION "${VERSION} (${CMAKE_MATCH_1})")
   endif()
   file(WRITE ${OUTPUT} "#include \"core/version.hpp\"\n\n"
                        "const char* tasuki::version() { return \"${VERSION}\"; }\n")
@@ -15,10 +16,12 @@ if(CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 # Grows with each commit, checkout and rebase.
-execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --git-path logs/HEAD
-                OUTPUT_VARIABLE git_log OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-cmake_path(ABSOLUTE_PATH git_log BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
-if(NOT EXISTS ${git_log} OR IS_DIRECTORY ${git_log})
+execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} rev-parse --show-prefix --git-path logs/HEAD
+                OUTPUT_VARIABLE git_log ERROR_QUIET)
+if(git_log MATCHES "^\n(.+)\n$")
+  cmake_path(ABSOLUTE_PATH CMAKE_MATCH_1 BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE git_log)
+endif()
+if(NOT EXISTS "${git_log}" OR IS_DIRECTORY "${git_log}")
   set(git_log)
 endif()
 add_custom_command(

@@ -35,7 +35,7 @@ inline constexpr std::array<Flag, 4> flags = {
 namespace tasuki::program {
 
 // Versions of Tasuki and its libraries, for records and bug reports: "Tasuki 0.1.0 (5ad6af21),
-// oneDNN 2.6.0, Open MPI v4.1.4".
+// oneDNN 2.6.0 (OMP), Open MPI v4.1.4".
 std::string describe_versions();
 // What --version prints: several lines, the first "<program> (Tasuki) <version>".
 std::string version_text(const std::string& program);

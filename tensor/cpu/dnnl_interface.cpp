@@ -10,6 +10,22 @@ namespace {
 using Desc = dnnl::memory::desc;
 using Numbers = std::span<const dnnl_dim_t>;
 
+// As oneDNN's build option ONEDNN_CPU_RUNTIME has it.
+const char* runtime_name(unsigned runtime) {
+  switch (runtime) {
+    case DNNL_RUNTIME_SEQ:
+      return "SEQ";
+    case DNNL_RUNTIME_OMP:
+      return "OMP";
+    case DNNL_RUNTIME_TBB:
+      return "TBB";
+    case DNNL_RUNTIME_THREADPOOL:
+      return "THREADPOOL";
+    default:
+      return "unknown CPU runtime";
+  }
+}
+
 Numbers numbers_at(const dnnl_dims_t& first, int count) {
   return {first, static_cast<std::size_t>(count)};
 }
@@ -33,7 +49,8 @@ Numbers ask_numbers(const Desc& desc, dnnl_query_t question, dnnl_query_t count)
 
 std::string dnnl_version_text() {
   const dnnl_version_t& version = *dnnl_version();
-  return fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
+  return fmt::format("{}.{}.{} ({})", version.major, version.minor, version.patch,
+                     runtime_name(version.cpu_runtime));
 }
 
 bool has_instructions(dnnl::cpu_isa set) {

@@ -16,7 +16,7 @@ namespace tasuki {
 // That it is compiled for: 2 or 3.
 inline constexpr int dnnl_major = DNNL_VERSION_MAJOR;
 
-// Of the library that is linked: "2.6.3".
+// Of the library that is loaded, with what its threads come from: "2.6.3 (OMP)".
 std::string dnnl_version_text();
 // Whether it uses all of these instructions on this processor.
 bool has_instructions(dnnl::cpu_isa set);

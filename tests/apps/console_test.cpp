@@ -1,6 +1,7 @@
 // What train_mnist prints, and for bad input: one line, once, from a job that ends with an error.
 
 #include <fstream>
+#include <regex>
 
 #include "core/error.hpp"
 #include "train_mnist_job.hpp"
@@ -240,6 +241,13 @@ TEST_F(Console, PrintsHelpVersionAndListingsOnce) {
     EXPECT_EQ(job.exit_code, 0) << job.all();
     EXPECT_EQ(count_of(job.out, part), 1) << job.all();
   }
+}
+
+TEST_F(Console, VersionNamesOneDnnWithItsRuntimeAndMpi) {
+  const Finished job = run_program({TRAIN_MNIST, "--version"});
+  EXPECT_TRUE(
+      std::regex_search(job.out, std::regex("\ncpu: oneDNN [0-9.]+ \\((OMP|SEQ)\\)\nMPI: \\S")))
+      << job.all();
 }
 
 TEST_F(Console, RejectsHelpForAnUnknownWordInOneLine) {

@@ -25,7 +25,7 @@ for component in "${components[@]}"; do
     development)
       expected=(include/tasuki/tasuki.hpp share/doc/tasuki/examples/CMakeLists.txt)
       foreign='^./bin/|\.so\.|/share/tasuki/'
-      for file in libtasuki.so libtasuki_program.so cmake/tasuki/tasuki-config.cmake; do
+      for file in libtasuki.so libtasuki_program.so cmake/tasuki/tasuki-config.cmake pkgconfig/tasuki-program.pc; do
         grep -q "/$file\$" "$work/files" || fail "development has no $file"
       done
       ;;

@@ -1,6 +1,7 @@
 #!/bin/bash
-# Installs Tasuki, moves the installed tree elsewhere, builds all examples against it there and runs
-# them with 1 and 2 ranks, and an installed program.
+# Installs Tasuki into a staging folder, moves the installed tree elsewhere, builds all examples against
+# it there, by CMake's package and one by pkg-config, and runs them with 1 and 2 ranks, and an installed
+# program.
 #
 #   run.sh SOURCE BUILD [SIMULATED_CUDA FAKE_DRIVER_FOLDER]
 #
@@ -11,9 +12,10 @@ build=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cmake --install "$build" --prefix "$work/installed" >/dev/null
-prefix="$work/moved here"
-mv "$work/installed" "$prefix"
+DESTDIR=$work/staged cmake --install "$build" --prefix /opt/tasuki >/dev/null
+prefix="$work/moved here 木 +ü"
+mv "$work/staged/opt/tasuki" "$prefix"
+[[ -z $(find "$work/staged" ! -type d) ]] || { echo "files were installed beside the prefix"; exit 1; }
 
 build_project() { # source binary-folder [definitions...]
   local log=$work/log
@@ -40,6 +42,17 @@ grep -q -e ' -O3 ' "$work/examples/build.ninja" || { echo "examples are not opti
 cd "$work"
 "$source/tests/install/run_examples.sh" "$work/examples" "${@:3}"
 
+# pkg-config quotes for a shell.
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
+version=$(pkg-config --modversion tasuki-program)
+eval "c++ -std=c++20 -O1 $(pkg-config --cflags tasuki-program) '$source/examples/autoencoder/autoencoder.cpp' -o by_pkg_config \
+  $(pkg-config --libs tasuki-program)"
+for library in tasuki tasuki_program; do
+  readelf -d by_pkg_config | grep -qF "[lib$library.so.${version%.*}]" || { echo "a program asks for another lib$library.so than ${version%.*}'s"; exit 1; }
+done
+LD_LIBRARY_PATH=$prefix/lib ./by_pkg_config --version | grep -qF "(Tasuki) $version" ||
+  { echo "a program that was compiled with pkg-config's flags does not run"; exit 1; }
+
 "$prefix/bin/train_mnist" --version
 command=$("$prefix/bin/tasuki-run" -np 2 --print-command "$prefix/bin/train_mnist")
 # Open MPI 5's mpirun gets them one by one.
@@ -49,7 +62,7 @@ command=$("$prefix/bin/tasuki-run" -np 2 --print-command "$prefix/bin/train_mnis
 empty=$(find "$prefix" -empty)
 [[ -z $empty ]] || { echo "installed, but empty: $empty"; exit 1; }
 # Nothing in the installed tree points back at where it was built or first installed.
-if grep -rIl -e "$build" -e "$work/installed" "$prefix"; then
+if grep -rIl -e "$build" -e "$work/staged" -e /opt/tasuki "$prefix"; then
   echo "these files name the build folder or the first prefix"
   exit 1
 fi

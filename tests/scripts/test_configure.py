@@ -48,6 +48,7 @@ class Configure(unittest.TestCase):
         done = subprocess.run(words, cwd=self.clone, env={**self.environment, **variables},
                               capture_output=True, text=True)
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.errors = done.stderr
         return done.stdout
 
     def cached(self, name):
@@ -81,9 +82,19 @@ class Configure(unittest.TestCase):
         (self.clone / "build/build.ninja").unlink()
         self.assertRegex(self.run_here("./quickstart.sh", HIDDEN="ON"), r"(?m)^ *tests +off$")
 
-    def configure(self, build, *flags, **variables):
+    def configure(self, build, *flags, code=0, **variables):
         return self.run_here("cmake", "-G", "Ninja", "-B", build, "-DTASUKI_BUILD_TESTS=OFF",
-                             "-DTASUKI_BUILD_BENCH=OFF", *flags, **variables)
+                             "-DTASUKI_BUILD_BENCH=OFF", *flags, code=code, **variables)
+
+    def test_what_cannot_be_built_is_refused_in_one_sentence(self):
+        for build, flags, sentence in (
+                ("build-static", ["-DBUILD_SHARED_LIBS=OFF"],
+                 r"Tasuki's libraries are shared ones; leave out BUILD_SHARED_LIBS=OFF"),
+                ("build[1]", [], r"Tasuki cannot be built below a folder whose name has \[: "
+                                 rf"{self.clone}/build\[1\] for {self.clone}")):
+            self.configure(build, *flags, code=1)
+            self.assertEqual(self.errors.count("CMake Error"), 1, self.errors)
+            self.assertRegex(" ".join(self.errors.split()), sentence)
 
     def test_the_summary_names_the_mpi_that_was_found(self):
         summary = self.configure("build-default")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A clone builds the same wherever it lies, and from ccache what another clone has compiled.
 
-The other place has the names of folders that mean something inside the source tree, and a space.
+The other place has the names of folders that mean something inside the source tree, and characters
+that mean something to shells, CMake and regular expressions, or are not ASCII.
 """
 import concurrent.futures
 import os
@@ -45,6 +46,11 @@ def commands(clone, build="build"):
     return read_commands(clone / build)
 
 
+def files(folder):
+    return {path.relative_to(folder) for path in folder.rglob("*")
+            if path.relative_to(folder).parts[0] != "build"}
+
+
 class Elsewhere(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -52,9 +58,10 @@ class Elsewhere(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.work = pathlib.Path(folder.name).resolve()
         ENVIRONMENT["CCACHE_DIR"] = str(cls.work / "ccache")
-        cls.clones = [cls.work / "here", cls.work / "cuda/cpu/tests/x y"]
+        cls.clones = [cls.work / "here", cls.work / "cuda/cpu/tests/x y (+1) ü & 木's"]
         for clone in cls.clones:
             copy_checkout(clone)
+        cls.files = files(cls.clones[0])
         with concurrent.futures.ThreadPoolExecutor() as pool:
             list(pool.map(configure, cls.clones))
 
@@ -80,6 +87,10 @@ class Elsewhere(unittest.TestCase):
         self.assertIn(build / "version.cpp", generated)
         for source in generated:
             self.assertNotIn(str(ROOT), source.read_text(), source)
+
+    def tearDown(self):
+        for clone in self.clones:
+            self.assertEqual(files(clone), self.files, "sources may lie where nothing can be written")
 
     @unittest.skipUnless(shutil.which("ccache"), "ccache is not installed")
     def test_a_second_clone_compiles_nothing(self):
