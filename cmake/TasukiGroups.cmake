@@ -9,8 +9,8 @@ endif()
 
 # tasuki_groups(<variable> <target> <files...>): these files, with files that include them in place of
 # the sources if they are compiled in groups. They are included as "nn/module.cpp", by the include
-# root of their folder; a source outside of these folders stays as it is. Names in unnamed namespaces
-# of all these sources must differ, and properties of a source have no effect.
+# root of their folder; a source outside of these folders, or with compile options of its own by now,
+# stays as it is. Names in unnamed namespaces of all these sources must differ.
 function(tasuki_groups variable target)
   set(members)
   set(files ${ARGN})
@@ -19,7 +19,9 @@ function(tasuki_groups variable target)
       cmake_path(ABSOLUTE_PATH file OUTPUT_VARIABLE source)
       cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR})
       string(REGEX MATCH "^[^/]+" folder ${source})
-      if(source MATCHES "\\.cpp$" AND EXISTS ${PROJECT_BINARY_DIR}/layers/${folder}/${source})
+      get_source_file_property(own_options ${file} COMPILE_OPTIONS)
+      if(NOT own_options AND source MATCHES "\\.cpp$"
+         AND EXISTS ${PROJECT_BINARY_DIR}/layers/${folder}/${source})
         list(APPEND members ${source})
         list(REMOVE_ITEM files ${file})
       endif()
