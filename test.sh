@@ -13,7 +13,8 @@
 #   ./test.sh --fresh [--suite trixie] [--quick] [-- ctest arguments]
 #                                             README's commands on a minimal Debian 12 (or 13), as root
 #                                             and as a user: over an hour (tests/fresh/run.sh)
-#   ./test.sh --packages [--keep]             Debian packages on a minimal Debian (tests/packages/run.sh)
+#   ./test.sh --packages [--keep]             Debian packages, containers and module file on a minimal
+#                                             Debian (tests/packages/run.sh)
 #
 # clang-format checks all sources and clang-tidy those that changed (with --tidy: all, which takes
 # some 40 minutes of processor time the first time; files that passed are remembered). Further
