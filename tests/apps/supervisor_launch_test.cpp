@@ -154,7 +154,8 @@ TEST_F(Launches, PassSettingsToPrrteByItsNames) {
 
   Placement placement{4, "hosts", 4};
   placement.needs_domains = true;
-  EXPECT_THAT(command(placement), HasSubstr(" --prtemca prte_keep_fqdn_hostnames 1 "));
+  EXPECT_THAT(command(placement), HasSubstr(" --prtemca prte_keep_fqdn_hostnames 1 --prtemca "
+                                            "prte_launch_agent /t/start_orted "));
   program = Program{{"other"}, {}};
   EXPECT_THAT(command({8, "", 8}), ::testing::Not(HasSubstr("sigkill")));
 }

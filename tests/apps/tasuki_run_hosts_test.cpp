@@ -70,8 +70,10 @@ TEST_F(TasukiRunHosts, CanHaveRemoteOutputFolder) {
 
 // With the arguments of ssh that the first start had, from the user's file.
 TEST_F(TasukiRunHosts, AreCheckedThroughMpirunsRemoteShell) {
-  fs::create_directories(folder / ".openmpi");
-  std::ofstream(folder / ".openmpi/mca-params.conf") << "plm_rsh_args = -p 2222\n";
+  const fs::path settings = folder / (is_orte ? ".openmpi" : ".prte");
+  fs::create_directories(settings);
+  std::ofstream(settings / "mca-params.conf")
+      << (is_orte ? "plm_rsh_args" : "plm_ssh_args") << " = -p 2222\n";
   script("agent", "#!/bin/bash\n[ \"$1 $2\" = '-p 2222' ]\n");
   std::ofstream(folder / "plan") << "take " + out.string() + "; [ $n = 2 ] || exit 205";
   const Finished job = run_program(words_on_hosts({"--host-timeout", "0"}), 30,

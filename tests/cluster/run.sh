@@ -39,8 +39,7 @@ skip() { echo "skipped: $*"; exit 77; }
 
 nodes='' slots=2 np='' rate='' map_by=slot settle='' networks=1 block_udp=0 shell= ssh='' cut=''
 silently=''
-tune=''
-agent=()
+tune='' agent=''
 inside=
 [ "${1-}" = --inside ] && { inside=1; shift; }
 arguments=("$@")
@@ -56,7 +55,7 @@ while [ $# -gt 0 ]; do
     --networks) networks=${2-} ;;
     --block-udp) block_udp=${2-} ;;
     --tune) tune=${2-} ;;
-    --launch-agent) agent=(--launch-agent "${2-}") ;;
+    --launch-agent) agent=${2-} ;;
     --settle) settle=${2-} ;;
     --cut) cut=${2-} ;;
     --ssh) ssh=1; shift; continue ;;
@@ -205,8 +204,9 @@ fi
 
 total=0
 for count in "${slots_of[@]}"; do total=$((total + count)); done
-launch=(mpirun "${agent[@]}" --hostfile /run/hostfile -np "${np:-$total}")
+launch=(mpirun --hostfile /run/hostfile -np "${np:-$total}")
 settings=()
+[ -z "$agent" ] || settings+=({OMPI_MCA_orte,PRTE_MCA_prte}_launch_agent="$agent")
 if [ -z "$tune" ]; then
   settings+=({OMPI_MCA_btl_tcp,OMPI_MCA_oob_tcp,PRTE_MCA_prte}_if_include=eth0)
 elif command -v prterun >/dev/null; then
@@ -229,7 +229,7 @@ fi
 # (sched_autogroup_enabled), and when ranks of one session poll with sched_yield(), Linux 6.18 can
 # leave a core to that session alone for 13 s and more (one of twenty runs of 2 x 2 ranks on two
 # cores), so that packets of the other "node" wait.
-[ -n "$ssh" ] || [ -n "${agent-}" ] || settings+=({OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_no_tree_spawn=1)
+[ -n "$ssh$agent" ] || settings+=({OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_no_tree_spawn=1)
 [ -n "$ssh$settle$cut" ] || launch+=(--leave-session-attached)
 # A shell's background commands ignore Ctrl-C unless they are told not to.
 if [ -n "$shell" ]; then

@@ -130,7 +130,8 @@ TEST_P(SizedImageNetModels, GradientsReachEveryParameter) {
   }
   for (const auto& [path, parameter] : model->parameters()) {
     double squares = 0;
-    for (const float value : parameter->grad().plain().span<float>())
+    const Tensor gradient = parameter->grad().plain();
+    for (const float value : gradient.span<float>())
       squares += static_cast<double>(value) * static_cast<double>(value);
     EXPECT_GT(squares, 0) << path;
   }

@@ -131,8 +131,10 @@ TEST_F(Hooks, OwnHooksCanChangeTheArena) {
 struct AddOne final : ArrayHook {
   std::string name() const override { return "AddOne"; }
   void apply(const GradientArrays& arrays) override {
-    for (const ParameterArena::Entry& entry : arrays.arena.entries())
-      for (float& g : ParameterArena::part(arrays.gradients, entry).span<float>()) ++g;
+    for (const ParameterArena::Entry& entry : arrays.arena.entries()) {
+      const Tensor part = ParameterArena::part(arrays.gradients, entry);
+      for (float& g : part.span<float>()) ++g;
+    }
   }
 };
 

@@ -72,8 +72,10 @@ struct OwnNormHook final : NormHook {
 struct OwnArrayHook final : ArrayHook {
   std::string name() const override { return "OwnArrayHook"; }
   void apply(const GradientArrays& arrays) override {
-    for (const ParameterArena::Entry& entry : arrays.arena.entries())
-      for (float& g : ParameterArena::part(arrays.gradients, entry).span<float>()) g += 0.01F;
+    for (const ParameterArena::Entry& entry : arrays.arena.entries()) {
+      const Tensor part = ParameterArena::part(arrays.gradients, entry);
+      for (float& g : part.span<float>()) g += 0.01F;
+    }
   }
 };
 

@@ -255,7 +255,7 @@ ON_TWO_MACHINES = "build/apps/tasuki-run --hostfile hostfiles/two_nodes build/ap
 
 NAMES_OF_OPEN_MPI_4 = {"btl_vader_single_copy_mechanism", "odls_base_sigkill_timeout",
                        "orte_keep_fqdn_hostnames", "plm_rsh_args"}
-NAMES_OF_OPEN_MPI_5 = {"plm_ssh_args", "prte_if_exclude", "prte_if_include", "smsc"}
+NAMES_OF_OPEN_MPI_5 = {"prte_if_exclude", "prte_if_include", "smsc"}
 
 # Each command, and what runs it or why it is not run.
 COMMANDS = {
@@ -352,8 +352,8 @@ COMMANDS = {
          trains_on_nodes if open_mpi_version() < 5 else "Open MPI 5 refuses --tune"),
         ("mkdir -p ~/.openmpi ~/.prte && cp hostfiles/mca-params.conf ~/.openmpi"
          " && cp hostfiles/prte-mca-params.conf ~/.prte/mca-params.conf", ends_well),
-        ("mpirun --launch-agent \"'$PWD'/hostfiles/start_orted\" --hostfile hostfiles/two_nodes -np 4"
-         " build/apps/train_mnist",
+        ("mpirun --prtemca prte_launch_agent \"'$PWD'/hostfiles/start_orted\""
+         " --hostfile hostfiles/two_nodes -np 4 build/apps/train_mnist",
          trains_on_nodes if open_mpi_version() >= 5 else "it is for Open MPI 5"),
         *((line, "it downloads and builds an Open MPI") for line in (
             "wget https://download.open-mpi.org/release/open-mpi/v4.1/openmpi-4.1.6.tar.bz2",

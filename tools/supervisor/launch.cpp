@@ -107,10 +107,14 @@ Launch launch_with_mpirun(const SupervisorSettings& settings, const Surroundings
     constexpr const char* domains = "orte_keep_fqdn_hostnames";
     if (placement.needs_domains && !users.find({domains}))
       append(words, words_to_set(around.runtime, domains, "1"));
-    // The remote shell reads this word.
+    // The remote shell reads the path. PRRTE takes the flag --launch-agent, and forgets it.
+    constexpr const char* agent = "orte_launch_agent";
     if (!around.start_orted.empty() && !has_flag(chosen, {"launch-agent", "prefix"}) &&
-        !users.find({"orte_launch_agent"}))
-      append(words, {"--launch-agent", quoted(around.start_orted)});
+        !users.find({agent})) {
+      const std::string path = quoted(around.start_orted);
+      append(words, around.runtime == MpiRuntime::orte ? Words{"--launch-agent", path}
+                                                       : words_to_set(around.runtime, agent, path));
+    }
   }
   if (placement.np && *placement.np > placement.slots.value_or(0) &&
       !has_flag(chosen, {"oversubscribe", "nooversubscribe"}))
