@@ -39,7 +39,8 @@ Communicator::Communicator(const CommunicatorSetup& setup)
       topology_(discover_topology(handles_->collectives.get())),
       id_(make_communicator_id(setup_.name, handles_->collectives.get())),
       check_(CollectiveCheck::make(setup_.name, handles_->collectives.get(), topology_)),
-      exchanges_(std::make_unique<ExchangesUnderWay>(id_, operations_)) {
+      exchanges_(std::make_unique<ExchangesUnderWay>(id_, operations_,
+                                                     [this] { handles_->departures.look(); })) {
   setup_.ranks = nullptr;  // owned by the caller; not valid after this constructor
 }
 

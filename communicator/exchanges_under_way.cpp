@@ -65,8 +65,11 @@ bool ExchangesUnderWay::can_use_thread() {
 }
 
 ExchangesUnderWay::ExchangesUnderWay(std::uint64_t communicator,
-                                     std::atomic<std::int64_t>& operations)
-    : communicator_(communicator), operations_(operations) {}
+                                     std::atomic<std::int64_t>& operations,
+                                     Work look_for_departures)
+    : communicator_(communicator),
+      operations_(operations),
+      look_for_departures_(std::move(look_for_departures)) {}
 
 ExchangesUnderWay::~ExchangesUnderWay() = default;
 
@@ -171,6 +174,7 @@ bool ExchangesUnderWay::advance() {
 }
 
 void ExchangesUnderWay::finish(const Sliced& exchange) {
+  const WaitCheck check(look_for_departures_);
   PoliteWait waiting;
   while (!exchange.is_done) {
     if (advance()) {

@@ -53,7 +53,9 @@ class ExchangesUnderWay {
 
   // Each exchange counts as one of the communicator's `operations`, by which the watchdog shows it.
   // Call wait_for_thread() before the object is destroyed.
-  ExchangesUnderWay(std::uint64_t communicator, std::atomic<std::int64_t>& operations);
+  // `look_for_departures` throws if a rank has left the communicator; called during waits.
+  ExchangesUnderWay(std::uint64_t communicator, std::atomic<std::int64_t>& operations,
+                    Work look_for_departures);
   ~ExchangesUnderWay();
 
   // Whether an exchange was started and not waited for.
@@ -101,6 +103,7 @@ class ExchangesUnderWay {
 
   std::uint64_t communicator_;
   std::atomic<std::int64_t>& operations_;
+  Work look_for_departures_;
   std::atomic<double> seconds_ = 0;
   // The number of exchanges that were started and not waited for. Shared with them, because they
   // may be destroyed after this object.

@@ -7,6 +7,7 @@
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/host_values.hpp"
 #include "communicator/mpi/operation_scopes.hpp"
+#include "communicator/mpi/ranks.hpp"
 #include "communicator/mpi/transfer.hpp"
 #include "tensor/backend.hpp"
 
@@ -91,6 +92,7 @@ double Communicator::exchange_seconds() const {
 
 std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const GradientView& gradients,
                                                                    Background background) {
+  handles_->departures.refuse_if_over();
   CollectiveScope::compare_calls(*this, "start_sum_gradients of {} {}", gradients.arena.count(),
                                  name_of(gradients.arena.dtype()));
   if (!exchanges_gradients()) return exchanges_->start_queued([] {}, [] {});

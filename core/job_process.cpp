@@ -16,6 +16,8 @@ namespace {
 std::atomic<pid_t> job_process = 0;  // none
 static_assert(std::atomic<pid_t>::is_always_lock_free);
 
+std::atomic<bool> do_errors_end_job = false;
+
 const auto loaded_at = std::chrono::steady_clock::now();
 
 // The age of the job when this process was started; 0 if no variable holds a number.
@@ -43,6 +45,14 @@ void end_job_process() noexcept {
 bool is_job_process() noexcept {
   const pid_t process = job_process;
   return process == 0 || process == getpid();
+}
+
+void set_errors_end_job(bool do_end) noexcept {
+  do_errors_end_job = do_end;
+}
+
+bool errors_end_job() noexcept {
+  return do_errors_end_job;
 }
 
 double process_age() {

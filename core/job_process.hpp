@@ -13,6 +13,11 @@ void end_job_process() noexcept;
 // that a host program has forked and that trains without run_job. Async-signal-safe.
 bool is_job_process() noexcept;
 
+// Whether an error of this process ends its job (run_job, JobGuard). Otherwise an error is an
+// exception, and other ranks that wait for this one have to be told.
+void set_errors_end_job(bool do_end) noexcept;
+bool errors_end_job() noexcept;
+
 // tasuki-run sets this variable for each start of the ranks: the seconds that it had run by then.
 // An age depends neither on the clocks of several hosts nor on a clock that is set meanwhile.
 inline constexpr const char* job_age_variable = "TASUKI_JOB_AGE";

@@ -4,8 +4,27 @@
 
 #include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace tasuki {
+namespace {
+
+thread_local const WaitCheck* present_check = nullptr;
+
+}  // namespace
+
+WaitCheck::WaitCheck(std::function<void()> check)
+    : check_(std::move(check)), before_(std::exchange(present_check, this)) {}
+
+WaitCheck::~WaitCheck() {
+  present_check = before_;
+}
+
+bool WaitCheck::run() {
+  if (present_check == nullptr) return false;
+  present_check->check_();
+  return true;
+}
 
 void PoliteWait::pause() {
   using std::chrono::steady_clock;
@@ -21,6 +40,7 @@ void PoliteWait::pause() {
     sched_yield();
     return;
   }
+  WaitCheck::run();
   std::this_thread::sleep_for(nap_);
   nap_ = std::min(nap_ * 2, longest_nap);
 }

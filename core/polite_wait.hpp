@@ -2,8 +2,27 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 
 namespace tasuki {
+
+// While it exists, waits of this thread for other processes that take long (PoliteWait, and
+// SharedCounter in communicator/node) call `check` again and again. It may end the wait by
+// throwing.
+class WaitCheck {
+ public:
+  explicit WaitCheck(std::function<void()> check);
+  ~WaitCheck();
+  WaitCheck(const WaitCheck&) = delete;
+  WaitCheck& operator=(const WaitCheck&) = delete;
+
+  // Calls the check of this thread's latest object, if there is one; returns whether there is.
+  static bool run();
+
+ private:
+  std::function<void()> check_;
+  const WaitCheck* before_;
+};
 
 // One wait: `while (!done()) waiting.pause();`. The first pauses return at once; later ones yield
 // the core to any rank that is ready to run (at no cost if there is none). After about a

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "dataset/array_dataset.hpp"
 
 namespace tasuki {
 namespace {
@@ -15,16 +16,8 @@ Field field_of(const TensorField& given) {
     fail(ErrorKind::usage,
          "field '{}': expected a tensor of examples in host memory, found {} on {}", given.name,
          given.values ? shape.text() : "nothing", given.values.device().text());
-  Field field{.name = given.name,
-              .shape = Shape(std::span(shape.begin() + 1, shape.end())),
-              .stored = given.values.dtype(),
-              .decoded = given.values.dtype(),
-              .is_target = given.is_target,
-              .classes = given.classes};
-  const bool is_coded = field.stored == DType::uint8 || field.stored == DType::float16 ||
-                        field.stored == DType::float64;
-  if (is_coded) field.decoded = DType::float32;
-  return field;
+  return field_in_memory(given.name, Shape(std::span(shape.begin() + 1, shape.end())),
+                         given.values.dtype(), given.is_target, given.classes);
 }
 
 }  // namespace

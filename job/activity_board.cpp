@@ -5,7 +5,6 @@
 
 #include <deque>
 
-#include "communicator/mpi/mpi.hpp"
 #include "core/log.hpp"
 
 namespace tasuki {
@@ -40,10 +39,9 @@ std::vector<pid_t> processes_of(const MpiComm& node) {
 
 }  // namespace
 
-ActivityBoard::ActivityBoard() : records_(kept<Records>()) {
-  int rank = 0;
-  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank);
-  const MpiComm node = MpiComm::split_by_memory(MPI_COMM_WORLD);
+ActivityBoard::ActivityBoard(const MpiComm& job) : records_(kept<Records>()) {
+  const int rank = job.rank();
+  const MpiComm node = MpiComm::split_by_memory(job.get());
   try {
     if (node.size() > 1) records_.shared = share_memory(sizeof(ActivityRecord), node.get());
   } catch (const Error& error) {  // on all ranks of the node

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "communicator/mpi/mpi.hpp"
 #include "communicator/node/shared_memory.hpp"
 #include "core/activity.hpp"
 
@@ -14,9 +15,9 @@ namespace tasuki {
 // that constructs it is the one whose phases and waits count.
 class ActivityBoard {
  public:
-  // Collective over the job. If the ranks of a node cannot share memory, each has its own board, as
-  // if it were alone on the node.
-  ActivityBoard();
+  // Collective over the ranks of the job. If the ranks of a node cannot share memory, each has its
+  // own board, as if it were alone on the node.
+  explicit ActivityBoard(const MpiComm& job);
   ~ActivityBoard();
   ActivityBoard(const ActivityBoard&) = delete;
   ActivityBoard& operator=(const ActivityBoard&) = delete;

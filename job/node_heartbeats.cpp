@@ -10,7 +10,6 @@
 #include <cmath>
 #include <random>
 
-#include "communicator/mpi/mpi.hpp"
 #include "core/environment.hpp"
 
 namespace tasuki {
@@ -53,12 +52,11 @@ struct NodeHeartbeats::Contact {
   std::array<char, 64> host{};
 };
 
-NodeHeartbeats::NodeHeartbeats(const std::vector<int>& ranks) {
-  int size = 0;
-  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank_);
-  TASUKI_MPI(MPI_Comm_size, MPI_COMM_WORLD, &size);
+NodeHeartbeats::NodeHeartbeats(const MpiComm& job, const std::vector<int>& ranks)
+    : rank_(job.rank()) {
+  const int size = job.size();
   key_ = {random_number(), random_number()};
-  TASUKI_MPI(MPI_Bcast, key_.data(), 2, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+  TASUKI_MPI(MPI_Bcast, key_.data(), 2, MPI_UINT64_T, 0, job.get());
 
   Contact own;
   own.first_of_board = ranks.front();
@@ -67,18 +65,19 @@ NodeHeartbeats::NodeHeartbeats(const std::vector<int>& ranks) {
   std::copy_n(host.begin(), std::min(host.size(), own.host.size() - 1), own.host.begin());
   std::vector<Contact> contacts(static_cast<std::size_t>(size));
   TASUKI_MPI(MPI_Allgather, &own, sizeof own, MPI_BYTE, contacts.data(), sizeof own, MPI_BYTE,
-             MPI_COMM_WORLD);
+             job.get());
   for (const Contact& contact : contacts) {
     hosts_.emplace_back(contact.host.data());
     boards_.push_back(contact.first_of_board);
   }
   last_numbers_.resize(contacts.size());
-  if (std::ssize(ranks) < size) exchange_ports(contacts, own);
+  if (std::ssize(ranks) < size) exchange_ports(job, contacts, own);
 }
 
 // The first rank of a board opens the sockets. Each side computes which addresses the other one
 // uses.
-void NodeHeartbeats::exchange_ports(const std::vector<Contact>& contacts, const Contact& own) {
+void NodeHeartbeats::exchange_ports(const MpiComm& job, const std::vector<Contact>& contacts,
+                                    const Contact& own) {
   for (int rank = 0; rank < std::ssize(contacts); ++rank) {
     const Contact& contact = contacts[static_cast<std::size_t>(rank)];
     if (contact.first_of_board != rank || rank == own.first_of_board) continue;
@@ -98,7 +97,7 @@ void NodeHeartbeats::exchange_ports(const std::vector<Contact>& contacts, const 
         ports.at(place_in(own.addresses, way.path.from)) = socket_of(way.path.from).port;
   std::vector<decltype(ports)> all(contacts.size());
   TASUKI_MPI(MPI_Allgather, ports.data(), sizeof ports, MPI_BYTE, all.data(), sizeof ports,
-             MPI_BYTE, MPI_COMM_WORLD);
+             MPI_BYTE, job.get());
   for (Peer& peer : peers_) {
     const auto rank = static_cast<std::size_t>(peer.first_of_board);
     for (Way& way : peer.ways)

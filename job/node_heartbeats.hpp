@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "communicator/mpi/mpi.hpp"
 #include "job/heartbeat_datagram.hpp"
 #include "job/heartbeat_paths.hpp"
 
@@ -27,9 +28,9 @@ namespace tasuki {
 // datagram contains it.
 class NodeHeartbeats {
  public:
-  // Collective over the job. `ranks`: those that share a board with this one. Opens no socket if
-  // all ranks do.
-  explicit NodeHeartbeats(const std::vector<int>& ranks);
+  // Collective over the ranks of the job. `ranks`: those that share a board with this one. Opens no
+  // socket if all ranks do.
+  NodeHeartbeats(const MpiComm& job, const std::vector<int>& ranks);
   ~NodeHeartbeats();
   NodeHeartbeats(const NodeHeartbeats&) = delete;
   NodeHeartbeats& operator=(const NodeHeartbeats&) = delete;
@@ -71,7 +72,7 @@ class NodeHeartbeats {
     bool is_at(std::uint32_t address) const;
   };
   Socket& socket_of(std::uint32_t address);
-  void exchange_ports(const std::vector<Contact>& contacts, const Contact& own);
+  void exchange_ports(const MpiComm& job, const std::vector<Contact>& contacts, const Contact& own);
   Peer* peer_of(int rank);
   // Whether the sender has this address and reports only ranks of its board.
   bool is_proper(const Heartbeat& heartbeat, std::uint32_t from);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <ctime>
+#include <vector>
 
 #include "core/alternate_stack.hpp"
 #include "core/job_process.hpp"
@@ -25,9 +26,17 @@ bool is_default(int signal) {
   return sigaction(signal, nullptr, &present) == 0 && present.sa_handler == SIG_DFL;
 }
 
+// The signals that a SignalScope gives back, and their handlers.
+struct Taken {
+  int signal;
+  void (*handler)(int);
+};
+std::vector<Taken> taken;
+
 // Leaves a signal alone that the program handles or ignores already.
 void handle(int signal, void (*handler)(int)) {
   if (!is_default(signal)) return;
+  taken.push_back({signal, handler});
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
@@ -142,6 +151,18 @@ void listen_for_table_requests() {
   if (!is_default(SIGUSR2)) return;
   if (table_wake < 0) table_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (table_wake >= 0) handle(SIGUSR2, ask_for_table);
+}
+
+SignalScope::SignalScope() {
+  taken.clear();
+}
+
+SignalScope::~SignalScope() {
+  for (const Taken& each : taken) {
+    struct sigaction present {};
+    if (sigaction(each.signal, nullptr, &present) == 0 && present.sa_handler == each.handler)
+      std::signal(each.signal, SIG_DFL);
+  }
 }
 
 int table_request_wake() {

@@ -27,6 +27,16 @@ void listen_for_stops(bool was_launched);
 // stuck in. A request before there is a watchdog waits for it.
 void listen_for_table_requests();
 
+// RAII: gives signals back that the functions above have taken since the constructor, unless the
+// program has set another handler since.
+class SignalScope {
+ public:
+  SignalScope();
+  ~SignalScope();
+  SignalScope(const SignalScope&) = delete;
+  SignalScope& operator=(const SignalScope&) = delete;
+};
+
 // A file descriptor that is readable while a request for a table waits; -1 until
 // listen_for_table_requests().
 int table_request_wake();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -15,12 +16,13 @@
 #include <system_error>
 #include <utility>
 
-#include "communicator/mpi/mpi.hpp"
+#include "communicator/mpi/ranks.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/process_state.hpp"
 #include "core/stopwatch.hpp"
 #include "core/terminal.hpp"
+#include "job/job_failure.hpp"
 #include "job/launcher.hpp"
 #include "job/signals.hpp"
 #include "job/stall_text.hpp"
@@ -96,8 +98,12 @@ double Watchdog::missed_looks(const Limits& limits) {
   return std::max(3 * interval_of(limits), 0.5);
 }
 
-Watchdog::Watchdog() : heartbeats_(board_.ranks()), launcher_(launcher_process()) {
-  TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &rank_);
+Watchdog::Watchdog(const MpiComm& job)
+    : board_(job),
+      heartbeats_(job, board_.ranks()),
+      rank_(job.rank()),
+      world_ranks_(world_ranks_of(job.get())),
+      launcher_(launcher_process()) {
   for (const std::string& host : heartbeats_.hosts()) {
     ranks_.emplace_back();
     ranks_.back().host = host;
@@ -110,11 +116,17 @@ Watchdog::Watchdog() : heartbeats_(board_.ranks()), launcher_(launcher_process()
   };
   // So that other nodes have heard of this one, whatever happens to it.
   look_now();
-  TASUKI_MPI(MPI_Barrier, MPI_COMM_WORLD);
+  TASUKI_MPI(MPI_Barrier, job.get());
   look_now();
   wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::thread([this] {
+      try {
+        run();
+      } catch (...) {
+        end_job(describe(std::current_exception()));
+      }
+    });
   } catch (const std::system_error& error) {
     log_warning("there is no watchdog for ranks that are stuck: {}", error.what());
   }
@@ -124,7 +136,7 @@ Watchdog::Watchdog() : heartbeats_(board_.ranks()), launcher_(launcher_process()
   }
   // A rank without this thread would be silent to the others.
   int everywhere = thread_.joinable() ? 1 : 0;
-  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &everywhere, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &everywhere, 1, MPI_INT, MPI_MIN, job.get());
   if (everywhere == 0) stop();
 }
 
@@ -207,11 +219,18 @@ bool Watchdog::is_speaker(double silent_seconds) const {
       before, [&](const RankView& rank) { return rank.is_known && rank.silent >= silent_seconds; });
 }
 
+std::int64_t Watchdog::number_in_job(std::int64_t world_rank) const {
+  const auto found = std::ranges::find(world_ranks_, world_rank);
+  return found == world_ranks_.end() ? -1 : found - world_ranks_.begin();
+}
+
 void Watchdog::look_at_own_node() {
   const auto launcher = launcher_ != 0 ? process_state(launcher_) : std::nullopt;
   for (std::size_t place = 0; place < own_node_.size(); ++place) {
     RankActivity& each = own_node_[place];
     each.activity = board_.read(place);
+    if (each.activity.waiting == Waiting::send || each.activity.waiting == Waiting::recv)
+      each.activity.number = number_in_job(each.activity.number);
     const pid_t process = board_.processes()[place];
     const auto state = process != 0 ? process_state(process) : std::nullopt;
     each.is_traced = state && state->tracer != 0;

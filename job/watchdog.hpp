@@ -25,14 +25,15 @@ namespace tasuki {
 //
 // The first rank that is alive prints for all: one line that names the ranks that keep the others
 // waiting, and before the end a table. If it cannot, the others do so a little later. To end the
-// job, the thread throws an error of kind hang, which run_job handles. A stopped launcher (mpirun
-// or Open MPI's daemon) only causes a warning, because the ranks run without it until they write
-// more than its pipes hold.
+// job, the thread throws an error of kind hang, which ends it (job/job_failure.hpp). A stopped
+// launcher (mpirun or Open MPI's daemon) only causes a warning, because the ranks run without it
+// until they write more than its pipes hold.
 class Watchdog {
  public:
-  // Collective over the job, in the main thread after MPI_Init. If a rank cannot start the thread,
-  // there is a warning and no rank has a watchdog.
-  Watchdog();
+  // Collective over the ranks of the job, in the thread whose phases and waits count. If a rank
+  // cannot start the thread, there is a warning and no rank has a watchdog. Ranks are numbered as
+  // in `job`, which is not used after the constructor.
+  explicit Watchdog(const MpiComm& job);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -65,9 +66,13 @@ class Watchdog {
   void end_job_when_due(const Limits& limits, double seconds, double silent_seconds);
   std::string reason_to_end(const Limits& limits, double silent_seconds) const;
 
+  // The number of a rank of MPI_COMM_WORLD in the job; -1: it is not in the job.
+  std::int64_t number_in_job(std::int64_t world_rank) const;
+
   ActivityBoard board_;
   NodeHeartbeats heartbeats_;
   int rank_ = 0;
+  std::vector<int> world_ranks_;  // of the ranks of the job
   std::vector<RankView> ranks_;
   std::vector<RankActivity> own_node_;
   pid_t launcher_ = 0;  // of this process; 0: none

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "communicator/leave.hpp"
 #include "nn/backward.hpp"
 #include "nn/random.hpp"
 #include "optimizer/optimizer.hpp"
@@ -55,6 +56,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
     return run_forward(loss, always || exchange_.takes_part(examples));
   } catch (...) {
     exchange_.give_up();
+    if (communicator() != nullptr) leave_after_error(*communicator());
     throw;
   }
 }
@@ -133,6 +135,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
     return finish_exchange();
   } catch (...) {
     exchange_.give_up();
+    if (communicator() != nullptr) leave_after_error(*communicator());
     throw;
   }
 }

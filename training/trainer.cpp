@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "communicator/agreement.hpp"
+#include "communicator/leave.hpp"
 #include "communicator/mpi/mpi.hpp"
 #include "communicator/run_on_root.hpp"
 #include "communicator/text_bytes.hpp"
@@ -175,13 +176,15 @@ void Trainer::run() {
     // parent's lock of the output folder.
     if (!is_job_process()) std::terminate();
     save_after_error();
+    if (communicator_ != nullptr) leave_after_error(*communicator_);
     throw;
   }
 }
 
 void Trainer::warn_of_lonely_ranks() const {
   const Place place = place_in_job();
-  if (communicator_ != nullptr || place.ranks == 1 || place.rank != 0) return;
+  // A program with a life of its own may well train on one rank of many.
+  if (!errors_end_job() || communicator_ != nullptr || place.ranks == 1 || place.rank != 0) return;
   log_warning(
       "this job has {} ranks, and each trains a separate model: give the optimizer a communicator, "
       "create_multi_node_optimizer(std::move(optimizer), communicator), or start one process",

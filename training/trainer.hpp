@@ -74,8 +74,8 @@ class Trainer {
   // stopped run that saved a snapshot instead, the Checkpoint's error is only a warning, unless
   // another file failed, too.
   //
-  // Warns if the job has several ranks but the updater knows only one: each rank would train a
-  // separate model, and all would write to one folder.
+  // Warns, in run_job, if the job has several ranks but the updater knows only one: each rank would
+  // train a separate model, and all would write to one folder.
   void run();
 
   Updater& updater() const { return *updater_; }

@@ -23,6 +23,16 @@ void check_peer(const Communicator& communicator, const char* operation, int pee
 
 }  // namespace
 
+Departures& CollectiveScope::departures_of(const Communicator& communicator) {
+  return communicator.handles_->departures;
+}
+
+std::function<void()> CollectiveScope::check_of(const Communicator& communicator) {
+  Departures& departures = departures_of(communicator);
+  departures.refuse_if_over();
+  return [&departures] { departures.look(); };
+}
+
 bool CollectiveScope::is_compared(const Communicator& communicator) {
   return communicator.check_ && !communicator.exchanges_->is_at_work();
 }
@@ -36,11 +46,13 @@ void CollectiveScope::compare(const Communicator& communicator, const std::strin
 MessageScope::MessageScope(const Communicator& communicator, Waiting kind, const char* operation,
                            int peer)
     : comm_(communicator.handles_->messages.get()),
-      waiting_(kind, communicator.id_, [&]() -> std::int64_t {
-        if (kind == Waiting::recv && peer == any_source) return any_source;
-        check_peer(communicator, operation, peer);
-        return communicator.handles_->job_ranks[static_cast<std::size_t>(peer)];
-      }()) {}
+      waiting_(kind, communicator.id_,
+               [&]() -> std::int64_t {
+                 if (kind == Waiting::recv && peer == any_source) return any_source;
+                 check_peer(communicator, operation, peer);
+                 return communicator.handles_->job_ranks[static_cast<std::size_t>(peer)];
+               }()),
+      check_(CollectiveScope::check_of(communicator)) {}
 
 void check_root(const Communicator& communicator, const char* operation, int root) {
   if (root < 0 || root >= communicator.size())

@@ -6,14 +6,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
 #include "communicator/communicator.hpp"
 #include "communicator/mpi/mpi.hpp"
 #include "core/activity.hpp"
+#include "core/polite_wait.hpp"
 
 namespace tasuki {
+
+class Departures;
 
 // RAII: a collective operation.
 class CollectiveScope {
@@ -24,7 +28,8 @@ class CollectiveScope {
                   fmt::format_string<Arguments...> call, Arguments&&... arguments)
       : communicator_(communicator),
         waiting_(kind, communicator.id_, communicator.operations_,
-                 static_cast<std::int64_t>(bytes)) {
+                 static_cast<std::int64_t>(bytes)),
+        check_(check_of(communicator)) {
     compare_calls(communicator, call, std::forward<Arguments>(arguments)...);
   }
   // For a number of bytes that is unknown at the beginning, or if no bytes travel.
@@ -43,15 +48,22 @@ class CollectiveScope {
       compare(communicator, fmt::format(call, std::forward<Arguments>(arguments)...));
   }
 
+  static Departures& departures_of(const Communicator& communicator);
+
   // MPI's handle; an error while an exchange of gradients runs in the background.
   MPI_Comm comm() const { return communicator_.comm().get(); }
 
  private:
+  // Throws if a rank has left; the result looks for that during waits.
+  static std::function<void()> check_of(const Communicator& communicator);
   static bool is_compared(const Communicator& communicator);
   static void compare(const Communicator& communicator, const std::string& call);
 
   const Communicator& communicator_;
   WaitScope waiting_;
+  WaitCheck check_;
+
+  friend class MessageScope;
 };
 
 // RAII: a message to or from another rank.
@@ -66,6 +78,7 @@ class MessageScope {
  private:
   MPI_Comm comm_;
   WaitScope waiting_;
+  WaitCheck check_;
 };
 
 // Refuses a root that is not a rank of the communicator; all ranks throw the same error.

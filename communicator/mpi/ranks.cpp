@@ -1,6 +1,8 @@
 #include "communicator/mpi/ranks.hpp"
 
+#include <exception>
 #include <numeric>
+#include <utility>
 
 #include "core/environment.hpp"
 
@@ -33,9 +35,7 @@ Topology discover_topology(MPI_Comm comm) {
   return topology;
 }
 
-namespace {
-
-std::vector<int> numbers_in_job(MPI_Comm comm) {
+std::vector<int> world_ranks_of(MPI_Comm comm) {
   MPI_Group own = MPI_GROUP_NULL, job = MPI_GROUP_NULL;
   TASUKI_MPI(MPI_Comm_group, comm, &own);
   TASUKI_MPI(MPI_Comm_group, MPI_COMM_WORLD, &job);
@@ -49,12 +49,19 @@ std::vector<int> numbers_in_job(MPI_Comm comm) {
   return numbers;
 }
 
-}  // namespace
-
 Communicator::Handles::Handles(MPI_Comm ranks)
     : collectives(MpiComm::duplicate(ranks)),
       messages(MpiComm::duplicate(collectives.get())),
       users(MpiComm::duplicate(collectives.get())),
-      job_ranks(numbers_in_job(ranks)) {}
+      job_ranks(world_ranks_of(ranks)) {}
+
+Communicator::Handles::~Handles() {
+  int is_over = 0;
+  MPI_Finalized(&is_over);
+  if (is_over != 0) return;
+  if (std::uncaught_exceptions() > 0)
+    departures.announce("an exception ended its use of a communicator");
+  if (departures.is_over()) keep_handle(std::move(collectives));
+}
 
 }  // namespace tasuki

@@ -8,6 +8,8 @@
 #include <ctime>
 #include <limits>
 
+#include "core/polite_wait.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -21,11 +23,23 @@ void spin_once() {
 #endif
 }
 
-// Returns after at most a second; callers check again anyway.
-void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value) {
-  const timespec longest{1, 0};
+// Returns after at most a second, or 50 ms; callers check again anyway.
+void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value, bool is_checked) {
+  const timespec longest{is_checked ? 0 : 1, is_checked ? 50'000'000 : 0};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &longest, nullptr, 0);
 }
+
+// RAII: counts this process among those that sleep.
+class Sleeper {
+ public:
+  explicit Sleeper(std::atomic<std::uint32_t>& sleepers) : sleepers_(sleepers) { ++sleepers_; }
+  ~Sleeper() { --sleepers_; }
+  Sleeper(const Sleeper&) = delete;
+  Sleeper& operator=(const Sleeper&) = delete;
+
+ private:
+  std::atomic<std::uint32_t>& sleepers_;
+};
 
 void wake_all(std::atomic<std::uint32_t>& word) {
   syscall(SYS_futex, &word, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
@@ -50,13 +64,12 @@ void SharedCounter::wait_for(std::uint32_t value) {
   }
   // Announces the sleeper before the last check, so that a set() is either seen here or sees the
   // sleeper.
-  ++sleepers_;
+  const Sleeper announced(sleepers_);
   for (;;) {
     const std::uint32_t seen = value_.load();
     if (static_cast<std::int32_t>(seen - value) >= 0) break;
-    sleep_while(value_, seen);
+    sleep_while(value_, seen, WaitCheck::run());
   }
-  --sleepers_;
 }
 
 std::uint32_t SharedBarrier::arrive(std::uint32_t size) {

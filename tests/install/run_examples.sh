@@ -100,6 +100,15 @@ for np in 1 2; do
       { cat said; echo "allreduce $name: expected $sum $((10 * sum)) $((100 * sum)) on $np ranks"; exit 1; }
   done
 
+  # A surrogate that was learned while the solver ran.
+  rm -f solver.png surrogate.png
+  program $np in_situ
+  awk '/^after 40 time steps/ { found = $(NF - 1) < 0.15 } END { exit !found }' said ||
+    { cat said; echo "in_situ: expected a difference below 0.15"; exit 1; }
+  for picture in solver.png surrogate.png; do
+    [[ $(head -c 4 $picture | tail -c 3) == PNG ]] || { echo "in_situ: no $picture"; exit 1; }
+  done
+
   # A loss over the examples of all ranks is that of one process.
   program $np contrastive
   [[ $np != 1 ]] || cp said alone

@@ -1,10 +1,11 @@
 """Short trainings under valgrind, and the memory of longer ones.
 
-    test_leaks.py TRAIN_MNIST [unittest arguments]
+    test_leaks.py TRAIN_MNIST GUEST_PROGRAM [unittest arguments]
 
 Under valgrind nothing may be lost, and no memory read or written that is not there or has no value,
 apart from what valgrind.supp says of MPI.
 """
+import functools
 import os
 import pathlib
 import random
@@ -38,31 +39,40 @@ class Leaks(unittest.TestCase):
         write_idx(self.work, "t10k", 60)
 
     def train(self, *arguments, before=(), ranks=2):
+        return self.run_ranks(TRAIN_MNIST, "--data", self.work, "--out", self.work / "result",
+                              "--unit", "16", "--batchsize", "10", "--threads", "1", *arguments,
+                              before=before, ranks=ranks)
+
+    def run_ranks(self, *command, before=(), ranks=2):
         # oneDNN's generated AVX2 code moves the stack and reads past it, which valgrind takes for an
         # error of the program; its SSE code does not.
         environment = dict(os.environ, DNNL_MAX_CPU_ISA="SSE41")
-        command = [*MPIRUN, "-np", str(ranks), *before, TRAIN_MNIST, "--data", self.work,
-                   "--out", self.work / "result", "--unit", "16", "--batchsize", "10",
-                   "--threads", "1", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+        return subprocess.run([*MPIRUN, "-np", str(ranks), *before, *command], env=environment,
+                              capture_output=True, text=True)
 
-    def check_under_valgrind(self, *arguments):
+    def check_under_valgrind(self, run):
         if not shutil.which("valgrind"):
             self.skipTest("valgrind is not installed")
         valgrind = ["valgrind", "--leak-check=full", "--show-leak-kinds=definite",
                     "--errors-for-leak-kinds=definite", "--num-callers=40", "--error-exitcode=99",
                     f"--suppressions={SUPPRESSIONS}", f"--log-file={self.work}/valgrind.%p"]
-        done = self.train("--epoch", "1", *arguments, before=valgrind)
+        done = run(before=valgrind)
         logs = sorted(self.work.glob("valgrind.*"))
         self.assertEqual(len(logs), 2, done.stderr)
         self.assertEqual(done.returncode, 0,
                          done.stderr + "".join(log.read_text(errors="replace") for log in logs))
 
     def test_shared_memory_under_valgrind(self):
-        self.check_under_valgrind("--communicator", "single_node")
+        self.check_under_valgrind(functools.partial(self.train, "--epoch", "1", "--communicator",
+                                                    "single_node"))
 
     def test_mpi_under_valgrind(self):
-        self.check_under_valgrind("--communicator", "flat", "--optimizer", "momentum_sgd")
+        self.check_under_valgrind(functools.partial(self.train, "--epoch", "1", "--communicator",
+                                                    "flat", "--optimizer", "momentum_sgd"))
+
+    def test_a_hundred_trainings_inside_another_program_under_valgrind(self):
+        self.check_under_valgrind(functools.partial(self.run_ranks, GUEST_PROGRAM, "trainings",
+                                                    "100"))
 
     def peak_memory(self, iterations):
         """MB of the rank that takes most."""
@@ -74,5 +84,5 @@ class Leaks(unittest.TestCase):
         self.assertLessEqual(self.peak_memory(1200), self.peak_memory(200) + 1)
 
 
-TRAIN_MNIST = sys.argv.pop(1)
+TRAIN_MNIST, GUEST_PROGRAM = sys.argv.pop(1), sys.argv.pop(1)
 unittest.main()

@@ -1,0 +1,32 @@
+// A rank that leaves a communicator because of an error, and how the others learn of it.
+//
+// Errors that all ranks meet in one place need none of this: all ranks throw. With run_job, or a
+// JobGuard that ends the job after errors (job/job_guard.hpp), these functions do nothing.
+#pragma once
+
+#include <string_view>
+
+namespace tasuki {
+
+class Communicator;
+
+// Tells the other ranks that this one takes part in no further operation. Every operation of the
+// communicator that needs this rank then throws an error of kind io with this rank, its host and
+// `why`: within a fraction of a second where Tasuki sends the messages itself (sums of gradients in
+// shared memory or by planned messages, send and receive, arrays), and at its beginning in an
+// operation that begins later. A rank that waits inside a collective operation of MPI itself
+// (flat and naive with MPI's allreduce, broadcasts, barriers, comparisons) waits on: until its
+// process is ended, by whoever watches the program or by a JobGuard's watchdog.
+//
+// Afterwards the communicator can only be destroyed; MPI's handle for it stays until the process
+// ends. Trainer::run() and the steps of an Optimizer call it for errors of this rank alone, and so
+// does the destructor of a communicator while an exception unwinds its scope.
+void leave(Communicator& communicator, std::string_view why) noexcept;
+
+// leave() with the exception that is being handled, unless all ranks meet it (ErrorScope) or may
+// meet it: on the first rank of a communicator without rank 0 of MPI_COMM_WORLD such errors look
+// like its own, and the others learn of its own ones when it destroys the communicator. To be
+// called in a handler.
+void leave_after_error(Communicator& communicator) noexcept;
+
+}  // namespace tasuki

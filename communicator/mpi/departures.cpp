@@ -1,0 +1,88 @@
+#include "communicator/mpi/departures.hpp"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <utility>
+
+#include "core/environment.hpp"
+#include "core/job_process.hpp"
+#include "core/log.hpp"
+#include "core/printable.hpp"
+
+namespace tasuki {
+namespace {
+
+constexpr int tag = 4;  // PlanRun has another one
+constexpr std::size_t longest = 512;
+
+// What is sent must stay where it is until it has been sent.
+struct Sent {
+  std::string text;
+  std::vector<MPI_Request> requests;
+};
+
+// Reachable forever, so that leak checkers do not report it.
+template <class T>
+T& keep_until_exit(T kept) {
+  static std::mutex mutex;
+  static auto* const all = new std::deque<T>;
+  const std::lock_guard lock(mutex);
+  return all->emplace_back(std::move(kept));
+}
+
+}  // namespace
+
+void keep_handle(MpiComm comm) {
+  keep_until_exit(std::move(comm));
+}
+
+void Departures::note(std::string text) {
+  const std::lock_guard lock(mutex_);
+  if (text_.empty()) text_ = std::move(text);
+  is_over_ = true;
+}
+
+void Departures::announce(std::string_view why) noexcept {
+  if (errors_end_job() || std::exchange(is_announced_, true)) return;
+  try {
+    int world_rank = 0;
+    TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
+    // Who has left because another rank has left passes on what it knows.
+    note(fmt::format("rank {} on {} has left: {}", world_rank, host_name(), message_line(why)));
+    Sent& sent = keep_until_exit(Sent{text_.substr(0, longest), {}});
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      if (rank != comm_.rank())
+        TASUKI_MPI(MPI_Isend, sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank,
+                   tag, comm_.get(), &sent.requests.emplace_back(MPI_REQUEST_NULL));
+  } catch (const std::exception& error) {
+    log_warning("other ranks were not told of an error: {}", error.what());
+  }
+}
+
+void Departures::refuse_if_over() const {
+  if (!is_over_) return;
+  const std::lock_guard lock(mutex_);
+  fail(ErrorKind::io,
+       "{}; the communicator can only be destroyed now, and a new one made by the ranks that go on",
+       text_);
+}
+
+void Departures::look() {
+  if (!is_over_ && comm_) {
+    int has_arrived = 0;
+    MPI_Status status;
+    TASUKI_MPI(MPI_Iprobe, MPI_ANY_SOURCE, tag, comm_.get(), &has_arrived, &status);
+    if (has_arrived != 0) {
+      std::array<char, longest> text{};
+      int bytes = 0;
+      TASUKI_MPI(MPI_Get_count, &status, MPI_CHAR, &bytes);
+      TASUKI_MPI(MPI_Recv, text.data(), static_cast<int>(text.size()), MPI_CHAR, status.MPI_SOURCE,
+                 tag, comm_.get(), MPI_STATUS_IGNORE);
+      note(std::string(text.data(), static_cast<std::size_t>(bytes)));
+    }
+  }
+  refuse_if_over();
+}
+
+}  // namespace tasuki

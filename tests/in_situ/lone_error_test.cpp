@@ -1,0 +1,92 @@
+// An error of one rank, in a program that goes on: how the others learn of it.
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "communicator/leave.hpp"
+#include "guest_training.hpp"
+#include "tests/support/errors.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+struct Way {
+  const char* name;
+  const char* kind;
+  CommunicatorOptions options;
+};
+
+// Those whose messages Tasuki sends itself.
+class ErrorOfOneRank : public ::testing::TestWithParam<Way> {
+ protected:
+  static bool is_failing() { return rank_in(MPI_COMM_WORLD) == 1; }
+};
+INSTANTIATE_TEST_SUITE_P(
+    Ways, ErrorOfOneRank,
+    ::testing::Values(Way{"auto", "auto", {}}, Way{"hierarchical", "hierarchical", {}},
+                      Way{"two_dimensional", "two_dimensional", {}},
+                      Way{"ring", "flat", {.algorithm = AllreduceAlgorithm::ring}},
+                      Way{"rounded", "naive", {.wire_dtype = DType::float16}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(ErrorOfOneRank, ReachesTheOthersInAStep) {
+  {
+    GuestTraining training(MPI_COMM_WORLD, 1, GetParam().kind, GetParam().options);
+    training.steps(0, 3);
+    if (is_failing()) {
+      EXPECT_THROW(training.step(3,
+                                 [](const Variable&, const Tensor&) -> Variable {
+                                   throw std::runtime_error("the loss exploded");
+                                 }),
+                   std::runtime_error);
+    } else {
+      SCOPED_TRACE("in the step");
+      expect_error(ErrorKind::io, {"rank 1 on ", "has left: the loss exploded"},
+                   [&] { training.step(3); });
+    }
+    // Everything that begins afterwards is refused at once, on all ranks.
+    SCOPED_TRACE("afterwards");
+    expect_error(ErrorKind::io, {"rank 1 on ", "can only be destroyed"},
+                 [&] { training.communicator().barrier(); });
+    expect_error(ErrorKind::io, {"the loss exploded"}, [&] { training.step(4); });
+  }
+  // The program goes on, and so can a new training.
+  MPI_Barrier(MPI_COMM_WORLD);
+  GuestTraining next(MPI_COMM_WORLD, 1, GetParam().kind, GetParam().options);
+  next.steps(0, 3);
+  EXPECT_EQ(next.optimizer().t(), 3);
+}
+
+TEST(LoneError, ReachesRanksThatWaitForAMessage) {
+  const auto communicator = create_communicator("naive", MPI_COMM_WORLD);
+  if (rank_in(MPI_COMM_WORLD) == 1)
+    leave(*communicator, "no more data");
+  else
+    expect_error(ErrorKind::io, {"rank 1 on ", "no more data"}, [&] { communicator->recv(1); });
+}
+
+TEST(LoneError, IsNotedWhenItUnwindsTheCommunicatorsScope) {
+  const auto work = [] {
+    const auto communicator = create_communicator("naive", MPI_COMM_WORLD);
+    if (rank_in(MPI_COMM_WORLD) == 1) throw std::runtime_error("elsewhere");
+    communicator->recv(1);
+  };
+  if (rank_in(MPI_COMM_WORLD) == 1)
+    EXPECT_THROW(work(), std::runtime_error);
+  else
+    expect_error(ErrorKind::io, {"rank 1 on ", "an exception"}, work);
+}
+
+TEST(SharedError, LeavesTheCommunicatorAsItIs) {
+  // Ranks with different rules: all throw in setup(), none leaves.
+  const auto communicator = create_communicator("auto", MPI_COMM_WORLD);
+  MLP model(2, 2, 2);
+  model.initialize(1);
+  const auto optimizer = create_multi_node_optimizer(
+      create_optimizer(communicator->rank() == 0 ? "sgd" : "adam"), *communicator);
+  expect_error(ErrorKind::disagreement, {"rank 0", "rank 1"}, [&] { optimizer->setup(model); });
+  communicator->barrier();
+}
+
+}  // namespace
+}  // namespace tasuki::testing
