@@ -1,7 +1,7 @@
 # Packages for Debian, which scripts/packages.sh makes with CPack, from the components of TasukiInstall:
 #
 #   tasuki      runtime: programs, libraries, pages
-#   tasuki-dev  development: headers, CMake package, examples
+#   tasuki-dev  development: headers, CMake package, pkg-config files, examples
 #   tasuki-gpu  gpu: the CUDA backend, where it is built
 #
 # dpkg-shlibdeps finds the packages of the libraries that they need.
@@ -82,7 +82,7 @@ set(CPACK_DEBIAN_RUNTIME_PACKAGE_SUGGESTS
 set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "headers and examples of Tasuki
 ${about}
 This package has what programs of one's own need: the C++ headers, a CMake
-package (find_package(tasuki)) and examples.")
+package (find_package(tasuki)), files for pkg-config, and examples.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "${same_build}, libfmt-dev, libopenmpi-dev, nlohmann-json3-dev")
