@@ -86,6 +86,9 @@ function(tasuki_kernels file)
   set(options -O3 -ffp-contract=fast)
   if(ARGN AND CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
     list(APPEND options -march=${ARGN})
+    if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND ARGN STREQUAL x86-64-v4)
+      list(APPEND options -mprefer-vector-width=512)  # otherwise it halves vectors of this width
+    endif()
   endif()
   set_source_files_properties(${file} PROPERTIES COMPILE_OPTIONS "${options}"
                                                  SKIP_PRECOMPILE_HEADERS ON)

@@ -17,11 +17,10 @@ using Floats = std::array<float, block>;
 TASUKI_VECTORIZE void multiply(float* result, const float* x, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) result[i] = x[i] * factor;
 }
-TASUKI_VECTORIZE void scale(float* values, float factor, std::int64_t count) {
+TASUKI_VECTORIZE void rescale(float* values, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) values[i] *= factor;
 }
-TASUKI_VECTORIZE void add_multiple(float* result, const float* x, float factor,
-                                   std::int64_t count) {
+TASUKI_VECTORIZE void add_scaled(float* result, const float* x, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) result[i] += x[i] * factor;
 }
 // Where rounding has overflowed, the difference is infinite and is not kept, as the next sum would
@@ -73,7 +72,7 @@ void RoundedVector::restore(Range range) const {
   if (wire_.residual == nullptr) return;
   const Range part = rounded_part(range);
   float* const residual = wire_.residual + part.begin;
-  add_multiple(values_ + part.begin, residual, 1, part.size());
+  add_scaled(values_ + part.begin, residual, 1, part.size());
   std::fill_n(residual, part.size(), 0.0F);
 }
 
@@ -88,7 +87,7 @@ void RoundedVector::round(Range range, std::byte* message) const {
     multiply(scaled.data(), values, wire_.format.factor, count);
     format.narrow(sent, scaled.data(), count);
     format.widen(scaled.data(), sent, count);
-    scale(scaled.data(), 1 / wire_.format.factor, count);
+    rescale(scaled.data(), 1 / wire_.format.factor, count);
     if (wire_.residual != nullptr)
       keep_difference(wire_.residual + begin, values, scaled.data(), count);
     std::memcpy(values, scaled.data(), static_cast<std::size_t>(count) * sizeof(float));
@@ -103,7 +102,7 @@ void RoundedVector::replace(Range range, const std::byte* message) const {
   const HalfFormat format = half_format(wire_.format.dtype);
   in_blocks(rounded_part(range), [&](std::int64_t begin, std::int64_t count) {
     format.widen(values_ + begin, halves_of(message) + (begin - range.begin), count);
-    scale(values_ + begin, 1 / wire_.format.factor, count);
+    rescale(values_ + begin, 1 / wire_.format.factor, count);
   });
   const Range exact = exact_part(range);
   if (exact.size() > 0)
@@ -116,12 +115,12 @@ void RoundedVector::add(Range range, const std::byte* message) const {
   alignas(64) Floats arrived;
   in_blocks(rounded_part(range), [&](std::int64_t begin, std::int64_t count) {
     format.widen(arrived.data(), halves_of(message) + (begin - range.begin), count);
-    add_multiple(values_ + begin, arrived.data(), 1 / wire_.format.factor, count);
+    add_scaled(values_ + begin, arrived.data(), 1 / wire_.format.factor, count);
   });
   const Range exact = exact_part(range);
   if (exact.size() > 0)
-    add_multiple(values_ + exact.begin,
-                 reinterpret_cast<const float*>(message + place_of_exact(range)), 1, exact.size());
+    add_scaled(values_ + exact.begin,
+               reinterpret_cast<const float*>(message + place_of_exact(range)), 1, exact.size());
 }
 
 }  // namespace tasuki

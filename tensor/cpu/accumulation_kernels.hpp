@@ -3,7 +3,10 @@
 
 #include <cstdint>
 
+#include "tensor/vectorize.hpp"
+
 namespace tasuki {
+TASUKI_VECTORIZED_BEGIN
 
 // c = a + b
 void add_kernel(const float* a, const float* b, float* c, std::int64_t count);
@@ -18,4 +21,5 @@ void row_sum_kernel(const float* x, float* sums, std::int64_t rows, std::int64_t
 // rows[i * columns + j] = values[j]
 void repeat_row_kernel(const float* values, float* rows, std::int64_t count, std::int64_t columns);
 
+TASUKI_VECTORIZED_END
 }  // namespace tasuki

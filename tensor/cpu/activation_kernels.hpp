@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
+#include "tensor/vectorize.hpp"
+
 namespace tasuki {
+TASUKI_VECTORIZED_BEGIN
 
 // y = x < 0 ? 0 : x, so that not-a-number stays visible.
 void relu_kernel(const float* x, float* y, std::int64_t count);
@@ -22,4 +25,5 @@ void tanh_kernel(const float* x, float* y, std::int64_t count);
 // dx = dy * (1 - y * y)
 void tanh_backward_kernel(const float* y, const float* dy, float* dx, std::int64_t count);
 
+TASUKI_VECTORIZED_END
 }  // namespace tasuki

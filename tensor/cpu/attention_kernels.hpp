@@ -3,7 +3,10 @@
 
 #include <cstdint>
 
+#include "tensor/vectorize.hpp"
+
 namespace tasuki {
+TASUKI_VECTORIZED_BEGIN
 
 // What is known of all scores of a query: the largest one, and the sum of e^(score - largest).
 struct QueryStatistics {
@@ -24,4 +27,5 @@ void attention_slopes(const float* weights, float* dp, std::int64_t columns, flo
 void scale_floats(float* x, std::int64_t count, float factor);
 float dot_product(const float* a, const float* b, std::int64_t count);
 
+TASUKI_VECTORIZED_END
 }  // namespace tasuki

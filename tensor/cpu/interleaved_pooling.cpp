@@ -12,11 +12,12 @@ namespace {
 // The part of an axis of x that the window of a pixel of y covers.
 struct Span {
   std::int64_t begin, end;
-  Span(std::int64_t at, std::int64_t stride, std::int64_t pad, std::int64_t kernel,
-       std::int64_t size)
-      : begin(std::max<std::int64_t>(at * stride - pad, 0)),
-        end(std::min(at * stride - pad + kernel, size)) {}
 };
+inline __attribute__((always_inline)) Span span_of(std::int64_t at, std::int64_t stride,
+                                                   std::int64_t pad, std::int64_t kernel,
+                                                   std::int64_t size) {
+  return {std::max<std::int64_t>(at * stride - pad, 0), std::min(at * stride - pad + kernel, size)};
+}
 
 // Calls visit(line of y, rows of x, columns of x) for all windows.
 template <class Visit>
@@ -25,8 +26,8 @@ inline __attribute__((always_inline)) void visit_windows(const PoolingGeometry& 
   const Pool2dOptions& o = g.options;
   for (std::int64_t i = 0; i < g.y[2]; ++i)
     for (std::int64_t j = 0; j < g.y[3]; ++j)
-      visit((i * g.y[3] + j) * interleave, Span(i, o.stride_h, o.pad_h, o.kernel_h, g.x[2]),
-            Span(j, o.stride_w, o.pad_w, o.kernel_w, g.x[3]));
+      visit((i * g.y[3] + j) * interleave, span_of(i, o.stride_h, o.pad_h, o.kernel_h, g.x[2]),
+            span_of(j, o.stride_w, o.pad_w, o.kernel_w, g.x[3]));
 }
 
 float share_of(const Pool2dOptions& options) {
@@ -51,10 +52,10 @@ TASUKI_VECTORIZE void average_plane(const PoolingGeometry& g, const float* x, fl
 }
 
 // Distributes each pixel of dy to the pixels that it is the mean of; pass(i, part) is what reaches
-// element i of dx.
+// element i of dx, which overlaps no other array.
 template <class Pass>
 inline __attribute__((always_inline)) void spread(const PoolingGeometry& g, const float* dy,
-                                                  float* dx, const Pass& pass) {
+                                                  float* __restrict dx, const Pass& pass) {
   const Pool2dOptions& o = g.options;
   const float share = share_of(o);
   const std::int64_t width = g.x[3];
@@ -64,13 +65,11 @@ inline __attribute__((always_inline)) void spread(const PoolingGeometry& g, cons
       once && g.y[2] * o.stride_h - o.pad_h >= g.x[2] && g.y[3] * o.stride_w - o.pad_w >= g.x[3];
   if (!all) std::fill_n(dx, g.x[2] * width * interleave, 0.0f);
   visit_windows(g, [&](std::int64_t from, Span rows, Span columns) {
-    float part[interleave];
-    for (std::int64_t lane = 0; lane < interleave; ++lane) part[lane] = share * dy[from + lane];
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
       for (std::int64_t column = columns.begin; column < columns.end; ++column) {
         const std::int64_t to = (row * width + column) * interleave;
         for (std::int64_t lane = 0; lane < interleave; ++lane)
-          dx[to + lane] = pass(to + lane, part[lane]) + (once ? 0.0f : dx[to + lane]);
+          dx[to + lane] = pass(to + lane, share * dy[from + lane]) + (once ? 0.0f : dx[to + lane]);
       }
   });
 }

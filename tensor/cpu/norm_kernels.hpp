@@ -3,7 +3,10 @@
 
 #include <cstdint>
 
+#include "tensor/vectorize.hpp"
+
 namespace tasuki {
+TASUKI_VECTORIZED_BEGIN
 
 struct RowStatistics {
   float mean, inverse;  // inverse: 1 / sqrt(variance + eps)
@@ -32,4 +35,5 @@ SlopeSums slope_sums(const float* x, const float* dy, RowStatistics row, std::in
 void channel_gradient(const float* x, const float* dy, float* dx, float gamma, float mean_dy,
                       float mean_product, RowStatistics row, std::int64_t count);
 
+TASUKI_VECTORIZED_END
 }  // namespace tasuki

@@ -7,7 +7,7 @@ namespace tasuki {
 
 TASUKI_VECTORIZE void lstm_gates(float* gates, const float* products, const float* c_before,
                                  float* c, float* h, std::int64_t units) {
-#pragma GCC ivdep
+  TASUKI_INDEPENDENT
   for (std::int64_t k = 0; k < units; ++k) {
     const float i = fast_sigmoid(gates[k] + products[k]);
     const float f = fast_sigmoid(gates[units + k] + products[units + k]);
@@ -26,7 +26,7 @@ TASUKI_VECTORIZE void lstm_gates(float* gates, const float* products, const floa
 TASUKI_VECTORIZE void lstm_gates_backward(const float* gates, const float* c_before, const float* c,
                                           const float* dh, float* dc, float* dgates,
                                           std::int64_t units) {
-#pragma GCC ivdep
+  TASUKI_INDEPENDENT
   for (std::int64_t k = 0; k < units; ++k) {
     const float i = gates[k], f = gates[units + k], a = gates[2 * units + k],
                 o = gates[3 * units + k];
@@ -42,7 +42,7 @@ TASUKI_VECTORIZE void lstm_gates_backward(const float* gates, const float* c_bef
 
 TASUKI_VECTORIZE void gru_gates(float* gates, const float* products, const float* h_before,
                                 float* recurrent_n, float* h, std::int64_t units) {
-#pragma GCC ivdep
+  TASUKI_INDEPENDENT
   for (std::int64_t k = 0; k < units; ++k) {
     const float r = fast_sigmoid(gates[k] + products[k]);
     const float z = fast_sigmoid(gates[units + k] + products[units + k]);
@@ -59,7 +59,7 @@ TASUKI_VECTORIZE void gru_gates(float* gates, const float* products, const float
 TASUKI_VECTORIZE void gru_gates_backward(const float* gates, const float* h_before,
                                          const float* recurrent_n, const float* dh, float* dgates,
                                          float* dproducts, float* carried, std::int64_t units) {
-#pragma GCC ivdep
+  TASUKI_INDEPENDENT
   for (std::int64_t k = 0; k < units; ++k) {
     const float r = gates[k], z = gates[units + k], n = gates[2 * units + k];
     const float dn = dh[k] * (1.0f - z) * (1.0f - n * n);
@@ -74,7 +74,7 @@ TASUKI_VECTORIZE void gru_gates_backward(const float* gates, const float* h_befo
 }
 
 TASUKI_VECTORIZE void add_rows(const float* a, const float* b, float* to, std::int64_t count) {
-#pragma GCC ivdep
+  TASUKI_INDEPENDENT
   for (std::int64_t k = 0; k < count; ++k) to[k] = a[k] + b[k];
 }
 

@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
+#include "tensor/vectorize.hpp"
+
 namespace tasuki {
+TASUKI_VECTORIZED_BEGIN
 
 // `gates`: in, what the input adds to each gate; out, the gates. `products`: what h adds.
 void lstm_gates(float* gates, const float* products, const float* c_before, float* c, float* h,
@@ -25,4 +28,5 @@ void gru_gates_backward(const float* gates, const float* h_before, const float* 
 // to = a + b; `to` may be one of them.
 void add_rows(const float* a, const float* b, float* to, std::int64_t count);
 
+TASUKI_VECTORIZED_END
 }  // namespace tasuki

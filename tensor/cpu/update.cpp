@@ -22,13 +22,14 @@ struct Arrays {
   const float* __restrict gradient;
   float* __restrict s;  // first state
   float* __restrict r;  // second state
-  explicit Arrays(const UpdatePass& pass)
-      : p(pass.parameter), gradient(pass.gradient), s(pass.state[0]), r(pass.state[1]) {}
 };
+[[gnu::always_inline]] inline Arrays arrays_of(const UpdatePass& pass) {
+  return {pass.parameter, pass.gradient, pass.state[0], pass.state[1]};
+}
 
 TASUKI_VECTORIZE void sgd(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                           std::int64_t end) {
-  const auto [p, gradient, s, r] = Arrays(pass);
+  const auto [p, gradient, s, r] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   for (std::int64_t i = begin; i < end; ++i) {
     const float g = scale * gradient[i] + decay * p[i];
@@ -38,7 +39,7 @@ TASUKI_VECTORIZE void sgd(const UpdatePass& pass, const UpdateFactors& k, std::i
 
 TASUKI_VECTORIZE void momentum_sgd(const UpdatePass& pass, const UpdateFactors& k,
                                    std::int64_t begin, std::int64_t end) {
-  const auto [p, gradient, v, unused] = Arrays(pass);
+  const auto [p, gradient, v, unused] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float momentum = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -50,7 +51,7 @@ TASUKI_VECTORIZE void momentum_sgd(const UpdatePass& pass, const UpdateFactors& 
 
 TASUKI_VECTORIZE void nesterov(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                                std::int64_t end) {
-  const auto [p, gradient, v, unused] = Arrays(pass);
+  const auto [p, gradient, v, unused] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float momentum = k.of_rule[1];
   const float of_velocity = momentum * momentum, of_gradient = (1 + momentum) * rate;
@@ -63,7 +64,7 @@ TASUKI_VECTORIZE void nesterov(const UpdatePass& pass, const UpdateFactors& k, s
 
 TASUKI_VECTORIZE void adam(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                            std::int64_t end) {
-  const auto [p, gradient, m, v] = Arrays(pass);
+  const auto [p, gradient, m, v] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float new_m = k.of_rule[1], new_v = k.of_rule[2], eps = k.of_rule[3];
   const float decoupled_decay = k.of_rule[4];
@@ -77,7 +78,7 @@ TASUKI_VECTORIZE void adam(const UpdatePass& pass, const UpdateFactors& k, std::
 
 TASUKI_VECTORIZE void rmsprop(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                               std::int64_t end) {
-  const auto [p, gradient, ms, unused] = Arrays(pass);
+  const auto [p, gradient, ms, unused] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float new_ms = k.of_rule[1], eps = k.of_rule[2];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -89,7 +90,7 @@ TASUKI_VECTORIZE void rmsprop(const UpdatePass& pass, const UpdateFactors& k, st
 
 TASUKI_VECTORIZE void adagrad(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                               std::int64_t end) {
-  const auto [p, gradient, h, unused] = Arrays(pass);
+  const auto [p, gradient, h, unused] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay, rate = k.of_rule[0];
   const float eps = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -101,7 +102,7 @@ TASUKI_VECTORIZE void adagrad(const UpdatePass& pass, const UpdateFactors& k, st
 
 TASUKI_VECTORIZE void adadelta(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                                std::int64_t end) {
-  const auto [p, gradient, msg, msdx] = Arrays(pass);
+  const auto [p, gradient, msg, msdx] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay;
   const float fresh = k.of_rule[0], eps = k.of_rule[1];
   for (std::int64_t i = begin; i < end; ++i) {
@@ -119,19 +120,14 @@ struct LambDirection {
   const float* __restrict m;
   const float* __restrict v;
   float eps, decay, of_m, of_v;  // the last two: bias corrections
-  LambDirection(const UpdateFactors& k, const float* parameter, const float* first,
-                const float* second)
-      : p(parameter),
-        m(first),
-        v(second),
-        eps(k.of_rule[3]),
-        decay(k.of_rule[4]),
-        of_m(k.of_rule[5]),
-        of_v(k.of_rule[6]) {}
   [[gnu::always_inline]] float at(std::int64_t i) const {
     return of_m * m[i] / (__builtin_sqrtf(of_v * v[i]) + eps) + decay * p[i];
   }
 };
+[[gnu::always_inline]] inline LambDirection lamb_direction(const UpdateFactors& k, const float* p,
+                                                           const float* m, const float* v) {
+  return {p, m, v, k.of_rule[3], k.of_rule[4], k.of_rule[5], k.of_rule[6]};
+}
 
 TASUKI_VECTORIZE void lamb_moments(const LambPass& pass, const UpdateFactors& k, std::int64_t begin,
                                    std::int64_t end) {
@@ -150,7 +146,7 @@ TASUKI_VECTORIZE void lamb_moments(const LambPass& pass, const UpdateFactors& k,
 TASUKI_VECTORIZE void lamb_step(float* __restrict p, const float* __restrict m,
                                 const float* __restrict v, const UpdateFactors& k, float rate,
                                 std::int64_t begin, std::int64_t end) {
-  const LambDirection r(k, p, m, v);
+  const LambDirection r = lamb_direction(k, p, m, v);
   for (std::int64_t i = begin; i < end; ++i) p[i] -= rate * r.at(i);
 }
 
@@ -171,7 +167,7 @@ void lamb(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin, st
 // The order of roundings is that of two passes: the first scales, the second adds.
 TASUKI_VECTORIZE void combine(const UpdatePass& pass, const UpdateFactors& k, std::int64_t begin,
                               std::int64_t end) {
-  const auto [p, gradient, s, r] = Arrays(pass);
+  const auto [p, gradient, s, r] = arrays_of(pass);
   const float scale = k.scale, decay = k.decay;
   for (std::int64_t i = begin; i < end; ++i) p[i] = scale * p[i] + decay * gradient[i];
 }
@@ -208,7 +204,7 @@ TASUKI_VECTORIZE double block_squared_norm_of_g(const float* gradient, const flo
 TASUKI_VECTORIZE double block_squared_norm_of_r(const float* parameter, const float* m,
                                                 const float* v, const UpdateFactors& k,
                                                 std::int64_t count) {
-  const LambDirection r(k, parameter, m, v);
+  const LambDirection r = lamb_direction(k, parameter, m, v);
   return sum_of_squares(count, [&r](std::int64_t i) { return r.at(i); });
 }
 

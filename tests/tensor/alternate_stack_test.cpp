@@ -69,7 +69,9 @@ TEST(AlternateStack, IsInstalledForAllThreadsOfATeam) {
   for (const int threads : {2, 3, 4}) {
     std::thread([threads] {
       set_cpu_threads(threads);
+#ifndef __clang__  // its runtime gives a new team the threads of former ones
       EXPECT_EQ(protected_threads(threads), 0);
+#endif
       protect_team();
       EXPECT_EQ(protected_threads(threads), needed(threads));
       // A small loop's team ends the threads that it does not need.
