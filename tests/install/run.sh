@@ -12,9 +12,9 @@ build=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-DESTDIR=$work/staged cmake --install "$build" --prefix /opt/tasuki >/dev/null
+DESTDIR=$work/staged cmake --install "$build" --prefix /first/prefix >/dev/null
 prefix="$work/moved here 木 +ü"
-mv "$work/staged/opt/tasuki" "$prefix"
+mv "$work/staged/first/prefix" "$prefix"
 [[ -z $(find "$work/staged" ! -type d) ]] || { echo "files were installed beside the prefix"; exit 1; }
 
 build_project() { # source binary-folder [definitions...]
@@ -62,7 +62,7 @@ command=$("$prefix/bin/tasuki-run" -np 2 --print-command "$prefix/bin/train_mnis
 empty=$(find "$prefix" -empty)
 [[ -z $empty ]] || { echo "installed, but empty: $empty"; exit 1; }
 # Nothing in the installed tree points back at where it was built or first installed.
-if grep -rIl -e "$build" -e "$work/staged" -e /opt/tasuki "$prefix"; then
+if grep -rIl -e "$build" -e "$work/staged" -e /first/prefix "$prefix"; then
   echo "these files name the build folder or the first prefix"
   exit 1
 fi
