@@ -72,8 +72,9 @@ class Communicator {
   void barrier();
 
   // --- memory ---
-  // Zeroed memory from which exchanges are fastest (on CPUs shared by the ranks of a node). Ranks
-  // may request different sizes. Values in other memory are exchanged through copies.
+  // A zeroed buffer of this rank's own, from which exchanges are fastest: on CPUs, if the kind uses
+  // shared memory, other ranks of the node can read it directly. Sizes may differ between ranks.
+  // Values in other memory are exchanged through copies.
   std::shared_ptr<Storage> allocate(std::size_t bytes, Device device = Device::cpu());
 
   // --- gradients; for models without an optimizer see optimizer/module_exchange.hpp ---
@@ -127,10 +128,10 @@ class Communicator {
   void reduce(const Tensor& tensor, ReduceOp op = ReduceOp::sum, int root = 0);
   // This rank's part of the result, divided as by scatter(); `tensor` keeps its values.
   Tensor reduce_scatter(const Tensor& tensor, ReduceOp op = ReduceOp::sum);
-  // Copies elements parts[r] of rank r's `values` to the same place on all other ranks. The values
-  // are plain and have one axis; the parts do not overlap and must be the same on all ranks, which
-  // no message checks. `once_per_node`: the `values` of a node's ranks are the same memory, which
-  // is complete when all of these ranks have returned.
+  // Copies elements parts[r] of rank r's `values` to the same place on all other ranks (an in-place
+  // allgatherv). The values are one-dimensional and row-major; the parts do not overlap and must be
+  // the same on all ranks, which no message checks. `once_per_node`: the ranks of a node pass the
+  // same shared memory; read it only after all of them have returned.
   void share_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node = false);
 
   // --- abilities and measurements ---
@@ -148,10 +149,10 @@ class Communicator {
   // Whether a sum of float32 values has the same bits on all ranks. False if that is not known, as
   // with MPI_Allreduce, which does not promise it.
   virtual bool sums_alike() const { return false; }
-  // Detects numbers that are not finite while sums are computed; null: this kind does not.
+  // Finds NaN and infinity while sums are computed; null: this kind cannot.
   virtual SumSearch* sum_search() { return nullptr; }
-  // Whether sum_gradients() on a GPU only queues work there, so that a recorded step can contain
-  // it. False if ranks share a GPU, because they could deadlock inside a recorded step.
+  // Whether sum_gradients() on a GPU only queues work there, so that a step with it can be captured
+  // as a CUDA graph. False if ranks share a GPU: a captured step could deadlock.
   bool queues_exchanges() const { return queues_on_gpu() && !options().gpu_is_shared; }
 
  protected:
@@ -159,8 +160,8 @@ class Communicator {
   // Which data travels how, in a few words. Default: the name.
   virtual std::string describe_kind() const;
 
-  // Combines `values` of all ranks in place. Default: MPI_Allreduce. `values` are plain, in host
-  // memory, and of the same type and number on all ranks. Called by allreduce() and
+  // Combines `values` of all ranks in place. Default: MPI_Allreduce. `values` are row-major, in
+  // host memory, and of the same type and number on all ranks. Called by allreduce() and
   // sum_gradients(); by default also for values on a GPU, which are copied to the host and back.
   virtual void combine(const Tensor& values, ReduceOp op);
   // combine() if all ranks are known to pass the same type and number of values as in an earlier
@@ -179,7 +180,7 @@ class Communicator {
   // this view.
   virtual std::unique_ptr<SlicedWork> start_sum(const GradientView& gradients);
   // Combines elements parts[rank()] of all ranks' `values` into `own`; `values` stay as they are.
-  // Both are plain and in host memory. Default: MPI_Reduce_scatter.
+  // Both are row-major and in host memory. Default: MPI_Reduce_scatter.
   virtual void combine_part(const Tensor& values, std::span<const Range> parts, const Tensor& own,
                             ReduceOp op);
   // share_parts() in host memory. Default: MPI_Allgatherv. `once_per_node` is true only for kinds
@@ -217,8 +218,8 @@ class Communicator {
   void sum_scattered(const GradientView& gradients);
   // Created by the first call.
   GpuExchange& gpu();
-  // Throws on all ranks (kind disagreement) if the texts differ, and names two ranks that differ.
-  // Also replaces each of `maxima` by its maximum over all ranks. Collective.
+  // Throws ErrorKind::disagreement on all ranks if the texts differ, and names two ranks that
+  // differ. Also replaces each of `maxima` by its maximum over all ranks. Collective.
   void require_agreement(const char* operation, const std::string& text,
                          std::span<std::int64_t> maxima = {});
 

@@ -19,7 +19,7 @@ struct GradientView {
   };
 
   // --- the values ---
-  Tensor arena;  // all of an arena's gradients or one range of them: plain, one axis, float32
+  Tensor arena;  // gradients of an arena or of one range: one-dimensional, row-major, float32
   // In the order of the arena, without gaps except padding.
   std::span<const Segment> segments{};
 

@@ -15,7 +15,7 @@ namespace tasuki {
 struct Share {
   std::shared_ptr<const Dataset> dataset;
   ShardPlan plan;
-  int rank = 0;
+  int rank = 0;  // the index of this share in `plan`
   // Hash of the targets of the whole data set as stored, in order, or of all its fields if it has
   // no targets; 0 if it was not scattered.
   std::uint64_t labels_hash = 0;
@@ -26,15 +26,15 @@ struct Share {
 
 struct ScatterOptions {
   int root = 0;
-  // Deals the examples in a random order drawn from `seed`.
+  // Shuffles the examples by `seed` before they are divided into shards.
   bool shuffle = false;
   std::uint64_t seed = 0;
   // Repeats examples so that all shards have the same length (ChainerMN's way). Do not use
   // it for evaluation: repeated examples would count twice.
   bool force_equal_length = false;
   int shards = 0;  // virtual shards (shard_plan.hpp); 0: one per share
-  // The number of neighbouring ranks with the same share, a divisor of the number of ranks: ranks
-  // that hold one model together see the same examples.
+  // The number of consecutive ranks that get the same share, a divisor of the number of ranks; for
+  // model parallelism, the ranks that hold one model together.
   int ranks_per_share = 1;
 };
 
@@ -63,7 +63,7 @@ Share take_share(std::shared_ptr<const Dataset> dataset, int ranks, int rank,
 // The header of the root's source, on all ranks; no example is read. Collective.
 DatasetHeader broadcast_header(const OpenSource& open, Communicator& communicator, int root = 0);
 
-// The positions that this rank gets when the root's n examples are dealt to all ranks. Collective.
+// This rank's range when [0, n) is divided among the ranks; only the root's `n` counts. Collective.
 Range scatter_index(std::int64_t n, Communicator& communicator, int root = 0,
                     bool force_equal_length = false);
 

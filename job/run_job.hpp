@@ -8,10 +8,12 @@
 namespace tasuki {
 
 // Initialises MPI, calls `job`, finalises MPI, and returns the exit code that `job` returned. MPI
-// is set to return errors instead of aborting, to use the highest thread level that it offers, and
-// to yield the core while it waits, so that a job with more ranks than cores makes progress. A
-// caller that has initialised MPI keeps it, with the settings it has chosen, and may call this
-// several times; otherwise a second call is an error, because MPI starts only once.
+// is initialised with the highest thread level that it offers. Open MPI is told to yield the core
+// while it waits, unless the user has set this, so that a job with more ranks than cores makes
+// progress. MPI returns errors instead of aborting. If the caller has initialised MPI, it stays
+// initialised with the caller's settings, and the caller may call this several times; only the
+// error handlers of MPI_COMM_WORLD and MPI_COMM_SELF are replaced until this returns. Otherwise a
+// second call is an error, because MPI starts only once.
 //
 // Refuses launchers of another MPI, under which each process would be a job of one rank
 // (launcher.hpp).
@@ -22,7 +24,8 @@ namespace tasuki {
 // An error that every rank throws (ErrorScope::every_rank) is printed by rank 0 alone, or 3 s later
 // by the others if rank 0 did not print it.
 //
-// Stalls: a watchdog (watchdog.hpp) ends a job in which no rank fails but none makes progress.
+// Stalls: a watchdog (watchdog.hpp) ends a job that makes no progress while a rank waits for
+// another or for its GPU, or is in library code. A job whose ranks are all in user code goes on.
 //
 // End of the job: a rank whose `job` has returned waits for the others. After 0 or 79
 // (ErrorKind::stopped) it waits for 10 minutes (environment variable TASUKI_END_SECONDS), because
@@ -33,8 +36,8 @@ namespace tasuki {
 // Other processes: children that user code forks do not act for the job. One that calls exit(),
 // throws an exception or returns from `job` ends alone; an exception that would leave Trainer::run
 // is printed there, because the child lacks the threads that the trainer's destructors wait for. If
-// children still hold the output open when the job has ended, mpirun would wait for them, so they
-// are named after a second and ended after TASUKI_END_SECONDS.
+// children still hold the output open when the job has ended, mpirun would wait for them, so a
+// warning lists them after a second, and they are killed after TASUKI_END_SECONDS.
 //
 // Stopping: a training run that is asked to stop (signals.hpp) saves its state, rank 0 prints
 // one line, and all ranks return 79 (ErrorKind::stopped).

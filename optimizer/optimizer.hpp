@@ -43,10 +43,11 @@ class Optimizer {
   // Moves the model's parameters into one array and their gradients into another (arena.hpp). The
   // model must outlive the optimizer. Errors: a model without parameters; parameters without values
   // on rank 0 (Parameter::has_values), which would train from zeros; member layers that are not
-  // registered and have no values (Module::unregistered_parameters). Multi-node: collective. If
-  // models or optimizers differ between ranks, all throw (kind disagreement); otherwise all take
-  // rank 0's parameters and buffers. A rank that lacks a parameter's shape adopts it from a rank
-  // that knows it (from a file it has loaded).
+  // registered and have no values (Module::unregistered_parameters). Collective if there is a
+  // communicator. If
+  // models or optimizers differ between ranks, all throw ErrorKind::disagreement; otherwise all
+  // take rank 0's parameters and buffers. A rank that does not know a parameter's shape yet takes
+  // it from one that does, such as one that has loaded a file.
   template <std::derived_from<Module> Model>
   void setup(Model& model) {
     setup(model, sizeof(Model));
@@ -60,18 +61,18 @@ class Optimizer {
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
   // `loss` returns the mean over this rank's `examples`. Without examples it is not called, unless
   // another rank has some and the model's passes exchange messages (Module::communicates): then it
-  // is called and must return the loss of an empty batch, whose backward pass begins with
-  // weight 0. It is called again whenever a pass on any rank has given layers their shape. The
-  // gradient is the mean over the examples of all ranks; parameters that the loss does not use get
-  // zero gradients. Returns this rank's loss, undefined if `loss` was not called. If no rank has
-  // examples, nothing changes. Collective.
+  // is called and must return the loss of an empty batch, which counts with weight 0. It is called
+  // again whenever a pass on any rank has given layers their shape. The gradient is the mean over
+  // the examples of all ranks; parameters that the loss does not use get zero gradients. Returns
+  // this rank's loss, undefined if `loss` was not called. If no rank has examples, nothing changes.
+  // Collective.
   //
   // If layers were added or removed since the last update, the arrays are rebuilt first: states are
   // kept by path, new parameters start with zero states, t continues, and rank 0's weights are
-  // broadcast again. If the model changed on only some ranks, every rank throws (kind
-  // disagreement). A layer without a size counts as added when the forward pass of any rank gives
-  // its weights their shape; the other ranks adopt that shape, even without examples. While some
-  // parameters have no shape, each step costs two more small messages.
+  // broadcast again. If the model changed on only some ranks, every rank throws
+  // ErrorKind::disagreement. A layer without a size counts as added when the forward pass of any
+  // rank gives its weights their shape; the other ranks adopt that shape, even without examples.
+  // While some parameters have no shape, each step costs two more small messages.
   Tensor update(const std::function<Variable()>& loss, std::int64_t examples);
 
   // update() in parts, inside one StepScope (tensor/late_values.hpp), for your own updaters and
@@ -79,16 +80,16 @@ class Optimizer {
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
   //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
   //
-  // Calls `loss` as above; with `always` also without examples, for a function that calls another
-  // optimizer's forward(). The first call in a step is collective; so is every call while
+  // Calls `loss` as above. `always`: also if this rank has no examples; needed if `loss` calls
+  // another optimizer's forward(). The first call in a step is collective; so is every call while
   // some parameters have no shape, or if the model's passes exchange messages.
   Variable forward(const std::function<Variable()>& loss, std::int64_t examples,
                    bool always = false);
   // Accumulates the gradients of this step, weighted by `examples`. `loss` may be undefined only if
   // forward() did not call its function.
   void backward(const Variable& loss, std::int64_t examples);
-  // Whether backward() keeps the graph of its loss for another optimizer whose loss shares a part
-  // of it. Default: no, which frees memory sooner.
+  // If `keeps`, backward() keeps the graph of its loss, for another optimizer whose loss shares a
+  // part of it. Default: it does not, which frees memory sooner.
   void keep_graphs(bool keeps) { keeps_graphs_ = keeps; }
   // The step's last backward() and its exchange() in one: gradients travel while others are
   // computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
@@ -114,12 +115,13 @@ class Optimizer {
   // nothing in other modes. Trainers call it before they evaluate and save, and at the end. Must
   // not be called within a step. Collective.
   void flush();
-  // How gradients travel; the same on all ranks. Default: ExchangeSettings(). Collective.
+  // Sets how and when gradients are exchanged; pass the same settings on all ranks. Default:
+  // ExchangeSettings(). Collective.
   void set_exchange(const ExchangeSettings& settings);
 
   // For code that runs steps on a GPU. Adapts to a changed model, and makes the ranks agree on what
   // a step needs (StepExchange::Status) while the device may still be busy with the previous step.
-  // If the model changed on only some ranks, all throw (kind disagreement). forward() and
+  // If the model changed on only some ranks, all throw ErrorKind::disagreement. forward() and
   // exchange() call it unless it was already called in this StepScope; if the model's passes
   // exchange messages, forward() calls it for each batch. If the numbers travel with the gradients
   // (on CPUs), the result has this rank's own numbers only, and exchange() returns the examples of
@@ -131,7 +133,7 @@ class Optimizer {
   // The number of examples that this rank's gradients are sums over, for callers that do not pass
   // all of them through backward(). Call it before exchange().
   void set_examples(std::int64_t examples) { exchange_.set_examples(examples); }
-  // Drops the gradients of a step whose recording failed before any of its work was done.
+  // Drops the gradients of a step whose capture as a CUDA graph failed before any of its work ran.
   void give_up_step();
 
   // --- rates and hyper-parameters, by Chainer's names ("lr", "alpha", "beta1", ...) ---
@@ -246,9 +248,10 @@ class Optimizer {
 std::unique_ptr<Optimizer> create_optimizer(const std::string& key);
 std::vector<std::string> optimizer_names();
 
-// Makes each update sum the gradients of all ranks first. setup() broadcasts rank 0's weights, and
-// an update does so again if the model's set of parameters has changed; unlike in ChainerMN, no
-// batch is used up for this. The communicator must outlive the optimizer. If the optimizer had
+// Makes each update sum the gradients of all ranks first. setup() broadcasts rank 0's weights; if
+// it was called before, this function does so itself and is collective. An update broadcasts them
+// again if the model's set of parameters has changed; unlike in ChainerMN, no batch is used up for
+// this. The communicator must outlive the optimizer. If the optimizer had
 // another communicator, it first uses its double-buffered gradients (flush(), collective among the
 // former ranks). Destroy CUDA graphs recorded from its steps before you call this.
 std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer> optimizer,

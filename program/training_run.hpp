@@ -21,8 +21,8 @@ struct TrainingProgram;
 namespace program {
 struct RankSetup;
 struct TrainingData;
-// A trial step on n all-zero examples with the fields of `examples` (zero_batch), which measures
-// how much memory a step needs. It may change the model.
+// Runs a step on n all-zero examples with the fields of `examples` (zero_batch), to measure the
+// memory that a step needs. It may change the model.
 using TrialStep = std::function<void(std::int64_t n, const DatasetHeader& examples)>;
 }  // namespace program
 
@@ -45,9 +45,10 @@ class TrainingRun {
   // Number, shapes and classes of the examples to train on.
   const DatasetHeader& data_header() const;
 
-  // Draws the weights from --seed unless all have values. With --init, rank 0 then reads them from
-  // the file, and configure() sends them to all ranks. With --sync-bn, batch normalisation uses the
-  // statistics of all ranks from now on. Call it before the model moves to a GPU.
+  // If any weight has no value yet, draws all weights from --seed. With --init, rank 0 then reads
+  // them from the file, and configure() sends them to all ranks. With --sync-bn, batch
+  // normalisation uses the statistics of all ranks from now on. Call it before the model moves to a
+  // GPU.
   void initialize(Module& model);
   // The optimizer of --optimizer (or TrainingProgram::create_optimizer), --lr, --weight-decay and
   // so on, without a communicator.
@@ -58,8 +59,8 @@ class TrainingRun {
 
   // Checks --resume and the data's files, and locks the output folder. Returns false if there is
   // nothing to train: after --dry-run has printed the plan, after --find-batchsize has printed the
-  // batch size, or if the resumed run is at its end. Optimizer, model and `loss` must live until
-  // train() returns.
+  // batch size, or if the resumed run is at its end. The optimizer, the model and what `loss`
+  // refers to must live until train() returns.
   bool prepare(Optimizer& optimizer, const LossFunction& loss);
   // The same for several optimizers of parts of `model`. `trial` is the step with which memory is
   // measured; by default it computes `loss`.
@@ -67,7 +68,7 @@ class TrainingRun {
                program::TrialStep trial = {});
 
   // What scatter_dataset() takes. Only rank 0 opens the sources. scatter_options() is for the
-  // training examples: it deals them in a random order drawn from --seed.
+  // training examples, which it shuffles by --seed before they are divided.
   OpenSource training_source();
   OpenSource test_source();
   ScatterOptions scatter_options() const;
@@ -86,11 +87,13 @@ class TrainingRun {
   StandardUpdater::Settings updater_settings() const;
   // --epoch, --max-iterations, --early-stopping.
   std::unique_ptr<Trigger> stop_trigger() const;
-  // The folder --out, from prepare() on.
+  // The output folder: --out, or the free name chosen instead. Valid once prepare() has returned
+  // true.
   std::shared_ptr<OutputFolder> output_folder() const;
 
   // Attaches log, table, progress, the learning-rate schedule, checkpoints, snapshots, and what
-  // TrainingProgram::extend attaches; then loads the state of --resume into all of them.
+  // TrainingProgram::extend attaches. With --resume, then loads the saved state into the whole
+  // trainer: model, optimizers, position, triggers and extensions.
   void attach_extensions(Trainer& trainer);
   // Calls `create_trainer`, which must call attach_extensions(); then prints the banner, trains and
   // prints the summary. If this rank runs out of memory in this function, the error says which

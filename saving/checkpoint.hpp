@@ -7,8 +7,9 @@
 //                                                 they are divided between ranks
 //                              manifest.json      sizes and hashes of files and arrays
 //
-// The NPZ files use Chainer's names, and each can be read without the others. A folder named iter_N
-// is complete, because it is written under a temporary name and then renamed
+// If ranks do not share a file system, each disk has a folder of this name, with its own files and
+// manifest. The NPZ files use Chainer's names, and each can be read without the others. A folder
+// named iter_N is complete, because it is written under a temporary name and then renamed
 // (checkpoint_writer.hpp). Changed files are detected, and so is a folder that mixes files of two
 // saves.
 //
@@ -53,16 +54,18 @@ struct CheckpointManifest {
   // An NPZ file in the manifest's folder.
   struct File {
     std::string name;
-    std::string part;  // of the model: the suffix of a replica set; empty: all of it
+    // The part of the model: the suffix of the file's name (".2", replica_set.hpp); empty: all of
+    // it.
+    std::string part;
     std::uint64_t bytes = 0;
     std::uint64_t hash = 0;  // of all of it, as in npz.hpp
     std::vector<Array> arrays;
     friend bool operator==(const File&, const File&) = default;
   };
 
-  std::string id;  // of the save: 32 random hexadecimal digits, the same on all disks
+  std::string id;  // of the save: 32 random hexadecimal digits, equal in the manifests of all disks
   std::int64_t iteration = 0, epoch = 0;
-  std::int64_t parts = 1;   // of the model, on all disks
+  std::int64_t parts = 1;   // of the model, on all disks together
   std::vector<File> files;  // on this disk
 
   // The contents of the file.

@@ -75,10 +75,10 @@ class BatchUpdater : public Updater {
     std::uint64_t seed = 0;
     // Precedes the keys of all observed values.
     std::string prefix = "main/";
-    // Whether steps of a model on a GPU are recorded.
+    // Whether steps on a GPU are captured as CUDA graphs and replayed.
     GraphMode graph = GraphMode::off;
     // The number of batches in an iteration, at least 1. With more than 1, steps on a GPU are not
-    // recorded.
+    // captured.
     std::int64_t accumulate = 1;
     // For a model whose parts are on several ranks: all ranks that train together, not only the
     // ranks that exchange gradients with this one (Optimizer::communicator). Null: these are the

@@ -59,8 +59,8 @@ class Trainer {
   // a save (Extension::priority), because the process may have ended before they ran. If training
   // is already over, no iteration runs, but extensions are finalized again. Rank 0 first makes the
   // output folder and keeps it locked (output_folder.hpp). Throws before the first iteration if the
-  // folder cannot be made or another job holds it, or if ranks differ in their data, batch size,
-  // seed, length of training or extensions.
+  // folder cannot be made or another job holds it, or if ranks disagree about the size, shards or
+  // order of the data set, the global batch, the seed, the length of training or the extensions.
   //
   // When a rank is asked to stop (core/stop_request.hpp), all ranks end after the same iteration,
   // as if the stop trigger had fired there, save their state and throw Stopped. The state is saved

@@ -58,7 +58,7 @@ std::string to_text(const CheckpointPeriod& period) {
 
 void add_checkpoint_flags(Options& options, TrainingSettings& settings) {
   options.add("checkpoint-every", checkpoint_every_flag(settings))
-      .common("time between checkpoints");
+      .common("interval between checkpoints");
   options.add("keep", settings.keep, {1, billion}, "K",
               "keep the newest K checkpoints and remove older ones");
   options.add(

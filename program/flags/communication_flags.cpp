@@ -24,9 +24,9 @@ Option compress_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "METHOD";
   option.help =
-      "none or powersgd:R: on CPUs, send an approximation of rank R of each parameter's gradient "
-      "matrix (PowerSGD), and add its error to the next step's gradient. "
-      "Gradients then travel after the backward pass";
+      "none or powersgd:R: on CPUs, send a low-rank approximation (matrix rank R) of each "
+      "parameter's gradient (PowerSGD), and add its error to the next step's gradient. Gradients "
+      "then travel after the backward pass";
   option.set = [&settings](const std::string& text) {
     const std::string method = "powersgd:";
     if (text != "none" && !text.starts_with(method))

@@ -105,8 +105,8 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "+ D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
   options.add("shard-optimizer", settings.shard_optimizer,
               "each rank keeps the optimizer's states of a part of the weights, updates that part "
-              "and sends it to the others. This takes less memory; results are the same up to "
-              "rounding. Not with lamb on GPUs");
+              "and sends it to the others. This takes less memory (ZeRO, stage 1); results are "
+              "the same up to rounding. Not with lamb on GPUs");
 }
 
 }  // namespace tasuki::program

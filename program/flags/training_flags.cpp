@@ -111,7 +111,8 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
               "epochs without improvement after which --early-stopping stops");
   options.add("seed", settings.seed, {0, unlimited}, "N",
               "seed of the initial weights, the order of examples, augmentation and dropout");
-  options.add("resume,r", resume_flag(settings.resume)).common("continue from PATH, or `auto`");
+  options.add("resume,r", resume_flag(settings.resume))
+      .common("continue from a checkpoint, snapshot or output folder");
   options.add("init", settings.init, "none", "FILE",
               "initial weights: a model file, snapshot or checkpoint; for a model on several "
               "ranks, a checkpoint or FILE.0, FILE.1, ...");
@@ -132,8 +133,9 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
                                       "--compress, --error-feedback or --communicator dummy"));
   options.add(
       "check-replicas", settings.check_replicas, "never", {1, billion}, "N",
-      "detect damaged memory: compare hashes of the ranks' weights before the first iteration, "
-      "every N iterations, before each checkpoint or snapshot, and at the end; stop with an error "
+      "detect ranks whose weights differ (damaged memory): compare hashes before the first "
+      "iteration, every N iterations, before each checkpoint or snapshot, and at the end; stop "
+      "with an error "
       "that names the ranks that differ. With --node-weights shared, the ranks of a machine (or "
       "socket) share one copy, so the copies of different machines (or sockets) are compared; if "
       "there is only one copy, nothing is compared. With --node-weights private, all ranks are "
@@ -158,11 +160,12 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
               "evaluate on only the first N examples");
   options.add(
       "shards", settings.shards, "none", {1, 1 << 20}, "V",
-      "deal the data to V virtual shards, a multiple of the number of ranks; with "
-      "--global-batch, every number of ranks that divides V then gets the same global batches");
+      "divide the data into V shards instead of one per rank; V is a multiple of the number of "
+      "ranks. With --global-batch, every number of ranks that divides V then trains on the same "
+      "global batches");
   if (!left_out.augment)
     options.add("augment", settings.augment,
-                "train on random crops and mirror images with random brightness and contrast; "
+                "train on random crops and horizontal flips with random brightness and contrast; "
                 "standardise all images, including those for evaluation");
   options.add("check-data", check_data_flag(settings.check_data));
   if (!left_out.images) {
@@ -223,10 +226,9 @@ void add_stall_flags(Options& options, StallSettings& settings) {
            "wait only for user code); 0: never, and --silence-timeout has no effect")
       .in_short("end a job without progress");
   options
-      .add(
-          "silence-timeout", settings.silence, seconds, "SECONDS",
-          "end the job when a rank has given no sign of life for this long, because it was stopped "
-          "or its machine is lost; 0: treat it like a rank without progress")
+      .add("silence-timeout", settings.silence, seconds, "SECONDS",
+           "end the job when a rank has sent no heartbeat for this long, because it was stopped "
+           "or its machine is lost; 0: treat it like a rank without progress")
       .in_short("end a job with a silent rank");
 }
 

@@ -1,5 +1,5 @@
 // Snapshot: saves the whole state of a run in one file, to resume from (resume() in
-// training/trainer.hpp). For saves that are made often, to survive failures, see Checkpoint
+// training/resume.hpp). For saves that are made often, to survive failures, see Checkpoint
 // (extensions/checkpoint.hpp).
 //
 // A snapshot is an NPZ file with Chainer's keys (state.hpp): updater/model:main/predictor/l1/W,
