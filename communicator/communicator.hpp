@@ -2,8 +2,8 @@
 //
 // This class exchanges arrays and gradients; free functions exchange JSON values (objects.hpp) and
 // bytes (bytes.hpp). The kinds (kinds/, registered by name in registry.hpp) derive from it and
-// override protected functions, usually `combine` and `allocate_memory`. The members are defined in
-// communicator.cpp, gradients.cpp, divided_arrays.cpp, mpi/arrays.cpp and
+// override protected functions, usually `combine` and `sum`; `combine` alone is enough. The members
+// are defined in communicator.cpp, gradients.cpp, divided_arrays.cpp, mpi/arrays.cpp and
 // gpu/communicator_on_gpu.cpp.
 //
 // Every operation except sending and receiving is collective, split() and allocate() included: all
@@ -53,7 +53,7 @@ class Communicator {
   // --- who and where ---
   // The name that create_communicator() was given.
   const std::string& name() const;
-  // One line for the banner: which data travels how, and why this kind was chosen.
+  // One line for the banner: which data travels how and, if `auto` chose this kind, why.
   std::string describe() const;
   const CommunicatorOptions& options() const { return setup_.options; }
   const Topology& topology() const { return topology_; }

@@ -22,7 +22,7 @@ struct FieldArray {
   const std::int64_t* rows = nullptr;
 };
 
-// Random access to examples. All reading is const and thread-safe.
+// Random access to examples. Derived classes must allow several threads to read at once.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -33,8 +33,8 @@ class Dataset {
   virtual std::int64_t id(std::int64_t i) const { return i; }
   // Bytes of memory that hold the examples; 0 if they are made or read on demand.
   virtual std::size_t stored_bytes() const { return 0; }
-  // The places of a field in memory, so that one call reads a batch; empty if the field is not in
-  // memory. Valid as long as the data set exists.
+  // The places of a field in memory, so that a batch is read without a virtual call for each
+  // example; empty if the field is not in memory. Valid as long as the data set exists.
   virtual FieldArray array(std::size_t /*field*/) const { return {}; }
   // The transform that brings a field into a batch (transform.hpp); null: the field is decoded.
   virtual const Transform* transform(std::size_t /*field*/) const { return nullptr; }

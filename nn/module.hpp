@@ -41,8 +41,8 @@ class Module : public ModuleMemory {
   std::vector<NamedParameter> all_parameters() const;
   // The parameters of modules that are members of this module, or of its registered children, but
   // were not passed to add(). Modules held by pointer are not members. A member is known by its
-  // address within its owner's memory, so pass sizeof(its type) as `known_size` for a module that
-  // was not created by `new`.
+  // address within its owner's memory, so if this module was not created by `new`, pass the size of
+  // its class as `known_size`.
   std::vector<const Parameter*> unregistered_parameters(std::size_t known_size = 0) const;
   // Values that are saved but not trained (running statistics).
   std::vector<NamedBuffer> buffers() const;

@@ -12,9 +12,9 @@ namespace tasuki {
 
 // When the gradients of a step travel. The bits of the sums depend on the ranges, not on the mode.
 enum class ExchangeMode {
-  // During the backward pass, each range when it is complete. On CPUs, the first steps try `slices`
-  // and `thread`, and the faster one is kept (exchange_trials.hpp). On GPUs, ranges travel in the
-  // queue of transfers.
+  // During the backward pass, each range when it is complete. On CPUs, the first steps try those
+  // of `slices` and `thread` that the communicator supports (Communicator::supports), and the
+  // faster one is kept (exchange_trials.hpp). On GPUs, ranges travel in the queue of transfers.
   overlapped,
   slices,  // overlapped, on CPUs by the thread that computes, in slices between layers
   thread,  // overlapped, on CPUs by a thread of the communicator
@@ -26,16 +26,18 @@ enum class ExchangeMode {
 const char* name_of(ExchangeMode mode);
 
 // The same on all ranks. On GPUs, communicators that do not queue their exchanges there
-// (Communicator::queues_exchanges) exchange all gradients as one range after the backward pass, and
-// ranges travel after it where layers exchange messages (Module::communicates).
+// (Communicator::queues_exchanges) exchange all gradients as one range after the backward pass.
+// If layers exchange messages (Module::communicates), ranges travel after the backward pass.
 struct ExchangeSettings {
   // Empty: on GPUs `overlapped`; on CPUs of several nodes `overlapped` or `whole`, whichever was
   // faster in the first steps; on CPUs of one node `whole`. Inside a node the ranks' own cores do
   // the work of the exchange, so overlap would gain nothing.
   std::optional<ExchangeMode> mode{};
-  // The largest size of a range, at least 64 bytes; the last range also has the notices. 0: a
-  // sixteenth of the arena, but at least 1 MiB (on GPUs 4 MiB) and at most 25 MiB; the whole arena
-  // if `mode` is empty and gradients travel after the backward pass.
+  // The largest size of a range, at least 64 bytes; the last range also has the few
+  // numbers that ranks exchange with their gradients (ParameterArena::notice). 0: a sixteenth of
+  // the arena, but at least 1 MiB (on GPUs 4 MiB) and at most 25 MiB; if `mode` is empty, the whole
+  // arena on CPUs of one node, and on GPUs where layers exchange messages. With compression always
+  // the whole arena.
   std::int64_t range_bytes = 0;
   // For gradients that travel in 16 bits: adds rounding errors to the gradients of the next step.
   // Not together with compression.

@@ -61,11 +61,11 @@ class Optimizer {
   //   optimizer->update([&] { return mean_squared_error(model(x), t); }, x.shape()[0]);
   // `loss` returns the mean over this rank's `examples`. Without examples it is not called, unless
   // another rank has some and the model's passes exchange messages (Module::communicates): then it
-  // is called and must return the loss of an empty batch, which counts with weight 0. It is called
-  // again whenever a pass on any rank has given layers their shape. The gradient is the mean over
-  // the examples of all ranks; parameters that the loss does not use get zero gradients. Returns
-  // this rank's loss, undefined if `loss` was not called. If no rank has examples, nothing changes.
-  // Collective.
+  // is called and must return the loss of an empty batch, which counts with weight 0. If the
+  // pass gave layers their shape on any rank, it is called again in the same step. The gradient is
+  // the mean over the examples of all ranks; parameters that the loss does not use get zero
+  // gradients. Returns this rank's loss, undefined if `loss` was not called. If no rank has
+  // examples, nothing changes. Collective.
   //
   // If layers were added or removed since the last update, the arrays are rebuilt first: states are
   // kept by path, new parameters start with zero states, t continues, and rank 0's weights are
@@ -75,10 +75,13 @@ class Optimizer {
   // While some parameters have no shape, each step costs two more small messages.
   Tensor update(const std::function<Variable()>& loss, std::int64_t examples);
 
-  // update() in parts, inside one StepScope (tensor/late_values.hpp), for your own updaters and
-  // loops:
+  // update() in parts, for your own updaters and loops. In a loop, one StepScope
+  // (tensor/late_values.hpp) encloses a step; without succeeded(), t() does not count the step. In
+  // updaters, BatchUpdater opens the scope.
+  //   StepScope step;
   //   const Variable loss = optimizer.forward([&] { return ...; }, examples);
   //   optimizer.update(optimizer.backward_and_exchange(loss, examples));
+  //   step.succeeded();
   //
   // Calls `loss` as above. `always`: also if this rank has no examples; needed if `loss` calls
   // another optimizer's forward(). The first call in a step is collective; so is every call while
@@ -138,7 +141,8 @@ class Optimizer {
 
   // --- rates and hyper-parameters, by Chainer's names ("lr", "alpha", "beta1", ...) ---
   // Unknown names and values out of range are usage errors that list what is allowed. Call set()
-  // with the same values on all ranks: setup() compares them, but later differences go unnoticed.
+  // with the same values on all ranks: setup() compares them; later differences are noticed only
+  // when the arrays are made again.
   double get(const std::string& hyperparameter) const { return values_[hyperparameter]; }
   void set(const std::string& hyperparameter, double value) { values_.set(hyperparameter, value); }
   std::vector<std::string> hyperparameters() const { return values_.names(); }

@@ -4,14 +4,17 @@
 //                                                 several ranks: state.0.npz, state.1.npz, ..., one
 //                                                 for each of its parts
 //                              optimizer.2.npz    rank 2's pieces of the optimizer's states, if
-//                                                 they are divided between ranks
+//                                                 they are sharded (OptimizerStates::shard), each
+//                                                 rank has a whole model and all ranks see one
+//                                                 folder; otherwise they are in state.npz
 //                              manifest.json      sizes and hashes of files and arrays
 //
-// If ranks do not share a file system, each disk has a folder of this name, with its own files and
-// manifest. The NPZ files use Chainer's names, and each can be read without the others. A folder
-// named iter_N is complete, because it is written under a temporary name and then renamed
-// (checkpoint_writer.hpp). Changed files are detected, and so is a folder that mixes files of two
-// saves.
+// A disk has such a folder only if a rank writes a file there: usually rank 0's disk alone. If a
+// model spans ranks with separate disks, each of these disks has a folder of this name, with its
+// own files and manifest. The NPZ files use Chainer's names, and each can be read without the
+// others. A folder named iter_N is complete, because it is written under a temporary name and then
+// renamed (checkpoint_writer.hpp). Changed files are detected, and so is a folder that mixes files
+// of two saves.
 //
 // Sources: manifest.cpp has the manifest, checkpoint.cpp reads checkpoints.
 #pragma once
@@ -54,8 +57,7 @@ struct CheckpointManifest {
   // An NPZ file in the manifest's folder.
   struct File {
     std::string name;
-    // The part of the model: the suffix of the file's name (".2", replica_set.hpp); empty: all of
-    // it.
+    // The part of the model, as in the name state.2.npz: ".2" (replica_set.hpp); empty: all of it.
     std::string part;
     std::uint64_t bytes = 0;
     std::uint64_t hash = 0;  // of all of it, as in npz.hpp

@@ -95,9 +95,9 @@ class Trainer {
   void note_saved(const std::filesystem::path& path);
   // Empty: none.
   const std::filesystem::path& last_saved() const { return last_saved_; }
-  // Call it on rank 0 when a file of results of the current iteration is complete.
+  // Call it on the rank that has written a file of results of the current iteration.
   void note_result(const std::filesystem::path& file);
-  // The files of the current iteration's results.
+  // The files noted in the last iteration in which note_result() was called.
   const std::vector<std::filesystem::path>& results() const { return results_; }
   TrainingLength length() const { return stop_->length(); }
   // Whether all iterations are done.
@@ -114,7 +114,8 @@ class Trainer {
   // Stopped. All ranks call it.
   void fail_after_saving(Error error) { failure_ = std::move(error); }
   // Whether the run ends early, because it was asked to stop or by fail_after_saving(). For
-  // Extension::finalize: the process may be killed soon, so work that takes long is left out.
+  // Extension::finalize: the process may be killed soon, so an extension should leave out work that
+  // takes long.
   bool is_stopped() const { return is_stopped_; }
   // True if a Checkpoint is attached and has not failed: it then saves the state of a run that ends
   // early, and no Snapshot does.

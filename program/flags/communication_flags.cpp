@@ -86,10 +86,13 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
                                         {"double-buffered", ExchangeMode::double_buffered}},
       "NAME",
       "when gradients are exchanged. On CPUs, `slices`: during the backward pass, by the computing "
-      "thread, a piece after each layer; `thread`: during it, by a second thread; `whole`: after "
-      "it; `overlapped`: the faster of slices and thread, measured in the first steps; `auto`: if "
-      "ranks are on several machines, the fastest of slices, thread and whole, else `whole`. On "
-      "GPUs, `whole`: after the backward pass; `auto`, `overlapped`, `slices` and `thread`: during "
+      "thread, a piece after each layer (hierarchical and two_dimensional on several machines, "
+      "flat "
+      "with --allreduce; otherwise like whole); `thread`: during it, by a second thread; `whole`: "
+      "after it; `overlapped`: slices or thread, whichever is possible and faster in the first "
+      "steps; `auto`: if ranks are on several machines, the fastest of slices, thread and whole, "
+      "else `whole`. On GPUs, `whole`: after the backward pass; `auto`, `overlapped`, `slices` and "
+      "`thread`: during "
       "it if the communicator is pure_nccl or single_node and --sync-bn is not given, otherwise "
       "after it. `double-buffered`, on CPUs and GPUs: during the next step, whose update uses "
       "these gradients, as in ChainerMN; the first step updates nothing, and evaluations and "
@@ -97,8 +100,9 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
       "`double-buffered` give the same results up to rounding");
   options.add("bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
               "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, but at least "
-              "1 (on GPUs 4) and at most 25; all of them at once if they are sent after the "
-              "backward pass and --exchange is not given");
+              "1 (on GPUs 4) and at most 25; without --exchange, all of them at once on CPUs of "
+              "one machine, and on GPUs with --sync-bn. On GPUs, communicators other than "
+              "pure_nccl and single_node always send all of them at once");
   options.add(
       "sync-bn", settings.sync_bn,
       "batch normalisation over the global batch, with two small allreduces per layer and step");
@@ -111,8 +115,9 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
       "node-weights", settings.node_weights,
       {{"shared", NodeWeights::shared}, {"private", NodeWeights::separate}}, "NAME",
       "shared: on CPUs, the ranks of a machine (of a socket, if they are bound to sockets) share "
-      "one copy of weights and optimizer states, and each updates a part; private: each rank has "
-      "its own copy. Results are the same");
+      "one copy of weights and optimizer states, and each updates a part (with naive, flat and "
+      "dummy each rank has its own copy nevertheless); private: each rank has its own copy. "
+      "Results are the same");
 }
 
 }  // namespace tasuki::program
