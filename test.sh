@@ -6,6 +6,9 @@
 #                                             minutes after quickstart.sh, for use while you work
 #   ./test.sh --asan [ctest arguments]        all tests, with sanitizers for addresses and undefined
 #                                             behaviour, in build-asan/
+#   ./test.sh --mpi mpich|impi [ctest arguments]
+#                                             quick tests, and those of communicators, jobs and tasuki-run,
+#                                             with another MPI (docs/mpi.md), in build-mpich/ or build-impi/
 #   ./test.sh --fuzz [SECONDS [NAME...]]      arbitrary input to each parser for so long (600)
 #   ./test.sh --faults [flags and cases]      jobs that are killed, cut off, stopped, ...: over an
 #                                             hour; --faults --list shows the cases
@@ -31,11 +34,29 @@ case ${1:-} in
     print_help
     exit
     ;;
-  --quick | --tidy | --asan | --fuzz | --faults | --scaling | --fresh | --packages)
+  --quick | --tidy | --asan | --fuzz | --faults | --scaling | --fresh | --packages | --mpi)
     what=${1#--}
     shift
     ;;
 esac
+if [[ $what == mpi ]]; then
+  mpi=${1:-}
+  [[ $mpi == mpich || $mpi == impi ]] || refuse "--mpi: expected mpich or impi, found '$mpi'"
+  shift
+  export I_MPI_ROOT=${I_MPI_ROOT:-/opt/intel/oneapi/mpi/latest}  # Intel's compilers need it
+fi
+# The compiler of the chosen MPI: in MPICH_HOME, or Debian's; in I_MPI_ROOT, the one for GCC.
+mpi_compiler() {
+  local compiler=${MPICH_HOME:-/usr}/bin/mpicxx
+  [[ -n ${MPICH_HOME:-} ]] || compiler+=.mpich
+  local advice="install mpich and libmpich-dev, or set MPICH_HOME to the folder of an MPICH"
+  if [[ $mpi == impi ]]; then
+    compiler=$I_MPI_ROOT/bin/mpigxx
+    advice="set I_MPI_ROOT to Intel MPI's folder (docs/mpi.md)"
+  fi
+  [[ -x $compiler ]] || { echo "test.sh: there is no $compiler: $advice" >&2; return 1; }
+  echo "$compiler"
+}
 if [[ $what == fuzz && -n ${1:-} && ! $1 =~ ^[1-9][0-9]*$ ]]; then
   refuse "--fuzz: expected seconds, found '$1'"
 fi
@@ -54,6 +75,17 @@ if [[ $what == asan ]]; then
   cmake --preset asan
   cmake --build --preset asan
   exec scripts/run_ctest.py --test-dir build-asan --output-on-failure --parallel "$(nproc)" "$@"
+fi
+if [[ $what == mpi ]]; then
+  folder=build-$mpi compiler=$(mpi_compiler)
+  # What CMake remembers of one MPI does not fit another.
+  grep -qsxF "MPI_CXX_COMPILER:FILEPATH=$compiler" "$folder/CMakeCache.txt" ||
+    rm -f "$folder/CMakeCache.txt"
+  cmake --preset release -B "$folder" -DTASUKI_CUDA=OFF -DTASUKI_BUILD_TESTS=ON -DTASUKI_BUILD_BENCH=OFF \
+        -DMPI_CXX_COMPILER="$compiler"
+  cmake --build "$folder" --target mpi_tests
+  exec scripts/run_ctest.py --test-dir "$folder" --output-on-failure --parallel "$(nproc)" \
+       -L 'quick|mpi' "$@"
 fi
 style=
 exec 3>&1

@@ -6,9 +6,7 @@ find_package(OpenMP REQUIRED COMPONENTS CXX)
 set(MPI_CXX_SKIP_MPICXX ON)  # the C API alone
 set(MPI_DETERMINE_LIBRARY_VERSION ON)
 find_package(MPI 3.1 REQUIRED COMPONENTS CXX)
-# What it calls itself: "Open MPI v4.1.4".
-string(REGEX MATCH "^[^,\n]*" TASUKI_MPI "${MPI_CXX_LIBRARY_VERSION_STRING}")
-string(REGEX REPLACE "[ \t]+" " " TASUKI_MPI "${TASUKI_MPI}")
+include(TasukiMpi)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)

@@ -1,10 +1,8 @@
 # What was found and what will be built, printed at the end of a configure.
 
-# The mpirun of the MPI that was found: PATH may have another one's.
-cmake_path(GET MPI_CXX_COMPILER PARENT_PATH mpi_programs)
-find_program(mpi_launcher NAMES mpirun mpiexec HINTS ${mpi_programs} NO_CACHE NO_DEFAULT_PATH)
-if(mpi_launcher)
-  set(mpirun ", ${mpi_launcher}")
+set(mpiexec)
+if(TASUKI_MPIEXEC)
+  set(mpiexec ", ${TASUKI_MPIEXEC}")
 endif()
 
 function(summary_line label)
@@ -37,7 +35,7 @@ endif()
 message(STATUS "")
 message(STATUS "Tasuki ${PROJECT_VERSION}, ${CMAKE_BUILD_TYPE} in ${PROJECT_BINARY_DIR}")
 summary_line("compiler" "${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION}")
-summary_line("MPI" "${TASUKI_MPI} (MPI ${MPI_CXX_VERSION})" "${mpirun}")
+summary_line("MPI" "${TASUKI_MPI} (MPI ${MPI_CXX_VERSION})" "${mpiexec}")
 summary_line("oneDNN" "${DNNL_VERSION}, CPU runtime ${DNNL_CPU_RUNTIME}")
 summary_line("CUDA" "${TASUKI_CUDA_STATUS}")
 summary_line("OpenMP" "${OpenMP_CXX_VERSION}")

@@ -22,6 +22,10 @@
 #
 # Makes these entries of the folder a part of ./test.sh --quick, which builds their binary.
 #
+# tasuki_mpi_tests([TARGETS targets...] [TESTS entries...])
+#
+# Makes these, by default all of the folder, a part of ./test.sh --mpi.
+#
 # tasuki_test_paths(<target> <NAME> <path> [<NAME> <path>...])
 #
 # Defines NAME in the target's sources as an expression whose value is the path, a std::string
@@ -30,9 +34,18 @@
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)  # tests of scripts
 
-set(TASUKI_MPIRUN_FLAGS --oversubscribe --bind-to none)
-set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-    OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
+# The launcher with its flags, up to -np. Hydra gives every rank all cores, and takes any number of
+# ranks and root, without a flag; tests, tests/cluster/run.sh and tasuki-run find it by TASUKI_MPIEXEC.
+if(TASUKI_MPI_IS_HYDRAS)
+  set(TASUKI_MPIRUN ${TASUKI_MPIEXEC})
+  set(TASUKI_MPIRUN_ENVIRONMENT OMP_NUM_THREADS=1 I_MPI_PIN=0)
+  set(TASUKI_TEST_MPIEXEC TASUKI_MPIEXEC=${TASUKI_MPIEXEC})
+else()
+  set(TASUKI_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
+  set(TASUKI_MPIRUN_ENVIRONMENT OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+      OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none)
+  set(TASUKI_TEST_MPIEXEC)
+endif()
 # Programs with sanitizers take several times as long: limits grow by this factor, here and in the
 # tests (tests/support/patience.hpp), which allow for the machine's load, too.
 set(TASUKI_TEST_PATIENCE 1)
@@ -67,7 +80,7 @@ function(tasuki_script_test name)
     set(ARG_PROCESSORS 1)
   endif()
   list(PREPEND ARG_ENVIRONMENT ${TASUKI_SANITIZER_ENVIRONMENT} TASUKI_CHECK_LATE_VALUES=1
-       TASUKI_CHECK_MEMORY=1)
+       TASUKI_CHECK_MEMORY=1 ${TASUKI_TEST_MPIEXEC})
   list(FIND TASUKI_NOT_SANITIZED ${name} at)
   if(TASUKI_SANITIZE AND NOT at EQUAL -1)
     math(EXPR at "${at} + 1")
@@ -89,6 +102,16 @@ endfunction()
 function(tasuki_quick target)
   set_property(TEST ${ARGN} APPEND PROPERTY LABELS quick)
   set_property(GLOBAL APPEND PROPERTY TASUKI_QUICK_TARGETS ${target})
+endfunction()
+
+function(tasuki_mpi_tests)
+  cmake_parse_arguments(ARG "" "" "TARGETS;TESTS" ${ARGN})
+  if(NOT ARGN)
+    get_property(ARG_TARGETS DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+    get_property(ARG_TESTS DIRECTORY PROPERTY TESTS)
+  endif()
+  set_property(TEST ${ARG_TESTS} APPEND PROPERTY LABELS mpi)
+  set_property(GLOBAL APPEND PROPERTY TASUKI_MPI_TARGETS ${ARG_TARGETS})
 endfunction()
 
 function(tasuki_test_paths target)
@@ -124,7 +147,7 @@ function(tasuki_test name)
     tasuki_script_test(
       ${name}.np${np} PROCESSORS ${np} ${common}
       ENVIRONMENT "${TASUKI_MPIRUN_ENVIRONMENT};TASUKI_TEST_NP=${np}"
-      COMMAND ${MPIEXEC_EXECUTABLE} -np ${np} ${TASUKI_MPIRUN_FLAGS} $<TARGET_FILE:test_${name}>)
+      COMMAND ${TASUKI_MPIRUN} -np ${np} $<TARGET_FILE:test_${name}>)
   endforeach()
   foreach(cluster IN LISTS ARG_CLUSTER)
     if(cluster MATCHES "^([0-9]+)x([0-9]+)(cyclic)?$")

@@ -106,7 +106,9 @@ void leave_surroundings() {
 void ensure_launcher_ends() {
   const pid_t process = launcher_process();
   const char* const job = std::getenv("PMIX_NAMESPACE");
-  if (process == 0 || job == nullptr || !is_launcher_of_one_job(job)) return;
+  const bool ends_with_job =
+      was_started_by_hydra() || (job != nullptr && is_launcher_of_one_job(job));
+  if (process == 0 || !ends_with_job) return;
   const auto state = process_state(process);
   const bool is_daemon = state && is_daemon_name(state->name.data());
   Target launcher(process);

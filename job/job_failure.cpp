@@ -1,5 +1,6 @@
 #include "job/job_failure.hpp"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <mpi.h>
 #include <sys/ioctl.h>
@@ -39,6 +40,12 @@ void wait_until_read(int pipe) {
   }
   // mpirun has read everything and still has to write it, which takes it a few milliseconds.
   std::this_thread::sleep_for(10 * look);
+}
+
+// MPICH's MPI_Abort prints a line, which would follow the error.
+void hide_messages() {
+  const int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nothing >= 0) dup2(nothing, STDERR_FILENO);
 }
 
 // MPI_Finalize may block after an error.
@@ -119,6 +126,7 @@ void end_job(const Failure& failure) {
     if (own.is_alone) leave_alone(failure.exit_code);
     if (!is_mpi_running()) std::_Exit(failure.exit_code);
     wait_until_read(STDERR_FILENO);
+    hide_messages();
     ensure_launcher_ends();
     MPI_Abort(own.comm == MPI_COMM_NULL ? MPI_COMM_WORLD : own.comm, failure.exit_code);
     std::_Exit(failure.exit_code);

@@ -35,26 +35,47 @@ std::optional<Ancestor> nearest_ancestor(const Is& is) {
   return std::nullopt;
 }
 
-bool is_zero_or_unset(const char* variable) {
-  const char* const value = std::getenv(variable);
-  return value == nullptr || std::string_view(value) == "0";
+// The kernel cuts names after 15 characters; older versions have pmi_proxy.
+bool is_hydra_proxy(std::string_view process) {
+  return process.starts_with("hydra_") || process == "pmi_proxy";
+}
+
+// mpiexec, or mpirun, which may be a script that starts it.
+bool is_hydra(std::string_view process) {
+  return is_hydra_proxy(process) || process.starts_with("mpiexec") || process.starts_with("mpirun");
+}
+
+// The process of Hydra on this host from which its others there descend.
+pid_t top_of_hydra(pid_t process) {
+  for (;;) {
+    const auto state = process_state(process);
+    const auto parent = state ? process_state(state->parent) : std::nullopt;
+    if (!parent || !is_hydra(parent->name.data())) return process;
+    process = state->parent;
+  }
 }
 
 struct LauncherKind {
   bool (*is)(std::string_view process);
   const char* size;
   const char* rank;
+  const char* rank_on_host;
 };
 
 constexpr std::array<LauncherKind, 3> kinds = {
-    {{is_launcher_name, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-     // The kernel cuts names after 15 characters; older versions have pmi_proxy.
-     {[](std::string_view process) {
-        return process.starts_with("hydra_") || process == "pmi_proxy";
-      },
-      "PMI_SIZE", "PMI_RANK"},
+    {{is_launcher_name, "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK",
+      "OMPI_COMM_WORLD_LOCAL_RANK"},
+     {is_hydra_proxy, "PMI_SIZE", "PMI_RANK", "MPI_LOCALRANKID"},
      {[](std::string_view process) { return process == "slurmstepd"; }, "SLURM_STEP_NUM_TASKS",
-      "SLURM_PROCID"}}};
+      "SLURM_PROCID", "SLURM_LOCALID"}}};
+
+// The value of the first of these variables that is set: inside a Slurm job, the launcher's own
+// comes before Slurm's.
+std::optional<std::string_view> first_value(const char* LauncherKind::*variable) {
+  for (const LauncherKind& kind : kinds)
+    if (const char* const value = std::getenv(kind.*variable)) return value;
+  return std::nullopt;
+}
 
 std::optional<int> number_in(const char* variable) {
   const char* const value = std::getenv(variable);
@@ -81,7 +102,7 @@ bool is_daemon_name(std::string_view name) {
 
 bool is_launcher_name(std::string_view name) {
   if (is_daemon_name(name)) return true;
-  // Includes Debian's mpirun.openmpi and the like; "mpiexec.hydra" belongs to another MPI.
+  // Includes Debian's mpirun.openmpi and the like; mpiexec.hydra belongs to other MPIs.
   for (const std::string_view suffix :
        {".openmpi", ".openmp"})  // the kernel cuts names after 15 characters
     if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
@@ -97,18 +118,32 @@ bool is_launcher_of_one_job(std::string_view job) {
          !is_daemon_name(job.substr(0, end));
 }
 
+bool was_started_by_hydra() {
+  return std::getenv("PMI_RANK") != nullptr && nearest_ancestor(is_hydra_proxy);
+}
+
 pid_t launcher_process() {
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return 0;
-  const auto launcher = nearest_ancestor(is_launcher_name);
-  return launcher ? launcher->process : 0;
+  if (std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr) {
+    const auto launcher = nearest_ancestor(is_launcher_name);
+    return launcher ? launcher->process : 0;
+  }
+  if (std::getenv("PMI_RANK") == nullptr) return 0;
+  const auto proxy = nearest_ancestor(is_hydra_proxy);
+  return proxy ? top_of_hydra(proxy->process) : 0;
+}
+
+std::string_view title_of_launcher(std::string_view process) {
+  const bool is_elsewhere = process.empty() || is_daemon_name(process) || is_hydra_proxy(process);
+  if (was_started_by_hydra()) return is_elsewhere ? "mpiexec's proxy" : "mpiexec";
+  return is_elsewhere ? "mpirun's daemon" : "mpirun";
 }
 
 bool is_first_rank() {
-  return is_zero_or_unset("OMPI_COMM_WORLD_RANK");
+  return first_value(&LauncherKind::rank).value_or("0") == "0";
 }
 
 bool is_first_rank_of_host() {
-  return is_zero_or_unset("OMPI_COMM_WORLD_LOCAL_RANK");
+  return first_value(&LauncherKind::rank_on_host).value_or("0") == "0";
 }
 
 std::optional<LaunchedRanks> launched_ranks() {

@@ -1,5 +1,6 @@
-// The launcher that started this process: Open MPI's mpirun, or its daemon on another host; and how
-// many ranks a launcher, perhaps of another MPI, says that it has started.
+// The launcher that started this process: Open MPI's mpirun, or its daemon on another host; or
+// mpiexec of Hydra, the launcher of MPICH and Intel MPI, or its proxy on another host. And how many
+// ranks a launcher, perhaps of another MPI, says that it has started.
 #pragma once
 
 #include <sys/types.h>
@@ -21,11 +22,16 @@ bool is_launcher_name(std::string_view name);
 // jobs share. Open MPI 3's virtual machine cannot be distinguished from mpirun.
 bool is_launcher_of_one_job(std::string_view job);
 
-// The mpirun or daemon that started this process, directly or through a script; 0: none.
+// The mpirun or mpiexec that started this process, directly or through a script, or on other hosts
+// its daemon or proxy; 0: none.
 pid_t launcher_process();
+bool was_started_by_hydra();
 
-// Whether this process is rank 0, or the lowest rank of its host, as far as the launcher's
-// environment variables tell before MPI_Init.
+// What messages call a launcher's process of this name; empty: its part on another host.
+std::string_view title_of_launcher(std::string_view process);
+
+// Whether this process is rank 0, or the lowest rank of its host, as far as the environment
+// variables of Open MPI's launchers, Hydra or Slurm tell before MPI_Init.
 bool is_first_rank();
 bool is_first_rank_of_host();
 

@@ -18,6 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
+#ifdef OPEN_MPI
+constexpr bool is_open_mpi = true;
+#else
+constexpr bool is_open_mpi = false;
+#endif
+
 struct SessionFolder {
   std::string origin;  // "TMPDIR=", as what follows may be meant for something else
   fs::path path;
@@ -49,9 +55,8 @@ fs::path nearest_that_exists(const fs::path& folder) {
 
 }  // namespace
 
-void check_session_folder([[maybe_unused]] std::size_t needed,
-                          [[maybe_unused]] const std::optional<std::string>& base) {
-#ifdef OPEN_MPI
+void check_session_folder(std::size_t needed, const std::optional<std::string>& base) {
+  if (!is_open_mpi) return;
   const SessionFolder folder = session_folder(base);
   const fs::path place = nearest_that_exists(folder.path);
   std::string name = place / "tasuki-XXXXXX";
@@ -64,7 +69,6 @@ void check_session_folder([[maybe_unused]] std::size_t needed,
   if (room < needed)
     refuse(folder, fmt::format("{:.1f} MB are free there, and {:.1f} MB are needed",
                                static_cast<double>(room) / 1e6, static_cast<double>(needed) / 1e6));
-#endif
 }
 
 }  // namespace tasuki

@@ -91,6 +91,7 @@ void say(std::string_view line) {
 }
 
 std::string_view how_it_ends = "interrupted";
+bool is_rank_0 = true;
 
 void end_by(int signal) {
   std::signal(signal, SIG_DFL);
@@ -105,7 +106,7 @@ void stop_or_end(int signal) {
     if (signal != SIGUSR1) end_by(signal);
   } else if (can_stop() && (is_first || signal == SIGUSR1)) {
     request_stop();
-    if (is_first && signal != SIGUSR1) {
+    if (is_first && signal != SIGUSR1 && is_rank_0) {
       end_bar();
       say("stopping after this step; a second signal ends the run at once\n");
     }
@@ -140,9 +141,10 @@ void answer_launcher() {
 
 void listen_for_stops(bool was_launched) {
   use_alternate_stack();
+  is_rank_0 = is_first_rank();
   if (was_launched) how_it_ends = how_jobs_end;
   handle(SIGUSR1, stop_or_end);
-  if (was_launched) return;
+  if (was_launched && !was_started_by_hydra()) return;
   handle(SIGINT, stop_or_end);
   handle(SIGTERM, stop_or_end);
 }

@@ -10,16 +10,18 @@ namespace tasuki {
 
 // Installs handlers for the launcher's SIGCONT and SIGTERM, so that a job that failed on one host
 // ends on all hosts at once (signals.cpp says how). SIGTERM still ends the process, after its last
-// words (core/stop_request.hpp). Does nothing in processes that mpirun did not start.
+// words (core/stop_request.hpp). Does nothing in processes that Open MPI's mpirun did not start.
 void answer_launcher();
 
 // The beginning of a rank's last words if the launcher ends it.
 inline constexpr std::string_view how_jobs_end = "the job was ended";
 
 // Makes SIGUSR1, and without a launcher also SIGINT and SIGTERM, ask a running training to save and
-// stop (core/stop_request.hpp). If no training runs, and on the second SIGINT or SIGTERM, the
-// process ends as by default, after its last words. SIGUSR1 after a training is ignored, so that a
-// repeated signal does not end a process that has saved.
+// stop (core/stop_request.hpp). So do SIGINT and SIGTERM under Hydra, which passes them on to the
+// ranks and lets them end in their own time; Open MPI's mpirun kills the ranks. If no training
+// runs, and on the second SIGINT or SIGTERM, the process ends as by default, after its last words.
+// SIGUSR1 after a training is ignored, so that a repeated signal does not end a process that has
+// saved.
 void listen_for_stops(bool was_launched);
 
 // Makes SIGUSR2 a request to the watchdog for a table, instead of the end of this process. The

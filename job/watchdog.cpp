@@ -300,11 +300,10 @@ void Watchdog::warn_of_launchers(double silent_seconds) {
     if (view.stopped_launcher == said || view.launcher_still < silent_seconds) continue;
     said = view.stopped_launcher;
     const auto own = said == launcher_ ? process_state(launcher_) : std::nullopt;
-    const bool is_mpirun = own && !is_daemon_name(own->name.data());
     const std::string text = fmt::format(
         "{} on {} is stopped (process {}): its ranks continue, but until it continues, too, their "
         "output is not shown and the job cannot be ended (kill -CONT {})",
-        is_mpirun ? "mpirun" : "mpirun's daemon", view.host, said, said);
+        title_of_launcher(own ? own->name.data() : ""), view.host, said, said);
     if (said != launcher_ || !write_beside(launcher_, fmt::format("warning: {}\n", text)))
       log_warning("{}", text);
   }

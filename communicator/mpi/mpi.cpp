@@ -1,6 +1,8 @@
 #include "communicator/mpi/mpi.hpp"
 
+#include <algorithm>
 #include <array>
+#include <sstream>
 #include <string>
 #include <utility>
 
@@ -17,7 +19,9 @@ std::string mpi_error_text(int code) {
   int length = 0;
   if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS)
     return fmt::format("MPI error {}", code);
-  return {text.data(), static_cast<std::size_t>(length)};
+  std::string line(text.data(), static_cast<std::size_t>(length));
+  std::ranges::replace(line, '\n', ';');  // MPICH has a line for each function on the way
+  return line;
 }
 
 bool mpi_is_finalized() {
@@ -61,8 +65,11 @@ std::string mpi_library_name() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   TASUKI_MPI(MPI_Get_library_version, text.data(), &length);
-  const std::string name(text.data(), static_cast<std::size_t>(length));
-  return name.substr(0, name.find_first_of(",\n"));  // Open MPI has one long line
+  const std::string all(text.data(), static_cast<std::size_t>(length));
+  std::istringstream words(all.substr(0, all.find_first_of(",\n")));  // Open MPI has one long line
+  std::string name;
+  for (std::string word; words >> word;) name += (name.empty() ? "" : " ") + word;
+  return name;
 }
 
 void check_mpi(int code, const char* function) {

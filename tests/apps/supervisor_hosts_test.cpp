@@ -153,7 +153,9 @@ TEST(MpiRuntimes, AreKnownByTheLibrary) {
   EXPECT_EQ(runtime_of("Open MPI v4.1.4"), MpiRuntime::orte);
   EXPECT_EQ(runtime_of("Open MPI v5.0.7"), MpiRuntime::prrte);
   EXPECT_EQ(runtime_of("Open MPI v10.0.0"), MpiRuntime::prrte);
-  EXPECT_EQ(runtime_of("MPICH Version:      5.0.2"), std::nullopt);
+  EXPECT_EQ(runtime_of("MPICH Version: 5.0.2"), MpiRuntime::hydra);
+  EXPECT_EQ(runtime_of("Intel(R) MPI Library 2021.18 for Linux* OS"), MpiRuntime::intel_hydra);
+  EXPECT_EQ(runtime_of("MPI VERSION : CRAY MPICH version 8.1.28"), std::nullopt);
 }
 
 // A file of the user's with ORTE's names says nothing to PRRTE.

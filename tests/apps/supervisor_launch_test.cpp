@@ -49,7 +49,8 @@ TEST(CommandLines, ReportUsageErrors) {
               HasSubstr("leave it out"));
   for (const std::string flag : {"-np 4", "--np 4", "-n 4", "-c 4"})
     EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("-np N instead"));
-  for (const std::string flag : {"-H a", "--host a", "--hostfile h", "--machinefile h"})
+  for (const std::string flag :
+       {"-H a", "--host a", "--hostfile h", "--machinefile h", "-f h", "-hosts a,b"})
     EXPECT_THAT(error_of({"--mpirun-args", flag, "train"}), HasSubstr("--hostfile FILE instead"));
   EXPECT_THAT(error_of({"--launcher", "srun", "--mpirun-args", "--ntasks=4", "train"}),
               HasSubstr("-np N instead"));
@@ -224,6 +225,10 @@ TEST_F(Launches, UseTheTasksOfASlurmJob) {
   settings.launcher_words = {"--exclusive"};
   EXPECT_EQ(command(place(around, 4, {}, "")),
             "srun --kill-on-bad-exit=1 --ntasks=4 --mpi=pmix --exclusive train --epoch '1 2'");
+  around.srun_mpi = "pmi2";
+  EXPECT_THAT(command(place(around, 4, {}, "")), HasSubstr(" --mpi=pmi2 --exclusive "));
+  around.srun_mpi.clear();
+  EXPECT_THAT(command(place(around, 4, {}, "")), HasSubstr(" --ntasks=4 --exclusive "));
 }
 
 TEST_F(Launches, DeriveRanksFromSlots) {

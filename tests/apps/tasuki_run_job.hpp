@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -100,7 +101,9 @@ class TasukiRun : public ::testing::Test {
                const std::function<void(pid_t)>& meanwhile = {}) {
     fs::remove(folder / "calls");
     std::ofstream(folder / "plan") << plan;
-    return run_program(all, 30, {{"PATH", path()}, {"TMPDIR", folder / "tmp"}}, meanwhile);
+    auto changes = environment();
+    changes["TMPDIR"] = folder / "tmp";
+    return run_program(all, 30, changes, meanwhile);
   }
   // Sends these signals, one after the other, once there is a file `ready`.
   std::function<void(pid_t)> when_ready(std::vector<int> signals) {
@@ -115,7 +118,11 @@ class TasukiRun : public ::testing::Test {
     while (!fs::exists(folder / name) && shared_clock() < end) usleep(20'000);
     return fs::exists(folder / name);
   }
-  std::string path() { return (folder / "bin").string() + ":" + std::getenv("PATH"); }
+  // In which tasuki-run finds these launchers.
+  std::map<std::string, std::string> environment() {
+    return {{"PATH", (folder / "bin").string() + ":" + std::getenv("PATH")},
+            {"TASUKI_MPIEXEC", has_hydra() ? (folder / "bin/mpirun").string() : ""}};
+  }
   std::vector<std::string> calls() { return lines_of(read("calls")); }
   std::string read(const std::string& name) {
     return fs::exists(folder / name) ? read_file(folder / name) : "";

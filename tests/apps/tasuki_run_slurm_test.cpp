@@ -59,9 +59,11 @@ TEST_F(TrainMnist, IsSupervisedInSlurmJobs) {
 // The allocation's tasks say nothing about a process in its script, nor about fewer ranks there.
 TEST_F(TrainMnist, RunsInLargerSlurmAllocations) {
   const std::string program = TRAIN_MNIST + " --version";
-  const Finished job = run_program({SLURM_RUN, "8", "--",
-                                    program + " && mpirun --allow-run-as-root -np 2 " + program +
-                                        " && srun -n 2 --mpi=pmix " + program});
+  std::string launch;
+  for (const std::string& word : mpirun(2, {})) launch += word + ' ';
+  const std::string srun = has_hydra() ? "srun -n 2 --mpi=pmi2 " : "srun -n 2 --mpi=pmix ";
+  const Finished job = run_program(
+      {SLURM_RUN, "8", "--", program + " && " + launch + program + " && " + srun + program});
   if (job.exit_code == 77) GTEST_SKIP() << job.all();
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_EQ(count_of(job.all(), "train_mnist (Tasuki)"), 3) << job.all();

@@ -157,7 +157,7 @@ class UnreadErrorOutput : public TasukiRun {
     if (child == 0) {
       setpgid(0, 0);
       dup2(ends[1], STDERR_FILENO);
-      setenv("PATH", path().c_str(), 1);
+      for (const auto& [name, value] : environment()) setenv(name.c_str(), value.c_str(), 1);
       Words all = words({"--stop-timeout", "20"});
       std::vector<char*> arguments;
       for (std::string& word : all) arguments.push_back(word.data());
@@ -226,7 +226,7 @@ TEST_F(TasukiRun, KeepsTerminals) {
   const pid_t child = forkpty(&terminal, nullptr, nullptr, &size);
   ASSERT_GE(child, 0);
   if (child == 0) {
-    setenv("PATH", path().c_str(), 1);
+    for (const auto& [name, value] : environment()) setenv(name.c_str(), value.c_str(), 1);
     Words all = words({});
     std::vector<char*> arguments;
     for (std::string& word : all) arguments.push_back(word.data());

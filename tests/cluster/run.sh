@@ -29,6 +29,10 @@
 #                     others by name (with --ssh really by ssh); neither is told anything else about
 #                     the nodes; /run/hostfile names them
 #
+# TASUKI_MPIEXEC=FILE in the environment is called in place of mpirun; Hydra (MPICH's and Intel MPI's)
+# is known by the name mpiexec.hydra. It has nothing like --tune, which is ignored, and no
+# --launch-agent.
+#
 # Ends with the program's exit code; 77 means that this machine does not allow it, and says why.
 # Everything lives in namespaces of its own, so nothing stays behind however it ends.
 
@@ -68,6 +72,9 @@ while [ $# -gt 0 ]; do
   shift 2 || refuse "$flag needs a value"
 done
 [ $# -gt 0 ] || refuse "expected what to run, after --"
+mpirun=${TASUKI_MPIEXEC:-mpirun}
+hydra=
+[[ ${mpirun##*/} != *hydra* ]] || hydra=1
 
 if [[ $slots = *,* ]]; then
   IFS=, read -ra slots_of <<<"$slots"
@@ -79,9 +86,10 @@ else
 fi
 
 if [ -z "$inside" ]; then
-  for tool in unshare ip tc mpirun; do
-    command -v $tool >/dev/null || skip "$tool is not installed"
+  for tool in unshare ip tc "$mpirun"; do
+    command -v "$tool" >/dev/null || skip "$tool is not installed"
   done
+  [ -z "$hydra" ] || [ -z "${agent-}" ] || skip "Hydra has no --launch-agent"
   if [ -n "$ssh" ]; then
     [ "$(id -u)" = 0 ] || skip "only root may start ssh servers"
     [ -x /usr/sbin/sshd ] || skip "sshd is not installed"
@@ -129,6 +137,7 @@ connect_nodes() {
       tc -n $name qdisc add dev eth0 root tbf rate "$rate" burst 64kb latency 50ms || return 1
     fi
     echo "$name slots=${slots_of[i]}" >>/run/hostfile
+    echo "$name:${slots_of[i]}" >>/run/hydra_hosts
     echo "10.231.7.$((i + 1)) $name" >>/run/hosts
   done
 }
@@ -204,33 +213,43 @@ fi
 
 total=0
 for count in "${slots_of[@]}"; do total=$((total + count)); done
-launch=(mpirun --hostfile /run/hostfile -np "${np:-$total}")
 settings=()
-[ -z "$agent" ] || settings+=({OMPI_MCA_orte,PRTE_MCA_prte}_launch_agent="$agent")
-if [ -z "$tune" ]; then
-  settings+=({OMPI_MCA_btl_tcp,OMPI_MCA_oob_tcp,PRTE_MCA_prte}_if_include=eth0)
-elif command -v prterun >/dev/null; then
-  mkdir -p /run/home/.openmpi /run/home/.prte
-  cp "$tune" /run/home/.openmpi/mca-params.conf || exit
-  cp "${tune%/*}/prte-${tune##*/}" /run/home/.prte/mca-params.conf || exit
-  settings+=(HOME=/run/home)
-else
-  launch+=(--tune "$tune")
-fi
-if [ -z "$ssh" ]; then
-  launch+=(--map-by "$map_by" --oversubscribe --bind-to none)
-  settings+=(OMPI_MCA_btl=self,vader,tcp OMPI_MCA_plm=rsh PRTE_MCA_plm=ssh
-    {OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_agent=/run/on_node)
-fi
-# With plm_rsh_no_tree_spawn daemons go into the background, as on real hosts, which --settle and --cut
-# need: on_node would tell mpirun when one ends, even on a host that is cut off. A launch agent needs
-# them in the foreground, where they keep their process number. In other runs they stay in the
-# foreground, too, and thus in this script's session: Linux shares cores between sessions
-# (sched_autogroup_enabled), and when ranks of one session poll with sched_yield(), Linux 6.18 can
-# leave a core to that session alone for 13 s and more (one of twenty runs of 2 x 2 ranks on two
-# cores), so that packets of the other "node" wait.
-[ -n "$ssh$agent" ] || settings+=({OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_no_tree_spawn=1)
-[ -n "$ssh$settle$cut" ] || launch+=(--leave-session-attached)
+launch_open_mpi() {
+  launch=("$mpirun" --hostfile /run/hostfile -np "${np:-$total}")
+  [ -z "$agent" ] || settings+=({OMPI_MCA_orte,PRTE_MCA_prte}_launch_agent="$agent")
+  if [ -z "$tune" ]; then
+    settings+=({OMPI_MCA_btl_tcp,OMPI_MCA_oob_tcp,PRTE_MCA_prte}_if_include=eth0)
+  elif command -v prterun >/dev/null; then
+    mkdir -p /run/home/.openmpi /run/home/.prte
+    cp "$tune" /run/home/.openmpi/mca-params.conf || exit
+    cp "${tune%/*}/prte-${tune##*/}" /run/home/.prte/mca-params.conf || exit
+    settings+=(HOME=/run/home)
+  else
+    launch+=(--tune "$tune")
+  fi
+  if [ -z "$ssh" ]; then
+    launch+=(--map-by "$map_by" --oversubscribe --bind-to none)
+    settings+=(OMPI_MCA_btl=self,vader,tcp OMPI_MCA_plm=rsh PRTE_MCA_plm=ssh
+      {OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_agent=/run/on_node)
+  fi
+  # With plm_rsh_no_tree_spawn daemons go into the background, as on real hosts, which --settle and --cut
+  # need: on_node would tell mpirun when one ends, even on a host that is cut off. A launch agent needs
+  # them in the foreground, where they keep their process number. In other runs they stay in the
+  # foreground, too, and thus in this script's session: Linux shares cores between sessions
+  # (sched_autogroup_enabled), and when ranks of one session poll with sched_yield(), Linux 6.18 can
+  # leave a core to that session alone for 13 s and more (one of twenty runs of 2 x 2 ranks on two
+  # cores), so that packets of the other "node" wait.
+  [ -n "$ssh$agent" ] || settings+=({OMPI_MCA_plm_rsh,PRTE_MCA_plm_ssh}_no_tree_spawn=1)
+  [ -n "$ssh$settle$cut" ] || launch+=(--leave-session-attached)
+}
+# Hydra passes on the whole environment.
+launch_hydra() {
+  export FI_TCP_IFACE=eth0 UCX_NET_DEVICES=eth0 I_MPI_PIN=0
+  launch=("$mpirun" -f /run/hydra_hosts -np "${np:-$total}" -iface eth0 -launcher ssh)
+  [ -n "$ssh" ] || launch+=(-launcher-exec /run/on_node)
+  [ "$map_by" != node ] || launch+=(-ppn 1)
+}
+if [ -n "$hydra" ]; then launch_hydra; else launch_open_mpi; fi
 # A shell's background commands ignore Ctrl-C unless they are told not to.
 if [ -n "$shell" ]; then
   if [ -z "$ssh" ]; then
@@ -242,7 +261,7 @@ else
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   (trap - INT QUIT && exec /run/on_node node1 "$(printf '%q ' exec env "${settings[@]}" "${launch[@]}" "$@")") &
 fi
-mpirun=$!
+launcher=$!
 
 # Those with a command line, which the dead have not, other than this script's and the ssh servers',
 # whose sessions on a host that is cut off wait for the other side, with nothing of the job in them.
@@ -260,7 +279,7 @@ if [ -n "$cut" ]; then
     sleep "$cut"
   else
     until compgen -G "$cut" >/dev/null; do
-      kill -0 $mpirun 2>/dev/null || { wait $mpirun; exit; }
+      kill -0 $launcher 2>/dev/null || { wait $launcher; exit; }
       sleep 0.01
     done
   fi
@@ -274,17 +293,17 @@ if [ -n "$cut" ]; then
   echo "cut off node${#slots_of[@]} $(since "$start") s after the start"
   ended=
   while left=$(others); [ -n "$left" ] && ((${EPOCHREALTIME/./} - moment < 60000000)); do
-    [ -n "$ended" ] || kill -0 $mpirun 2>/dev/null || ended=", mpirun after $(since "$moment") s"
+    [ -n "$ended" ] || kill -0 $launcher 2>/dev/null || ended=", mpirun after $(since "$moment") s"
     sleep 0.1
   done
   if [ -z "$left" ]; then
     echo "all had ended after $(since "$moment") s$ended"
   else
     echo "after $(since "$moment") s there are still:" $left
-    kill -KILL $mpirun 2>/dev/null
+    kill -KILL $launcher 2>/dev/null
   fi
 fi
-wait $mpirun
+wait $launcher
 code=$?
 if [ -n "$settle" ]; then
   for ((tenths = 0; tenths < settle * 10; ++tenths)); do

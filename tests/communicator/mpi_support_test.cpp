@@ -16,11 +16,23 @@ namespace {
 
 using testing::error_of;
 
+// The beginning of an error's text in Open MPI, and in MPICH and Intel MPI.
+std::string cause([[maybe_unused]] const char* open_mpis, [[maybe_unused]] const char* others) {
+#ifdef OPEN_MPI
+  return open_mpis;
+#else
+  return others;
+#endif
+}
+
 TEST(CheckedMpi, ErrorsNameCallAndCause) {
   int value = 0;
   const std::string text =
       error_of([&] { TASUKI_MPI(MPI_Bcast, &value, 1, MPI_INT, -5, MPI_COMM_WORLD); });
-  EXPECT_NE(text.find("MPI_Bcast failed: MPI_ERR_ROOT"), std::string::npos) << text;
+  EXPECT_NE(text.find("MPI_Bcast failed: " + cause("MPI_ERR_ROOT", "Invalid root")),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find('\n'), std::string::npos) << text;
 }
 
 TEST(CheckedMpi, DuplicatesReturnErrors) {
@@ -28,7 +40,9 @@ TEST(CheckedMpi, DuplicatesReturnErrors) {
   int value = 0;
   const std::string text =
       error_of([&] { TASUKI_MPI(MPI_Send, &value, 1, MPI_INT, 1000000, 0, duplicate.get()); });
-  EXPECT_NE(text.find("MPI_Send failed: MPI_ERR_RANK"), std::string::npos) << text;
+  EXPECT_NE(text.find("MPI_Send failed: " + cause("MPI_ERR_RANK", "Invalid rank")),
+            std::string::npos)
+      << text;
 }
 
 TEST(MpiCommOwner, MovesLeaveTheSourceEmpty) {

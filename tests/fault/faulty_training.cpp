@@ -120,7 +120,8 @@ void fail_as(const std::string& kind, const std::string& moment,
        {"skip", "order", "size", "nan", "huge", "once", "always", "flip"})
     if (kind == done_elsewhere) return;
   if (kind == "ask") {
-    const pid_t launcher = launcher_process();
+    // Hydra does not pass it on.
+    const pid_t launcher = was_started_by_hydra() ? 0 : launcher_process();
     for (int i = 0; i < 3; ++i) kill(launcher != 0 ? launcher : getpid(), SIGUSR2);
     std::this_thread::sleep_for(std::chrono::seconds(1));
     return;
@@ -139,7 +140,7 @@ void fail_as(const std::string& kind, const std::string& moment,
     return;
   }
   if (kind == "freeze_launcher") {
-    const pid_t launcher = getppid();
+    const pid_t launcher = launcher_process();
     kill(launcher, SIGSTOP);
     std::this_thread::sleep_for(std::chrono::seconds(2));
     kill(launcher, SIGCONT);

@@ -37,7 +37,8 @@ using FileTime = std::filesystem::file_time_type;
 // have been killed, can have had the same numbers.
 std::vector<std::string> shared_memory_of(const std::string& job, const std::vector<pid_t>& ranks,
                                           FileTime begin) {
-  std::vector<std::string> parts = {job};
+  std::vector<std::string> parts;
+  if (!job.empty()) parts.push_back(job);
   for (const pid_t rank : ranks) parts.push_back(fmt::format("tasuki-{}-{}-", getuid(), rank));
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("/dev/shm")) {
@@ -93,7 +94,7 @@ Ended end_job(const std::string& moment, const std::string& kind,
     processes.push_back(pid);
   }
   const auto number = read_value<std::string>(folder / "job");
-  EXPECT_NE(number, "");
+  EXPECT_EQ(number.empty(), has_hydra()) << "a job of Hydra's has no number";
   EXPECT_EQ(shared_memory_of(number, processes, begin), std::vector<std::string>{})
       << "left in /dev/shm";
   const auto fault_time = read_value<double>(folder / "time");
@@ -374,6 +375,10 @@ TEST_F(MpiLauncher, IsRejectedFromAnotherMpi) {
   expect_refused(start("slurmstepd", "bash -c '\"$@\"; exit $?' bash",
                        {{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}}),
                  "slurmstepd) started 2 processes (SLURM_STEP_NUM_TASKS)");
+  if (has_hydra())
+    expect_refused(
+        start("prterun", "", {{"OMPI_COMM_WORLD_SIZE", "3"}, {"OMPI_COMM_WORLD_RANK", "0"}}),
+        "prterun) started 3 processes (OMPI_COMM_WORLD_SIZE)");
 }
 
 TEST_F(MpiLauncher, IsIgnoredForOtherProcesses) {
@@ -385,8 +390,9 @@ TEST_F(MpiLauncher, IsIgnoredForOtherProcesses) {
   expect_started(start("slurmstepd", "", {{"SLURM_NTASKS", "8"}}));
   // One process, on purpose: by the same launcher, by a launcher within its job, or alone.
   expect_started(start("hydra_pmi_proxy", "", {{"PMI_SIZE", "1"}, {"PMI_RANK", "0"}}));
-  expect_started(start("hydra_pmi_proxy", "mpirun -np 1 --allow-run-as-root",
-                       {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}));
+  std::string launch;
+  for (const std::string& word : mpirun(1, {})) launch += word + ' ';
+  expect_started(start("hydra_pmi_proxy", launch, {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}));
   expect_started(start("hydra_pmi_proxy", "env -u PMI_SIZE", {{"PMI_SIZE", "4"}}));
   expect_started(start("anything", "", {{"PMI_SIZE", "4"}, {"PMI_RANK", "0"}}));
 }

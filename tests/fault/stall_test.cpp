@@ -167,7 +167,7 @@ TEST_P(WatchdogOnOneNode, IgnoresRanksHeldByADebugger) {
 }
 
 TEST_P(WatchdogOnOneNode, ReportsStoppedMpirun) {
-  expect_launcher_named(placement(), 0, "mpirun");
+  expect_launcher_named(placement(), 0, launcher_name());
 }
 
 TEST_P(WatchdogOnOneNode, NamesRankWithEndlessLoader) {
@@ -206,8 +206,8 @@ TEST(WatchdogOnTwoNodes, IgnoresRanksHeldByADebugger) {
 }
 
 TEST(WatchdogOnTwoNodes, ReportsStoppedLauncher) {
-  expect_launcher_named({4, "2,2"}, 0, "mpirun");
-  expect_launcher_named({4, "2,2"}, 3, "mpirun's daemon");
+  expect_launcher_named({4, "2,2"}, 0, launcher_name());
+  expect_launcher_named({4, "2,2"}, 3, has_hydra() ? "mpiexec's proxy" : "mpirun's daemon");
 }
 
 TEST(WatchdogOnTwoNodes, NamesRankWithEndlessLoader) {
@@ -344,7 +344,7 @@ TEST(HostLoss, EndsAllProcessesWhileASnapshotIsWritten) {
 TEST(JobStart, EndsJobWhenARankNeverStarts) {
   const TemporaryFolder folder;
   std::vector<std::string> program = {
-      "sh", "-c", "[ $OMPI_COMM_WORLD_RANK = 0 ] || sleep 60; exec \"$@\"", "sh"};
+      "sh", "-c", "[ $" + rank_variable() + " = 0 ] || sleep 60; exec \"$@\"", "sh"};
   for (const std::string& word : faulty_training(1, "none", "none", folder.path()))
     program.push_back(word);
   const Finished job = run_program(mpirun(2, program), 40);
@@ -366,11 +366,11 @@ TEST(JobStart, EndsOnAllNodesWhenAHostFails) {
     const std::string cut_by = slots == "1,1" ? "1" : "2";
     // Output of the lost host's ranks does not arrive.
     const std::string script = fmt::format(
-        "[ $OMPI_COMM_WORLD_RANK != {} ] || {{\n"
+        "[ ${} != {} ] || {{\n"
         "  python3 -c 'import time; print(time.monotonic())' >\"$0/time\"\n"
         "  {}; echo unheard; }}\n"
-        "exec \"$@\" 2>>\"$0/err.$OMPI_COMM_WORLD_RANK\"",
-        cut_by, cut);
+        "exec \"$@\" 2>>\"$0/err.${}\"",
+        rank_variable(), cut_by, cut, rank_variable());
     const Ended ended = end_job(
         {CLUSTER_RUN, "--slots", slots, "--tune", std::string(HOSTFILES) + "/mca-params.conf",
          "--settle", "100", "--", "sh", "-c", script, folder.path(), FAULTY_TRAINING, "-1", "none",

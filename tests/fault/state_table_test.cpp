@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <regex>
 
 #include "core/environment.hpp"
@@ -85,7 +86,9 @@ TEST(StateTable, IsPrintedWhileRanksAreStuck) {
                     if (last == 0) last = shared_clock();
                     if (shared_clock() - last < 1.2) return;
                     last = shared_clock();
-                    kill(program, SIGUSR2);
+                    pid_t rank_0 = 0;
+                    std::ifstream(folder / "pid.0") >> rank_0;
+                    kill(has_hydra() ? rank_0 : program, SIGUSR2);
                   });
   EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::hang)) << job.all();
   EXPECT_GE(count_of(job.err, header), 2) << job.all();

@@ -109,8 +109,21 @@ TEST_F(StopSignal, SavesAtTheJobsTimeLimit) {
   EXPECT_EQ(count_of(job.err, "time limit"), 0) << job.all();
 }
 
+// It passes the signals on, and waits.
+TEST_F(StopSignal, SavesOnControlCAndSigtermUnderHydra) {
+  if (!has_hydra()) GTEST_SKIP() << "Open MPI's mpirun kills the ranks";
+  const auto launched = [](const Words& words) { return mpirun(2, words); };
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const Finished job = stop(launched(train("first", endless)), signal, folder / "first/log");
+    EXPECT_EQ(count_of(job.err, "stopping after this step; a second signal"), 1) << job.all();
+    expect_saved(job, launched);
+    for (const char* const out : {"first", "second", "undisturbed"}) fs::remove_all(folder / out);
+  }
+}
+
 // mpirun's SIGTERM leaves no time to save.
 TEST_F(StopSignal, NamesExistingSnapshotAfterControlC) {
+  if (has_hydra()) GTEST_SKIP() << "Hydra leaves time to save";
   Finished job = stop(mpirun(2, train("first", endless)), SIGINT, folder / "first/log");
   EXPECT_NE(job.exit_code, 0);
   EXPECT_LT(job.seconds, 15 * patience());

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <mpi.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -100,17 +101,34 @@ Finished run_program(const std::vector<std::string>& words, double limit_seconds
   return finished;
 }
 
+bool has_hydra() {
+#ifdef OPEN_MPI
+  return false;
+#else
+  return true;
+#endif
+}
+
+std::string launcher_name() {
+  return has_hydra() ? "mpiexec" : "mpirun";
+}
+
+std::string rank_variable() {
+  return has_hydra() ? "PMI_RANK" : "OMPI_COMM_WORLD_RANK";
+}
+
 std::vector<std::string> mpirun(int np, const std::vector<std::string>& program,
                                 const std::vector<std::string>& options) {
-  std::vector<std::string> words = {"env",
-                                    "OMPI_ALLOW_RUN_AS_ROOT=1",
-                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                                    "mpirun",
-                                    "-np",
-                                    std::to_string(np),
-                                    "--oversubscribe",
-                                    "--bind-to",
-                                    "none"};
+  std::vector<std::string> words = {"env", "OMPI_ALLOW_RUN_AS_ROOT=1",
+                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "I_MPI_PIN=0"};
+  if (has_hydra()) {
+    const char* const chosen = std::getenv("TASUKI_MPIEXEC");
+    words.insert(words.end(),
+                 {chosen != nullptr ? chosen : "mpiexec.hydra", "-np", std::to_string(np)});
+  } else {
+    words.insert(words.end(),
+                 {"mpirun", "-np", std::to_string(np), "--oversubscribe", "--bind-to", "none"});
+  }
   words.insert(words.end(), options.begin(), options.end());
   words.insert(words.end(), program.begin(), program.end());
   return words;

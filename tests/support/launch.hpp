@@ -28,7 +28,15 @@ Finished run_program(const std::vector<std::string>& words, double limit_seconds
                      const std::map<std::string, std::string>& changes = {},
                      const std::function<void(pid_t program)>& meanwhile = {});
 
+// Whether this build's MPI is started by Hydra (MPICH, Intel MPI), not by Open MPI's mpirun.
+bool has_hydra();
+// What messages call that launcher.
+std::string launcher_name();
+// The environment variable that has a rank's number.
+std::string rank_variable();
+
 // The words that start `np` ranks of a program here: as root, with more ranks than cores, unbound.
+// `options` are Open MPI's.
 std::vector<std::string> mpirun(int np, const std::vector<std::string>& program,
                                 const std::vector<std::string>& options = {});
 

@@ -17,12 +17,6 @@ namespace {
 
 constexpr std::chrono::milliseconds look{20};
 
-// Like mpirun, splits at blanks and knows no quotes.
-std::vector<std::string> split_words(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
 struct Question {
   const Host* host;
   pid_t process;  // 0: answered
@@ -47,13 +41,19 @@ bool collect(std::vector<Question>& questions) {
 
 }  // namespace
 
+// Like mpirun, which knows no quotes there.
+std::vector<std::string> split_at_blanks(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
 std::vector<std::string> remote_shell(const McaParameters& parameters) {
   std::vector<std::string> chosen = {"ssh"};
   // "ssh : rsh" offers several; mpirun takes the first that exists.
   std::istringstream offers(
       parameters.find({"plm_rsh_agent", "orte_rsh_agent", "pls_rsh_agent"}).value_or(""));
   for (std::string offer; std::getline(offers, offer, ':');) {
-    const std::vector<std::string> words = split_words(offer);
+    const std::vector<std::string> words = split_at_blanks(offer);
     if (words.empty() ||
         (words[0].find('/') == std::string::npos && find_in_path(words[0]).empty()))
       continue;
@@ -62,8 +62,8 @@ std::vector<std::string> remote_shell(const McaParameters& parameters) {
   }
   // The first of several values counts for ssh.
   if (std::filesystem::path(chosen[0]).filename() == "ssh")
-    chosen.insert(chosen.end(), {"-o", "BatchMode=yes", "-o", "ConnectTimeout=5"});
-  const auto arguments = split_words(parameters.find({"plm_rsh_args"}).value_or(""));
+    chosen.insert(chosen.end(), ssh_without_questions.begin(), ssh_without_questions.end());
+  const auto arguments = split_at_blanks(parameters.find({"plm_rsh_args"}).value_or(""));
   chosen.insert(chosen.end(), arguments.begin(), arguments.end());
   return chosen;
 }

@@ -1,6 +1,7 @@
 // Finds out which hosts answer.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -11,6 +12,13 @@
 #include "tools/supervisor/signals.hpp"
 
 namespace tasuki::supervisor {
+
+// The words in a text without quotes.
+std::vector<std::string> split_at_blanks(const std::string& text);
+
+// ssh's options to ask nothing and give up soon.
+inline constexpr std::array ssh_without_questions = {"-o", "BatchMode=yes", "-o",
+                                                     "ConnectTimeout=5"};
 
 // The words to which mpirun appends a host and a command to run it there: plm_rsh_agent, or ssh
 // with settings that ask nothing and give up soon; then plm_rsh_args.

@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/named_file.hpp"
+#include "tools/supervisor/hydra.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -24,9 +25,22 @@ std::vector<Host> read_hosts(const SupervisorSettings& settings) {
   return parse_hostfile(read_text_file(*settings.hostfile), *settings.hostfile);
 }
 
-// A pipe has no second reader.
-bool is_mpiruns_file(const std::string& hostfile) {
-  return std::filesystem::is_regular_file(hostfile) && is_plain_hostfile(read_file(hostfile));
+// Whether the launcher can read the user's file. A pipe has no second reader.
+bool is_launchers_file(const Surroundings& around, const std::string& hostfile) {
+  return !is_hydra(around.runtime) && std::filesystem::is_regular_file(hostfile) &&
+         is_plain_hostfile(read_file(hostfile));
+}
+
+std::unique_ptr<processes::MemoryFile> make_hostfile(const Surroundings& around,
+                                                     const std::vector<Host>& hosts) {
+  return std::make_unique<processes::MemoryFile>(is_hydra(around.runtime) ? hydra_hostfile(hosts)
+                                                                          : hostfile_text(hosts));
+}
+
+std::vector<std::string> launchers_shell(const Surroundings& around,
+                                         const std::vector<std::string>& launcher_words) {
+  if (is_hydra(around.runtime)) return hydra_remote_shell(around.runtime, launcher_words);
+  return remote_shell(McaParameters(launcher_words, around.mca_files, around.runtime));
 }
 
 std::vector<std::string> names_in(const std::vector<Host>& hosts) {
@@ -74,8 +88,8 @@ HostChoice::HostChoice(const SupervisorSettings& settings, const Surroundings& a
         "-np: expected at most {} ranks on this machine ({} for each of {} core{}), found {}; name "
         "other hosts by --hostfile FILE",
         most, most_ranks_of_core, around.cores, around.cores == 1 ? "" : "s", *np_);
-  if (settings.hostfile && !is_mpiruns_file(*settings.hostfile))
-    own_hostfile_ = std::make_unique<processes::MemoryFile>(hostfile_text(all_));
+  if (settings.hostfile && !is_launchers_file(around, *settings.hostfile))
+    own_hostfile_ = make_hostfile(around, all_);
 }
 
 Placement HostChoice::placement() const {
@@ -127,7 +141,7 @@ void HostChoice::take(const std::vector<Host>& good, int np) {
                     names_of(used_), batch));
     present_np_ = np;
   }
-  if (are_others) own_hostfile_ = std::make_unique<processes::MemoryFile>(hostfile_text(used_));
+  if (are_others) own_hostfile_ = make_hostfile(around_, used_);
 }
 
 bool HostChoice::choose_again() {
@@ -137,10 +151,8 @@ bool HostChoice::choose_again() {
       std::chrono::steady_clock::now() + std::chrono::duration<double>(settings_.host_timeout);
   for (bool is_first = true;; is_first = false) {
     int signal = 0;
-    const auto good = answering(
-        all_,
-        remote_shell(McaParameters(settings_.launcher_words, around_.mca_files, around_.runtime)),
-        longest_answer, signals_, signal);
+    const auto good = answering(all_, launchers_shell(around_, settings_.launcher_words),
+                                longest_answer, signals_, signal);
     if (!good) {
       stop_.on_signal(signal);
       return false;

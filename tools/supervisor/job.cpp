@@ -16,6 +16,7 @@
 #include "core/process_state.hpp"
 #include "tools/processes/children.hpp"
 #include "tools/supervisor/error_stream.hpp"
+#include "tools/supervisor/incidents.hpp"
 #include "tools/supervisor/launcher_files.hpp"
 #include "tools/supervisor/output_stream.hpp"
 #include "tools/supervisor/stuck_launcher.hpp"
@@ -52,6 +53,7 @@ class RunningJob {
         stop_(stop),
         watch_(watch),
         launcher_name_(std::filesystem::path(launch.words.front()).filename()),
+        has_other_hosts_(launch.has_other_hosts),
         launcher_(start(launch, errors_.writer())),
         end_(launcher_) {
     errors_.close_writer();
@@ -84,7 +86,12 @@ class RunningJob {
     std::optional<Cause> cause = text_.cause();
     if (!cause && WIFSIGNALED(*status))
       cause = is_stuck_ ? stuck_launcher() : end_of_launcher(WTERMSIG(*status));
-    return {exit_code, cause,   text_.is_cause_last(), text_.start_failure(), text_.has_lost_host(),
+    StartFailure failure = text_.start_failure();
+    if (has_given_up_) {
+      cause = text_.unreached();
+      failure = StartFailure::no_daemon;
+    }
+    return {exit_code, cause,   text_.is_cause_last(), failure, text_.has_lost_host(),
             is_stuck_, is_clean};
   }
 
@@ -112,6 +119,7 @@ class RunningJob {
     if (bytes.empty()) return;
     last_bytes_ = Clock::now();
     error_output().write(text_.pass(bytes));
+    if (text_.unreached() && !give_up_at_) give_up_at_ = last_bytes_ + launchers_end;
   }
 
   void answer(int signal) {
@@ -132,8 +140,10 @@ class RunningJob {
         end();
         break;
       case StopAction::pass_on:
-        // SIGUSR2 would end an mpirun that is not yet ready for it.
-        if (signal != SIGUSR2 || launcher_catches(signal)) kill(launcher_, signal);
+        if (signal == SIGUSR2)
+          ask_for_table();
+        else
+          kill(launcher_, signal);
         break;
     }
   }
@@ -145,13 +155,35 @@ class RunningJob {
     ask_again_at_ = Clock::now() + tick;
   }
 
+  // SIGUSR2 would end an mpirun that is not yet ready for it. Hydra does not pass it on, but the
+  // ranks of this host answer it, too.
+  void ask_for_table() {
+    if (launcher_catches(SIGUSR2)) {
+      kill(launcher_, SIGUSR2);
+      return;
+    }
+    for (const pid_t each : descendants(launcher_))
+      if (const auto state = process_state(each); state && state->catches(SIGUSR2))
+        kill(each, SIGUSR2);
+  }
+
   // Ctrl-Z, which reaches this process alone. mpirun stops its ranks on all hosts but keeps
-  // running.
+  // running; MPICH's mpiexec does not know the signal.
   void pause_job() {
-    kill(launcher_, launcher_catches(SIGTSTP) ? SIGTSTP : SIGSTOP);
+    const bool knows = launcher_catches(SIGTSTP);
+    if (!knows && has_other_hosts_) {
+      say(fmt::format("{} cannot stop ranks on other hosts: the job goes on", launcher_name_));
+      return;
+    }
+    const auto signal_all = [&](int signal) {
+      kill(launcher_, signal);
+      if (knows) return;
+      for (const pid_t each : descendants(launcher_)) kill(each, signal);
+    };
+    signal_all(knows ? SIGTSTP : SIGSTOP);
     const auto begin = Clock::now();
     raise(SIGSTOP);
-    kill(launcher_, SIGCONT);
+    signal_all(SIGCONT);
     for (auto* end : {&stop_until_, &kill_at_})
       if (*end) **end += Clock::now() - begin;
   }
@@ -176,6 +208,11 @@ class RunningJob {
     }
     // A launcher that is about to end has removed its handler.
     if (ask_again_at_ && now > *ask_again_at_ && launcher_catches(SIGUSR1)) ask_to_save();
+    // MPICH 4's mpiexec waits for a host forever although ssh cannot reach it.
+    if (give_up_at_ && now > *give_up_at_ && !kill_at_ && !watch_.have_ranks_run()) {
+      has_given_up_ = true;
+      end();
+    }
     // mpirun waits without a limit for hosts that it cannot reach.
     if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
     if (now < next_tick_) return;
@@ -196,14 +233,16 @@ class RunningJob {
   StopRequest& stop_;
   const JobWatch& watch_;
   std::string launcher_name_;
+  bool has_other_hosts_;
   pid_t launcher_;
   StuckLauncher end_;
   bool is_stuck_ = false;
+  bool has_given_up_ = false;                   // waiting for a host that ssh cannot reach
   int output_ = pipe_or_socket(STDOUT_FILENO);  // until it is known to have lost its reader
   bool is_open_ = true;
   bool is_marked_ = false;  // the launcher's files
   Clock::time_point last_bytes_, next_tick_ = Clock::now() + tick;
-  std::optional<Clock::time_point> stop_until_, ask_again_at_, kill_at_;
+  std::optional<Clock::time_point> stop_until_, ask_again_at_, kill_at_, give_up_at_;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "tools/supervisor/hydra.hpp"
 
 namespace tasuki::supervisor {
 namespace {
@@ -33,9 +34,7 @@ Words binding(const Surroundings& around, const Placement& placement) {
     return {"--map-by", fmt::format("ppr:{}:node:PE={}", *job.tasks_per_node, *job.cpus_per_task),
             "--bind-to", "core"};
   }
-  const bool is_one_core_each =
-      placement.hostfile.empty() && placement.np && *placement.np == around.cores;
-  return is_one_core_each ? Words{} : Words{"--bind-to", "none"};
+  return has_one_core_each(around, placement) ? Words{} : Words{"--bind-to", "none"};
 }
 
 // The parameter that excludes this one: mpirun takes either networks to use or networks not to use.
@@ -127,12 +126,14 @@ Launch launch_with_mpirun(const SupervisorSettings& settings, const Surroundings
   return launch;
 }
 
-Launch launch_with_srun(const Placement& placement, const Words& chosen) {
+Launch launch_with_srun(const Surroundings& around, const Placement& placement,
+                        const Words& chosen) {
   Launch launch;
   launch.words = {"srun", "--kill-on-bad-exit=1"};
   if (placement.np) launch.words.push_back(fmt::format("--ntasks={}", *placement.np));
-  if (std::ranges::none_of(chosen, [](const auto& word) { return word.starts_with("--mpi"); }))
-    launch.words.emplace_back("--mpi=pmix");
+  if (!around.srun_mpi.empty() &&
+      std::ranges::none_of(chosen, [](const auto& word) { return word.starts_with("--mpi"); }))
+    launch.words.push_back("--mpi=" + around.srun_mpi);
   append(launch.words, chosen);
   return launch;
 }
@@ -157,6 +158,10 @@ std::string Launch::text() const {
   return line;
 }
 
+bool has_one_core_each(const Surroundings& around, const Placement& placement) {
+  return placement.hostfile.empty() && placement.np && *placement.np == around.cores;
+}
+
 std::optional<int> default_np(const Surroundings& around, const std::vector<Host>& hosts,
                               const Words& launcher_words) {
   const bool is_per_host = has_flag(launcher_words, {"npernode", "N", "npersocket"}) ||
@@ -178,7 +183,9 @@ Launch make_launch(const SupervisorSettings& settings, const Surroundings& aroun
                    const Placement& placement, const Program& program,
                    const std::vector<std::string>& words) {
   Launch launch = settings.launcher == LauncherKind::srun
-                      ? launch_with_srun(placement, settings.launcher_words)
+                      ? launch_with_srun(around, placement, settings.launcher_words)
+                  : is_hydra(around.runtime)
+                      ? launch_with_hydra(settings, around, placement)
                       : launch_with_mpirun(settings, around, placement, program.is_known());
   append(launch.words, words);
   launch.reads_input = settings.passes_stdin;

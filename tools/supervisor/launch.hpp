@@ -24,20 +24,23 @@ struct SlurmJob {
 
 // The surroundings that tasuki-run finds.
 struct Surroundings {
-  std::string mpirun = "mpirun";  // a path if PATH does not have it
+  std::string mpirun = "mpirun";  // the launcher; a path if PATH does not have it
   MpiRuntime runtime = MpiRuntime::orte;
   int cores = 1;  // of this machine
   bool is_root = false;
   std::vector<std::string> exported;  // environment variables that ranks on other hosts also need
   std::string tune;                   // the file mca-params.conf; empty: not found
   std::vector<std::filesystem::path> mca_files;  // the user's and the system's
-  std::string start_orted;  // the script; empty: not found, or another agent is chosen
+  std::string start_orted;        // the script; empty: not found, or another agent is chosen
+  std::string srun_mpi = "pmix";  // how srun is to speak to the ranks; empty: Slurm's default
   std::optional<SlurmJob> slurm;
   // mpirun may find hosts by itself, in a default hostfile or from another scheduler.
   bool may_have_other_hosts = false;
   std::uintmax_t shared_memory = 0;  // free bytes where ranks of one machine share memory
 };
-// Throws an error of kind unavailable if there is no mpirun (or srun).
+// The launcher is $TASUKI_MPIEXEC; else mpirun in PATH, or beside the MPI library; with Hydra,
+// mpiexec.hydra beside the library, or in PATH, where another MPI's may be. Throws an error of kind
+// unavailable if there is none (or no srun).
 Surroundings look_around(LauncherKind launcher);
 
 // The placement of ranks in one start.
@@ -48,6 +51,9 @@ struct Placement {
   bool is_here = true;         // all hosts are this machine
   bool needs_domains = false;  // host names differ only in their domains
 };
+
+// Whether each rank has a core of this machine, and none is left.
+bool has_one_core_each(const Surroundings& around, const Placement& placement);
 
 // The default number of ranks on these hosts, or, without hosts, in a Slurm job or on this machine;
 // nothing if only the launcher knows, or if `launcher_words` set the number per host.
@@ -65,12 +71,14 @@ std::string quoted(const std::string& word);
 struct Launch {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> words;
-  bool reads_input = false;  // this process's standard input, unless that is a terminal
+  bool reads_input = false;      // this process's standard input, unless that is a terminal
+  bool has_other_hosts = false;  // with Hydra, which may be unable to stop the ranks there
 
   std::string text() const;  // as a user would type it
 };
 
-// The command that starts the ranks. It takes care of the following:
+// The command that starts the ranks. For Hydra see hydra.hpp; with Open MPI it takes care of the
+// following:
 // - root needs two variables; ranks on other hosts need some variables of this process;
 // - more ranks than slots need --oversubscribe;
 // - a rank that has more than one core computes with several threads, so it must not be bound to

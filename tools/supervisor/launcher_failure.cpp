@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <array>
 #include <regex>
 
 namespace tasuki::supervisor {
@@ -20,7 +22,21 @@ LauncherFailure missing(const std::string& program, const std::string& host) {
                  host);
 }
 
-// mpirun's texts, and their meaning.
+// The same words for all launchers.
+LauncherFailure missing_folder(const std::string& folder, const std::string& host) {
+  return refusal(fmt::format("error: the working folder {} is missing on {}, or cannot be entered "
+                             "there; every host needs it",
+                             folder, host),
+                 host);
+}
+
+LauncherFailure not_executable(const std::string& program, const std::string& host,
+                               const std::string& reason) {
+  return refusal(fmt::format("error: {} cannot be executed on {}: {}", program, host, reason),
+                 host);
+}
+
+// Launchers' texts, and their meaning.
 struct Pattern {
   std::regex text;
   LauncherFailure (*meaning)(const Match& found);
@@ -70,19 +86,10 @@ const std::vector<Pattern>& paragraphs() {
        [](const Match& found) { return missing(found[2], found[1]); }},
       {std::regex(
            R"(change to the specified working directory: Working directory: (.*) Node: (\S+))"),
-       [](const Match& found) {
-         return refusal(fmt::format("error: the working folder {} is missing on {}, or cannot be "
-                                    "entered there; every host needs it",
-                                    found[1].str(), found[2].str()),
-                        found[2]);
-       }},
+       [](const Match& found) { return missing_folder(found[1], found[2]); }},
       {std::regex(
            R"(tried to fork a new process.*Local host: (\S+) Working dir: .* Application name: (.*) Error: (.*) -)"),
-       [](const Match& found) {
-         return refusal(fmt::format("error: {} cannot be executed on {}: {}", found[2].str(),
-                                    found[1].str(), found[3].str()),
-                        found[1]);
-       }},
+       [](const Match& found) { return not_executable(found[2], found[1], found[3]); }},
       // PRRTE: whatever the reason, it speaks of files that can be open.
       {std::regex(
            R"(unable to launch the specified application as it encountered an error: Error: .* Node: (\S+) when)"),
@@ -124,13 +131,33 @@ const std::vector<Pattern>& lines() {
                    std::stoi(found[2]), found[1]}};
        }},
       {std::regex(R"(slurmstepd-(\S+): error: execve\(\): (.*): (.*))"),
+       [](const Match& found) { return not_executable(found[2], found[1], found[3]); }},
+      {std::regex("mpirun: Error: (.*)"),
        [](const Match& found) {
-         return refusal(fmt::format("error: {} cannot be executed on {}: {}", found[2].str(),
-                                    found[1].str(), found[3].str()),
-                        found[1]);
-       }},
-      {std::regex("mpirun: Error: (.*)"), [](const Match& found) {
          return refusal(fmt::format("error: mpirun: {}", found[1].str()), "");
+       }},
+      // Hydra, whose last words in parentheses are the system's.
+      {std::regex(R"(\[proxy:[\d:]+@(\S+)\] .*: execvp error on file (.*) \(No such file .*\))"),
+       [](const Match& found) { return missing(found[2], found[1]); }},
+      {std::regex(R"(\[proxy:[\d:]+@(\S+)\] .*: execvp error on file (.*) \((.*)\))"),
+       [](const Match& found) { return not_executable(found[2], found[1], found[3]); }},
+      {std::regex(R"(\[proxy:[\d:]+@(\S+)\] .*: unable to change wdir to (.*) \(.*\))"),
+       [](const Match& found) { return missing_folder(found[2], found[1]); }},
+      {std::regex(R"(\[mpiexec@\S+\] .*: (unrecognized argument .*))"),
+       [](const Match& found) {
+         return refusal(fmt::format("error: mpiexec: {}", found[1].str()), "");
+       }},
+      // An exit code of a shell, as waitpid() has it: 126 or 127.
+      {std::regex(R"(\[mpiexec@.*Unable to run bstrap_proxy on (\S+) .*exit code (32256|32512)\))"),
+       [](const Match& found) { return missing("hydra_bstrap_proxy", found[1]); }},
+      {std::regex(R"(\[mpiexec@.*Unable to run bstrap_proxy on (\S+) )"),
+       [](const Match& found) {
+         return LauncherFailure{Cause{fmt::format("error: {} cannot be reached", found[1].str()),
+                                      std::nullopt, found[1]},
+                                StartFailure::no_daemon};
+       }},
+      {std::regex(R"(\[mpiexec@.*Launch proxy failed)"), [](const Match&) {
+         return LauncherFailure{std::nullopt, StartFailure::no_daemon};
        }}};
   return patterns;
 }
@@ -169,7 +196,9 @@ LauncherFailure lost_daemon(const std::string& host) {
 }
 
 std::optional<LauncherFailure> parse_launcher_line(const std::string& line) {
-  if (!line.starts_with("srun") && !line.starts_with("slurm") && !line.starts_with("mpirun"))
+  constexpr std::array<std::string_view, 5> begins = {"srun", "slurm", "mpirun", "[mpiexec@",
+                                                      "[proxy:"};
+  if (std::ranges::none_of(begins, [&](auto begin) { return line.starts_with(begin); }))
     return std::nullopt;
   return find(lines(), line);
 }

@@ -1,5 +1,6 @@
 // Interprets what mpirun and srun print on standard error when a job fails: the texts of Open MPI
-// 4.1 (share/openmpi/help-*.txt), PRRTE 3.0 (Open MPI 5) as far as it was seen, and Slurm.
+// 4.1 (share/openmpi/help-*.txt), PRRTE 3.0 (Open MPI 5) and Hydra (MPICH 4.0 and 5.0, Intel MPI
+// 2021.18) as far as they were seen, and Slurm.
 #pragma once
 
 #include <optional>
@@ -39,7 +40,7 @@ std::optional<LauncherFailure> parse_paragraph(const std::string& text);
 // a daemon that it loses later. `host`: empty if it does not say where.
 LauncherFailure lost_daemon(const std::string& host);
 
-// Interprets a single line of mpirun's or srun's; nothing if it is unknown.
+// Interprets a single line of mpirun's, Hydra's or srun's; nothing if it is unknown.
 std::optional<LauncherFailure> parse_launcher_line(const std::string& line);
 
 // The host that ssh cannot reach, from ssh's line; mpirun reports this without the name.

@@ -20,10 +20,25 @@ bool is_rule(std::string_view line) {
 
 constexpr std::string_view forwarding = "mpirun: Forwarding signal ";
 
+// The beginnings of Hydra's lines. What it says of ranks that died comes on standard output.
+constexpr std::array<std::string_view, 2> hydras = {"[mpiexec@", "[proxy:"};
+
+// Hydra's way from a failure to its end, one line for each function.
+bool is_hydras_trace(const std::string& line) {
+  static const std::regex trace(
+      R"(\[(mpiexec|proxy:[\d:]+)@[\w.-]+\] \w+ \([^)]*:\d+\): )"
+      R"((.*returned error( status)?|.*error waiting for event|error parsing .*)"
+      R"(|assert \(!closed\) failed|process manager error waiting for completion)"
+      R"(|unable to (parse user arguments|write data to proxy|send signal downstream))"
+      R"(|write error \(Bad file descriptor\)|check exit codes error|poll for event error))");
+  return std::regex_match(line, trace);
+}
+
 // "[node1:04711] 3 more processes have sent help message ...", or that such a message got lost; or
 // that PRRTE came too late to move a daemon into a process group, which the daemon does itself.
 bool is_remark(const std::string& line) {
   if (line.starts_with(forwarding) && line.ends_with(" to job")) return true;
+  if (is_hydras_trace(line)) return true;
   static const std::regex remark(
       R"(\[[\w.-]+:\d+\] (\d+ more process(es)? ha(s|ve) sent help message )"
       R"(|Set MCA parameter "orte_base_help_aggregate" to 0)"
@@ -36,7 +51,10 @@ bool is_remark(const std::string& line) {
 bool may_be_launchers(std::string_view line) {
   if (line.size() > longest_remark) return false;
   if (line.find_first_not_of('-') == std::string_view::npos) return true;
-  if (forwarding.starts_with(line.substr(0, forwarding.size()))) return true;
+  const auto may_be = [line](std::string_view begin) {
+    return begin.starts_with(line.substr(0, begin.size()));
+  };
+  if (may_be(forwarding) || std::ranges::any_of(hydras, may_be)) return true;
   if (line.front() != '[') return false;
   const auto end = line.find(']');
   const std::string_view name = line.substr(1, end == line.npos ? line.npos : end - 1);
@@ -114,8 +132,11 @@ void LauncherText::note_shown(const std::string& line) {
   const std::string text = without_bar(line);
   is_error_last_ = processes::is_error_line(text);
   if (is_error_last_) error_ = parse_error_line(text);
-  if (const auto failure = parse_launcher_line(text)) note(*failure);
   if (const auto unreached = parse_ssh_line(text)) unreached_ = unreached;
+  auto failure = parse_launcher_line(text);
+  if (!failure) return;
+  if (failure->start == StartFailure::no_daemon && !failure->cause) failure->cause = unreached_;
+  note(*failure);
 }
 
 void LauncherText::note(const LauncherFailure& failure) {

@@ -13,9 +13,9 @@
 namespace tasuki::supervisor {
 
 // Passes a stream through and learns from it why the job ended. mpirun frames its paragraphs with
-// lines of dashes. Paragraphs that say no more than the cause are left out, and so are mpirun's
-// remarks about them. All other bytes are passed unchanged, and at once unless they may belong to
-// such a paragraph. Without `leave_out` nothing is held back.
+// lines of dashes. Paragraphs that say no more than the cause are
+// left out, and so are mpirun's remarks about them. All other bytes are passed unchanged, and at
+// once unless they may belong to such a paragraph. Without `leave_out` nothing is held back.
 class LauncherText {
  public:
   // `have_ranks_run`: whether a rank is known to have run. If not, mpirun's text about a daemon has
@@ -33,6 +33,8 @@ class LauncherText {
 
   // The last error line of a rank, or else mpirun's text about the first failure.
   std::optional<Cause> cause() const { return error_ ? error_ : learned_; }
+  // The last host that ssh said it could not reach, whoever called it.
+  const std::optional<Cause>& unreached() const { return unreached_; }
   // Whether that line was the last one shown.
   bool is_cause_last() const { return error_ && is_error_last_; }
   // Why the launcher did not start the ranks, if it said so.

@@ -86,12 +86,6 @@ fs::path find_system_file(const std::string& name, const std::string& mpirun) {
 
 }  // namespace
 
-std::optional<MpiRuntime> runtime_of(const std::string& library) {
-  constexpr std::string_view name = "Open MPI v";
-  if (!library.starts_with(name)) return std::nullopt;
-  return std::atoi(library.c_str() + name.size()) < 5 ? MpiRuntime::orte : MpiRuntime::prrte;
-}
-
 std::vector<std::string> words_to_set(MpiRuntime runtime, const std::string& name,
                                       const std::string& value) {
   const Names* const names = runtime == MpiRuntime::prrte ? names_of(name) : nullptr;

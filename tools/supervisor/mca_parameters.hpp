@@ -9,14 +9,9 @@
 #include <utility>
 #include <vector>
 
-namespace tasuki::supervisor {
+#include "tools/supervisor/mpi_runtime.hpp"
 
-// The runtime behind mpirun: ORTE in Open MPI 4, PRRTE in Open MPI 5, which has other names for
-// some parameters, reads its own from other places, and takes no file like mca-params.conf in
-// --tune.
-enum class MpiRuntime { orte, prrte };
-// By the name of the MPI library, "Open MPI v4.1.4"; nothing: another MPI.
-std::optional<MpiRuntime> runtime_of(const std::string& library);
+namespace tasuki::supervisor {
 
 // A parameter of ORTE's as words of the command line: {"--mca", "plm_rsh_args", value}; with
 // PRRTE's name and flag, {"--prtemca", "plm_ssh_args", value}, or none if PRRTE does not have it.

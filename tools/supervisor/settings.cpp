@@ -66,11 +66,12 @@ void add_flags(Options& options, SupervisorSettings& settings) {
 
   options.group("Stopping");
   options
-      .add("stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
-           "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
-           "before it is ended; a second Ctrl-C ends it at once. Programs other than Tasuki's "
-           "get SIGTERM from mpirun and have 1 second, or this time if the flag is given (not with "
-           "Open MPI 5)")
+      .add(
+          "stop-timeout", settings.stop_timeout, {0, longest}, "SECONDS",
+          "how long a job that is asked to stop (Ctrl-C, SIGTERM, SIGUSR1) may take to save "
+          "before it is ended; a second Ctrl-C ends it at once. Programs other than Tasuki's "
+          "get SIGTERM from mpirun and have 1 second, or this time if the flag is given (with Open "
+          "MPI 4; with MPICH and Intel MPI 5 seconds)")
       .in_short("time to save after Ctrl-C");
 }
 
@@ -106,8 +107,8 @@ std::vector<std::string> split(const std::string& text) {
 void refuse_own_flags(const SupervisorSettings& settings) {
   const bool is_srun = settings.launcher == LauncherKind::srun;
   const std::vector<std::string> counts = {"np", "n", is_srun ? "ntasks" : "c"};
-  const std::vector<std::string> hosts = {"H", "host", "hostfile", "default-hostfile",
-                                          "machinefile"};
+  const std::vector<std::string> hosts = {"H",           "host",  "hostfile", "default-hostfile",
+                                          "machinefile", "hosts", "f"};
   for (const std::string& word : settings.launcher_words) {
     const std::string name = word.substr(std::min(word.find_first_not_of('-'), word.size()));
     const std::string plain = name.substr(0, name.find('='));

@@ -288,7 +288,7 @@ void Supervisor::say_end(const JobEnd& end, int exit_code) {
   if (is_unread && !end.cause) return;
   if (exit_code == static_cast<int>(ErrorKind::stopped)) return;  // the program has reported it
   if (end.is_cause_last && !has_spoken_) return;
-  const std::string launcher = settings_.launcher == LauncherKind::srun ? "srun" : "mpirun";
+  const std::string launcher = fs::path(around_.mpirun).filename();
   const std::string line =
       end.cause ? end.cause->line
       : is_refused(end)

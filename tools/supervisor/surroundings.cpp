@@ -42,7 +42,9 @@ fs::path mpi_library() {
   dl_iterate_phdr(
       [](dl_phdr_info* info, std::size_t, void* result) {
         const std::string_view name = info->dlpi_name;
-        if (name.find("/libmpi.so") == std::string_view::npos) return 0;
+        if (name.find("/libmpi.so") == std::string_view::npos &&
+            name.find("/libmpich.so") == std::string_view::npos)  // Debian's MPICH
+          return 0;
         *static_cast<fs::path*>(result) = name;
         return 1;
       },
@@ -50,19 +52,22 @@ fs::path mpi_library() {
   return found;
 }
 
-// The full path of an mpirun that is not in PATH; started by it, mpirun also finds its daemons on
-// other hosts.
-std::string mpirun_beside_library() {
-  for (fs::path folder = mpi_library().parent_path(); folder.has_relative_path();
-       folder = folder.parent_path())
-    if (const fs::path mpirun = folder / "bin/mpirun"; access(mpirun.c_str(), X_OK) == 0)
-      return mpirun;
+// The full path of a program that came with the library; started by it, a launcher also finds its
+// daemons on other hosts. Empty if there is none.
+std::string beside_library(const char* name) {
+  const fs::path library = mpi_library();
+  std::error_code not_there;
+  // Debian's /lib is a link.
+  for (const fs::path& path : {library, fs::canonical(library, not_there)})
+    for (fs::path folder = path.parent_path(); folder.has_relative_path();
+         folder = folder.parent_path())
+      if (const fs::path program = folder / "bin" / name; access(program.c_str(), X_OK) == 0)
+        return program;
   return "";
 }
 
-// By the MPI library: programs and mpirun must be of one MPI.
-MpiRuntime find_runtime() {
-  const std::string library = mpi_library_name();
+// By the MPI library: programs and launcher must be of one MPI.
+MpiRuntime find_runtime(const std::string& library) {
   const auto runtime = runtime_of(library);
   if (!runtime)
     fail(ErrorKind::unavailable,
@@ -72,19 +77,28 @@ MpiRuntime find_runtime() {
   return *runtime;
 }
 
-std::string find_launcher(LauncherKind launcher) {
-  if (launcher == LauncherKind::srun) {
-    if (find_in_path("srun").empty())
-      fail(ErrorKind::unavailable, "srun was not found in PATH; --launcher srun needs Slurm");
-    return "srun";
+std::string find_srun() {
+  if (find_in_path("srun").empty())
+    fail(ErrorKind::unavailable, "srun was not found in PATH; --launcher srun needs Slurm");
+  return "srun";
+}
+
+std::string find_mpiexec(MpiRuntime runtime) {
+  if (const char* const chosen = std::getenv("TASUKI_MPIEXEC"); chosen != nullptr && *chosen != 0) {
+    if (find_in_path(chosen).empty() && access(chosen, X_OK) != 0)
+      fail(ErrorKind::unavailable, "TASUKI_MPIEXEC={}: there is no such program", chosen);
+    return chosen;
   }
-  if (!find_in_path("mpirun").empty()) return "mpirun";
-  std::string mpirun = mpirun_beside_library();
-  if (mpirun.empty())
+  const bool is_hydras = is_hydra(runtime);
+  const char* const name = is_hydras ? "mpiexec.hydra" : "mpirun";
+  const std::string in_path = find_in_path(name).empty() ? "" : name;
+  std::string found = beside_library(name);
+  if (found.empty() || (!is_hydras && !in_path.empty())) found = in_path;
+  if (found.empty())
     fail(ErrorKind::unavailable,
-         "mpirun was not found in PATH, nor beside the MPI library {}; install openmpi-bin",
-         mpi_library().string());
-  return mpirun;
+         "{} was not found in PATH, nor beside the MPI library {}; install {}", name,
+         mpi_library().string(), is_hydras ? "it" : "openmpi-bin");
+  return found;
 }
 
 // In the build tree or the installed one; empty if it does not exist.
@@ -133,13 +147,20 @@ std::vector<std::string> exported_variables() {
 
 Surroundings look_around(LauncherKind launcher) {
   Surroundings around;
-  around.mpirun = find_launcher(launcher);
+  const std::string library = mpi_library_name();
+  if (launcher == LauncherKind::mpirun) {
+    around.runtime = find_runtime(library);
+    around.mpirun = find_mpiexec(around.runtime);
+  } else {
+    around.mpirun = find_srun();
+    const auto runtime = runtime_of(library);
+    around.srun_mpi = !runtime ? "" : is_hydra(*runtime) ? "pmi2" : "pmix";
+  }
   around.cores = program::find_processors().cores;
   around.is_root = geteuid() == 0;
   around.exported = exported_variables();
   around.tune = find_data("mca-params.conf");
-  if (launcher == LauncherKind::mpirun) {
-    around.runtime = find_runtime();
+  if (launcher == LauncherKind::mpirun && !is_hydra(around.runtime)) {
     around.mca_files = find_mca_files(around.runtime, around.mpirun);
     around.may_have_other_hosts =
         has_default_hosts(around.runtime, around.mpirun) || has_other_scheduler();
