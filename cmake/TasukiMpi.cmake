@@ -7,7 +7,7 @@
 string(REGEX MATCH "^[^,\n]*" TASUKI_MPI "${MPI_CXX_LIBRARY_VERSION_STRING}")
 string(REGEX REPLACE "[ \t]+" " " TASUKI_MPI "${TASUKI_MPI}")
 cmake_path(GET MPI_CXX_COMPILER PARENT_PATH mpi_programs)
-if(TASUKI_MPI MATCHES "MPICH|Intel")
+if(TASUKI_MPI MATCHES "^(MPICH Version|Intel\\(R\\) MPI)")
   set(TASUKI_MPI_IS_HYDRAS ON)
   set(launchers mpiexec.hydra)  # always MPICH's or Intel's
 else()

@@ -23,9 +23,9 @@ struct JobParts {
   // An exception that leaves JobGuard::run(), a thread or main, std::terminate and exit() are
   // printed as one line with rank, host and cause, and end the job with the error's exit code.
   bool errors = true;
-  // SIGUSR1, and without a launcher SIGINT and SIGTERM, ask a running Trainer to save and stop
-  // (core/stop_request.hpp); SIGUSR2 prints a table of what all ranks do. Signals that the program
-  // handles or ignores stay with it; the others are given back at the guard's end.
+  // SIGUSR1, and under no launcher but Hydra SIGINT and SIGTERM, ask a running Trainer to save and
+  // stop (core/stop_request.hpp); SIGUSR2 prints a table of what all ranks do. Signals that the
+  // program handles or ignores stay with it; the others are given back at the guard's end.
   bool signals = true;
 };
 
@@ -42,7 +42,9 @@ class JobGuard {
   explicit JobGuard(MPI_Comm comm, const JobParts& parts = {});
   // For run_job, which knows the job from before MPI_Init.
   JobGuard(const JobIdentity& identity, const JobParts& parts);
-  // Not collective. Threads, signal handlers and MPI's handles are as they were before.
+  // Threads, signal handlers and MPI's handles are as they were before. Not collective, but end the
+  // guards of all ranks together (after a barrier, for example): other nodes take a rank without a
+  // guard for lost once its whole node has sent no heartbeat for a while.
   ~JobGuard();
   JobGuard(const JobGuard&) = delete;
   JobGuard& operator=(const JobGuard&) = delete;

@@ -94,6 +94,8 @@ test_with_clang() {
 
 mkdir -p "$work"
 result=0
+trap 'exit 130' INT
+trap 'exit 143' TERM
 echo "| name | system | compiler | MPI | oneDNN | tests | passed / skipped / failed | date |"
 echo "|---|---|---|---|---|---|---|---|"
 for each in "${chosen[@]}"; do

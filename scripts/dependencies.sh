@@ -4,8 +4,9 @@
 #   scripts/dependencies.sh [build|packages|test]           install what is missing (default: build)
 #   scripts/dependencies.sh --list [build|packages|test]    print the packages, one per line
 #
-# `packages` is `build` and what packages.sh uses besides; `test` the same for test.sh. TASUKI_SKIP_DEPENDENCIES=1 checks and installs
-# nothing: for machines where the same libraries come from somewhere else.
+# `packages` is `build` and what packages.sh uses besides; `test` the same for test.sh.
+# TASUKI_SKIP_DEPENDENCIES=1 checks and installs nothing: for machines where the same libraries come
+# from somewhere else.
 set -euo pipefail
 
 build_packages=(

@@ -13,7 +13,7 @@
 namespace tasuki {
 namespace {
 
-constexpr int tag = 4;  // PlanRun has another one
+constexpr int tag = 4;  // of messages on the communicator of the plans; theirs have another tag
 constexpr std::size_t longest = 512;
 
 // What is sent must stay where it is until it has been sent.
@@ -70,15 +70,18 @@ void Departures::refuse_if_over() const {
 
 void Departures::look() {
   if (!is_over_ && comm_) {
+    // Another thread may look at the same time, so the message that was found is taken by its
+    // handle.
     int has_arrived = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
     MPI_Status status;
-    TASUKI_MPI(MPI_Iprobe, MPI_ANY_SOURCE, tag, comm_.get(), &has_arrived, &status);
+    TASUKI_MPI(MPI_Improbe, MPI_ANY_SOURCE, tag, comm_.get(), &has_arrived, &message, &status);
     if (has_arrived != 0) {
       std::array<char, longest> text{};
       int bytes = 0;
       TASUKI_MPI(MPI_Get_count, &status, MPI_CHAR, &bytes);
-      TASUKI_MPI(MPI_Recv, text.data(), static_cast<int>(text.size()), MPI_CHAR, status.MPI_SOURCE,
-                 tag, comm_.get(), MPI_STATUS_IGNORE);
+      TASUKI_MPI(MPI_Mrecv, text.data(), static_cast<int>(text.size()), MPI_CHAR, &message,
+                 MPI_STATUS_IGNORE);
       note(std::string(text.data(), static_cast<std::size_t>(bytes)));
     }
   }

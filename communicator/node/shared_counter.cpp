@@ -23,7 +23,7 @@ void spin_once() {
 #endif
 }
 
-// Returns after at most a second, or 50 ms; callers check again anyway.
+// Returns after at most a second, or 50 ms if callers then look for ranks that have left.
 void sleep_while(std::atomic<std::uint32_t>& word, std::uint32_t value, bool is_checked) {
   const timespec longest{is_checked ? 0 : 1, is_checked ? 50'000'000 : 0};
   syscall(SYS_futex, &word, FUTEX_WAIT, value, &longest, nullptr, 0);

@@ -12,10 +12,10 @@
 #              packages are missing still, which one line names
 #   root       ./test.sh [ctest arguments]; a quickstart.sh afterwards keeps the tests
 #
-# --suite chooses Debian 12 (bookworm: the default), Debian 13 (trixie) or Ubuntu 24.04 (noble); --quick leaves
-# out ./test.sh, which takes longest; --keep leaves the system where it was made and
-# says where. Ends with 77 if this machine does not allow it, and says why. Everything is mounted and
-# runs in namespaces that end with this script.
+# --suite chooses Debian 12 (bookworm: the default), Debian 13 (trixie) or Ubuntu 24.04 (noble); --quick
+# leaves out ./test.sh, which takes longest; --keep leaves the system where it was made and says where.
+# Ends with 77 if this machine does not allow it, and says why. Everything is mounted and runs in
+# namespaces that end with this script.
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.." && pwd)
 source "$here/scripts/usage.sh"

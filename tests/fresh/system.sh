@@ -13,12 +13,17 @@ skip() { echo "skipped: $*"; exit 77; }
 fail() { echo "$name: $*" >&2; exit 1; }
 say() { printf '%s: %s\n' "$name" "$*"; }
 
+isolated=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
+
 # Ends with 77 if this machine does not allow it, and says why.
-run_in_namespaces() {
+require_namespaces() {
   ((EUID == 0)) || skip "root is needed for a system of its own (debootstrap, chroot)"
   command -v debootstrap >/dev/null || skip "debootstrap is missing (apt-get install debootstrap)"
-  local isolated=(unshare --mount --pid --ipc --fork --kill-child --propagation private)
   "${isolated[@]}" true 2>/dev/null || skip "this machine allows no namespaces (unshare)"
+}
+
+run_in_namespaces() {
+  require_namespaces
   [[ -n ${work:-} ]] || work=$(mktemp -d "${TMPDIR:-/var/tmp}/tasuki-$name.XXXXXX")
   finish() {
     # unshare ignores SIGTERM; all processes of its namespace end with it.

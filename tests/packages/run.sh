@@ -32,6 +32,8 @@ while (($#)); do
   shift
 done
 if [[ -z $inside ]]; then
+  require_namespaces
+  grep -q '^VERSION_CODENAME=bookworm$' /etc/os-release || skip "the packages are tried on Debian 12"
   "$here/scripts/packages.sh"
   run_in_namespaces
 fi

@@ -119,7 +119,8 @@ class RunningJob {
     if (bytes.empty()) return;
     last_bytes_ = Clock::now();
     error_output().write(text_.pass(bytes));
-    if (text_.unreached() && !give_up_at_) give_up_at_ = last_bytes_ + launchers_end;
+    if (has_other_hosts_ && text_.unreached() && !give_up_at_)
+      give_up_at_ = last_bytes_ + launchers_end;
   }
 
   void answer(int signal) {

@@ -71,8 +71,9 @@ std::string quoted(const std::string& word);
 struct Launch {
   std::vector<std::pair<std::string, std::string>> environment;
   std::vector<std::string> words;
-  bool reads_input = false;      // this process's standard input, unless that is a terminal
-  bool has_other_hosts = false;  // with Hydra, which may be unable to stop the ranks there
+  bool reads_input = false;  // this process's standard input, unless that is a terminal
+  // Only with Hydra, which may wait for other hosts forever, or be unable to stop ranks there.
+  bool has_other_hosts = false;
 
   std::string text() const;  // as a user would type it
 };
