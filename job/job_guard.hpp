@@ -23,9 +23,9 @@ struct JobParts {
   // An exception that leaves JobGuard::run(), a thread or main, std::terminate and exit() are
   // printed as one line with rank, host and cause, and end the job with the error's exit code.
   bool errors = true;
-  // SIGUSR1, and under no launcher but Hydra SIGINT and SIGTERM, ask a running Trainer to save and
-  // stop (core/stop_request.hpp); SIGUSR2 prints a table of what all ranks do. Signals that the
-  // program handles or ignores stay with it; the others are given back at the guard's end.
+  // SIGUSR1, and without a launcher or under Hydra also SIGINT and SIGTERM, ask a running Trainer
+  // to save and stop (core/stop_request.hpp); SIGUSR2 prints a table of what all ranks do. Signals
+  // that the program handles or ignores stay with it; the others are given back at the guard's end.
   bool signals = true;
 };
 

@@ -17,7 +17,8 @@ enum class StreamOrder : std::uint8_t {
   // batch. next() does not wait for new ones, so examples come again if training is faster than
   // the program that makes them.
   random,
-  // Each example once, in order of arrival; next() waits for the examples of a batch.
+  // Each example once, in order of arrival; next() waits for the examples of a batch. Examples that
+  // newer ones replaced in a full buffer are left out (StreamCounts::dropped).
   arrival,
 };
 

@@ -14,8 +14,8 @@ namespace tasuki {
 struct StreamSenderOptions {
   // Examples on their way to each rank that trains; each has a copy in this rank's memory.
   std::int64_t window = 1024;
-  // If there is no room on the way: true waits until there is, which holds up the program but loses
-  // nothing; false drops the new examples.
+  // If there is no room on the way: true waits until there is, which holds up the program; false
+  // drops the new examples. The receiver's buffer may drop examples in both cases.
   bool waits = false;
 };
 
