@@ -112,7 +112,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("seed", settings.seed, {0, unlimited}, "N",
               "seed of the initial weights, the order of examples, augmentation and dropout");
   options.add("resume,r", resume_flag(settings.resume))
-      .common("continue from a checkpoint, snapshot or output folder");
+      .common("continue from a saved state, or `auto`");
   options.add("init", settings.init, "none", "FILE",
               "initial weights: a model file, snapshot or checkpoint; for a model on several "
               "ranks, a checkpoint or FILE.0, FILE.1, ...");
