@@ -29,9 +29,8 @@
 #                     others by name (with --ssh really by ssh); neither is told anything else about
 #                     the nodes; /run/hostfile names them
 #
-# TASUKI_MPIEXEC=FILE in the environment is called in place of mpirun; Hydra (MPICH's and Intel MPI's)
-# is known by the name mpiexec.hydra. It has nothing like --tune, which is ignored, and no
-# --launch-agent.
+# TASUKI_MPIEXEC=FILE in the environment is called in place of mpirun; mpiexec.hydra is known by its
+# name (MPICH, Intel MPI). It has nothing like --tune, which is ignored, and no --launch-agent.
 #
 # Ends with the program's exit code; 77 means that this machine does not allow it, and says why.
 # Everything lives in namespaces of its own, so nothing stays behind however it ends.

@@ -225,11 +225,11 @@ class Claims(unittest.TestCase):
             found[each.what.split(",")[0]] = claims_table.speed.hundredths(each.ratio)
             found.setdefault("first", claims_table.speed.hundredths(each.ratio))
         nets = sorted(found[name] for name in ["LeNet", "cnn10", "VGG-16", "wide ResNet 28-10"])
-        self.assertIn(f"takes {found['first']} times as long as in PyTorch with one single-threaded "
-                      f"process, and {found['perceptron']} times with two. Training steps take "
-                      f"{nets[0]} to {nets[-1]} times as long for four convolutional networks, "
-                      f"{found['transformer']} for a transformer, {found['DCGAN']} for a DCGAN and "
-                      f"{found['LSTM']} for an LSTM (", text)
+        self.assertIn(f"relative to PyTorch's is {found['first']} for an epoch of the MNIST "
+                      f"perceptron in one single-threaded process, {found['perceptron']} in two, "
+                      f"{found['transformer']} for a transformer and {found['DCGAN']} for a DCGAN "
+                      f"(wall-clock time), and {nets[0]} to {nets[-1]} for four convolutional "
+                      f"networks and {found['LSTM']} for an LSTM (CPU time)", text)
         every = sorted(found.values())
         self.assertIn(f"Tasuki takes {every[0]} to {every[-1]} of PyTorch's time", text)
 
