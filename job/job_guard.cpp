@@ -107,8 +107,10 @@ JobGuard::JobGuard(MPI_Comm comm, const JobParts& parts) {
   members_ = std::make_unique<Members>(std::move(own), identity, parts);
 }
 
+// Refers to the job's communicator, because run_job calls MPI_Finalize within the guard: a
+// duplicate could not be freed any more.
 JobGuard::JobGuard(const JobIdentity& identity, const JobParts& parts)
-    : members_(std::make_unique<Members>(MpiComm::duplicate(identity.comm), identity, parts)) {}
+    : members_(std::make_unique<Members>(MpiComm::refer_to(identity.comm), identity, parts)) {}
 
 JobGuard::~JobGuard() = default;
 
