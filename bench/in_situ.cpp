@@ -4,7 +4,7 @@
 //
 // On one rank: a step and a prediction of a perceptron 64-128-64 with batch 1, against their
 // matrix products alone. On two ranks (a core each): time steps of a heat equation on rank 0:
-// alone; while rank 1 trains on data of its own, which shows what the two share (memory, caches, a
+// alone; while rank 1 trains on its own data, which shows what the two share (memory, caches, a
 // core with two threads); and while they are sent to rank 1, which trains on them. Rounds of all
 // take turns, so that a busy machine slows all; the median of a round's steps counts.
 #include <fmt/core.h>

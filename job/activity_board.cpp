@@ -3,20 +3,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <deque>
-
+#include "core/keep_until_exit.hpp"
 #include "core/log.hpp"
 
 namespace tasuki {
 
 namespace {
-
-// Reachable forever, so that leak checkers do not report it.
-template <class T>
-T& kept() {
-  static auto* const all = new std::deque<T>;
-  return all->emplace_back();
-}
 
 // Process numbers are comparable only within one PID namespace.
 std::vector<pid_t> processes_of(const MpiComm& node) {
@@ -39,7 +31,7 @@ std::vector<pid_t> processes_of(const MpiComm& node) {
 
 }  // namespace
 
-ActivityBoard::ActivityBoard(const MpiComm& job) : records_(kept<Records>()) {
+ActivityBoard::ActivityBoard(const MpiComm& job) : records_(keep_until_exit<Records>()) {
   const int rank = job.rank();
   const MpiComm node = MpiComm::split_by_memory(job.get());
   try {

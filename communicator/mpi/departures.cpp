@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <deque>
 #include <utility>
 
 #include "core/environment.hpp"
 #include "core/job_process.hpp"
+#include "core/keep_until_exit.hpp"
 #include "core/log.hpp"
 #include "core/printable.hpp"
 
@@ -22,19 +22,10 @@ struct Sent {
   std::vector<MPI_Request> requests;
 };
 
-// Reachable forever, so that leak checkers do not report it.
-template <class T>
-T& keep_until_exit(T kept) {
-  static std::mutex mutex;
-  static auto* const all = new std::deque<T>;
-  const std::lock_guard lock(mutex);
-  return all->emplace_back(std::move(kept));
-}
-
 }  // namespace
 
 void keep_handle(MpiComm comm) {
-  keep_until_exit(std::move(comm));
+  keep_until_exit<MpiComm>(std::move(comm));
 }
 
 void Departures::note(std::string text) {
@@ -50,7 +41,7 @@ void Departures::announce(std::string_view why) noexcept {
     TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
     // Who has left because another rank has left passes on what it knows.
     note(fmt::format("rank {} on {} has left: {}", world_rank, host_name(), message_line(why)));
-    Sent& sent = keep_until_exit(Sent{text_.substr(0, longest), {}});
+    Sent& sent = keep_until_exit<Sent>(Sent{text_.substr(0, longest), {}});
     for (int rank = 0; rank < comm_.size(); ++rank)
       if (rank != comm_.rank())
         TASUKI_MPI(MPI_Isend, sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank,

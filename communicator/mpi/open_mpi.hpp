@@ -6,7 +6,7 @@
 namespace tasuki {
 
 // The major version, 0 for another MPI. Up to 4, mpirun belongs to the runtime ORTE; from 5 on, to
-// PRRTE, which is another program with parameters of its own.
+// PRRTE, which is another program and has other parameters.
 #ifdef OMPI_MAJOR_VERSION
 inline constexpr int open_mpi_version = OMPI_MAJOR_VERSION;
 #else

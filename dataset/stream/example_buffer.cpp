@@ -9,7 +9,6 @@
 #include "core/philox.hpp"
 
 namespace tasuki {
-namespace {
 
 std::string text_of(std::span<const Field> fields) {
   std::string text;
@@ -18,8 +17,6 @@ std::string text_of(std::span<const Field> fields) {
                         name_of(field.stored));
   return text;
 }
-
-}  // namespace
 
 ExampleBuffer::ExampleBuffer(std::vector<Field> fields, std::int64_t capacity)
     : header_{0, std::move(fields)}, capacity_(capacity) {

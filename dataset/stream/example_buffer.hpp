@@ -6,11 +6,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "dataset/dataset.hpp"
 
 namespace tasuki {
+
+// Names, shapes and types of a stream's fields, for messages.
+std::string text_of(std::span<const Field> fields);
 
 // What became of the examples of a stream.
 struct StreamCounts {

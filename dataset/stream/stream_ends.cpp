@@ -4,18 +4,10 @@
 #include <array>
 
 #include "core/hash.hpp"
-#include "core/printable.hpp"
+#include "dataset/stream/example_buffer.hpp"
 
 namespace tasuki {
 namespace {
-
-std::string description_of(std::span<const Field> fields) {
-  std::vector<std::string> texts;
-  texts.reserve(fields.size());
-  for (const Field& field : fields)
-    texts.push_back(fmt::format("{} {} {}", field.name, field.shape.text(), name_of(field.stored)));
-  return join(texts, ", ");
-}
 
 [[noreturn]] void refuse_fields(const MpiComm& comm, int other, const std::string& own) {
   std::array<std::array<char, 256>, 2> texts{};
@@ -50,7 +42,7 @@ StreamEnds connect_stream(MPI_Comm comm, bool receives, std::span<const Field> f
     fail(ErrorKind::usage, "a stream: expected a communicator, found MPI_COMM_NULL");
   StreamEnds ends;
   ends.comm = MpiComm::duplicate(comm);
-  const std::string description = description_of(fields);
+  const std::string description = text_of(fields);
   const Introduction own{receives ? 1U : 0U, hash_text(description)};
   std::vector<Introduction> all(static_cast<std::size_t>(ends.comm.size()));
   TASUKI_MPI(MPI_Allgather, &own, sizeof own, MPI_BYTE, all.data(), sizeof own, MPI_BYTE,

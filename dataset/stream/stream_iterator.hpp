@@ -70,7 +70,7 @@ class StreamIterator final : public Iterator {
 
   // Waits for examples as the order says. When no more can come, a batch has fewer examples, or
   // none. The number of examples on all ranks is not known (Batch::global_size). A stream without
-  // senders that lacks examples is a usage error, because nobody could add any.
+  // senders that lacks examples is a usage error: no rank could add any meanwhile.
   Batch next() override;
 
   std::int64_t steps_per_epoch() const override { return options_.steps_per_epoch; }

@@ -37,7 +37,7 @@ class StreamSender {
 
   // Copies the examples and starts to send them; does not wait for the receiver (unless
   // StreamSenderOptions::waits). Returns how many it took: the first ones; the rest is dropped and
-  // counted. 0 if nobody receives any more. Other fields than the stream's are a usage error.
+  // counted. 0 once no receiver is left. A usage error if the fields differ from the stream's.
   std::int64_t send(const Dataset& examples);
 
   // Whether a rank still wants examples: false when training has ended there, or failed.
