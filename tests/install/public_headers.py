@@ -20,8 +20,9 @@ INTERNAL_FOLDERS = {
 INTERNAL = {
     "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "sum_search"],
     "core": ["alternate_stack", "background_thread", "descriptor", "environment", "file_lock", "hash",
-             "job_process", "json", "long_call", "named_file", "own_file", "polite_wait", "printable",
-             "process_state", "stopwatch", "system_error", "temporary_name", "utf8"],
+             "job_process", "json", "keep_until_exit", "long_call", "named_file", "own_file",
+             "polite_wait", "printable", "process_state", "stopwatch", "system_error",
+             "temporary_name", "utf8"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_check", "image_formats", "image_record", "image_search",
                        "png_file", "resample"],

@@ -11,7 +11,6 @@
 #include "nn/functions/loss.hpp"
 #include "nn/functions/normalization.hpp"
 #include "nn/normalization.hpp"
-#include "nn/predict.hpp"
 #include "nn/random.hpp"
 #include "nn/sequential.hpp"
 #include "reference.hpp"
@@ -286,28 +285,6 @@ TEST(BatchNormLayer, RejectsBackwardInEvaluation) {
   EXPECT_THROW(testing::weighted_sum(layer(Variable(x)), x).backward(), Error);
   const NoGrad no_grad;
   EXPECT_FALSE(layer(Variable(x)).requires_grad());
-}
-
-TEST(Predict, RunsAsEvaluationDoesWithoutAGraph) {
-  Sequential net;
-  net.append("normal", std::make_unique<BatchNorm>(3)).append([](const Variable& x) {
-    return F::dropout(x, 0.5);
-  });
-  net.initialize(1);
-  const Tensor x = random_tensor({8, 3}, 1);
-  const Tensor statistics = net.buffers()[0].tensor->clone();
-  const Tensor y = predict(net, x);
-  EXPECT_LT(relative_error(y, x), 1e-4) << "mean 0 and variance 1, nothing dropped";
-  EXPECT_EQ(values_of(*net.buffers()[0].tensor), values_of(statistics));
-  bool was_recorded = true;
-  predict([&] {
-    Variable found = net(Variable(x));
-    was_recorded = found.requires_grad();
-    return found;
-  });
-  EXPECT_FALSE(was_recorded);
-  EXPECT_TRUE(TrainingMode::is_training());
-  EXPECT_TRUE(net(Variable(x)).requires_grad());
 }
 
 TEST(Classifier, ReportsCountsAndLosses) {
