@@ -1,5 +1,6 @@
 // UpdatePlan: applies hooks, then the rule, to summed gradients. update_plan.cpp has an update as a
-// whole; update_plan_hooks.cpp, update_plan_norms.cpp and update_plan_rule.cpp have its parts;
+// whole, and how it applies the rule: by a backend's kernel or by the rule's own functions.
+// update_plan_hooks.cpp has hooks, update_plan_norms.cpp norms of parameters and gradients, and
 // update_plan_tables.cpp prepares the tables.
 #pragma once
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "nn/functions/activation.hpp"
+#include "nn/functions/normalization.hpp"
 #include "nn/normalization.hpp"
 #include "nn/sequential.hpp"
 #include "reference.hpp"
