@@ -43,8 +43,8 @@ class SumSearch;
 
 class Communicator {
  public:
-  // Collective over the ranks. MPI's communicator is duplicated, so its messages never mix with
-  // other messages.
+  // Collective over the ranks. MPI's communicator is duplicated, so that its messages never mix
+  // with the program's.
   explicit Communicator(const CommunicatorSetup& setup);
   virtual ~Communicator();
   Communicator(const Communicator&) = delete;

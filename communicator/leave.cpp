@@ -21,9 +21,7 @@ void leave_after_error(Communicator& communicator) noexcept {
   } catch (const OutOfMemory&) {
     // Searches for the largest batch go on after it, on all ranks.
   } catch (const Error& error) {
-    if (error.scope() == ErrorScope::this_rank &&
-        communicator.topology().shared_error_scope == ErrorScope::every_rank)
-      leave(communicator, error.what());
+    if (error.scope() == ErrorScope::this_rank) leave(communicator, error.what());
   } catch (const std::exception& error) {
     leave(communicator, error.what());
   } catch (...) {

@@ -24,10 +24,7 @@ class Communicator;
 void leave(Communicator& communicator, std::string_view why) noexcept;
 
 // leave() with the exception that is being handled, unless all ranks meet it (ErrorScope) or it is
-// OutOfMemory, after which searches for the largest batch go on. Call it in a handler. If rank 0 of
-// MPI_COMM_WORLD is not in the communicator, an Error of the communicator's own rank 0 could be
-// either, and is not announced here: the others learn of it when that rank destroys the
-// communicator during the exception, or calls leave().
+// OutOfMemory, after which searches for the largest batch go on. Call it in a handler.
 void leave_after_error(Communicator& communicator) noexcept;
 
 }  // namespace tasuki

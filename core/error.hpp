@@ -27,9 +27,14 @@ enum class ErrorKind : int {
   stopped = 79,       // not an error: stopped on request, and saved (core/stop_request.hpp)
 };
 
-// Which ranks meet the error. An error that every rank meets in the same place (such as a bad flag)
-// is printed by rank 0 alone.
-enum class ErrorScope { this_rank, every_rank };
+// Which ranks meet the error. One that every rank of a communicator meets in the same place (such
+// as a bad flag) is printed by one of them: by rank 0 of the job, or where that is not in the
+// communicator, by the communicator's first rank.
+enum class ErrorScope {
+  this_rank,
+  every_rank,               // printed by rank 0 of the job
+  every_rank_printed_here,  // by this rank
+};
 
 class Error : public std::runtime_error {
  public:

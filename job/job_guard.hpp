@@ -1,4 +1,5 @@
-// JobGuard: what run_job gives a job, in parts, for programs that have MPI and a life of their own.
+// JobGuard: the protections of run_job (watchdog, error reports, signal handlers), each of which
+// can be left out. For programs that initialise MPI themselves and do other work besides training.
 //
 // Without a guard Tasuki ends no process, sets no signal handler, prints only warnings (on standard
 // error) and starts no thread but those that compute or read ahead: errors are exceptions.
@@ -13,15 +14,15 @@ namespace tasuki {
 
 struct JobIdentity;
 
-// What a guard does. The ranks of a guard have the same parts.
+// What a guard does. Pass the same parts on all ranks.
 struct JobParts {
   // A thread on each rank, which makes no MPI calls, ends the job if nothing moves, and says which
   // ranks keep the others waiting (set_stall_limits() in stall_limits.hpp). Nodes tell each other
-  // what their ranks do in datagrams (heartbeats). The program's own work may report_progress()
-  // (core/activity.hpp); work that does not has six times the limit.
+  // what their ranks do in datagrams (heartbeats). The program's own code may call
+  // report_progress() (core/activity.hpp); if it does not, its limit is six times as long.
   bool watchdog = true;
-  // An exception that leaves JobGuard::run(), a thread or main, std::terminate and exit() are
-  // printed as one line with rank, host and cause, and end the job with the error's exit code.
+  // These end the job with the error's exit code, after one line with rank, host and cause: an
+  // exception that leaves JobGuard::run(), main or a thread; std::terminate(); exit().
   bool errors = true;
   // SIGUSR1, and without a launcher or under Hydra also SIGINT and SIGTERM, ask a running Trainer
   // to save and stop (core/stop_request.hpp); SIGUSR2 prints a table of what all ranks do. Signals
@@ -29,12 +30,12 @@ struct JobParts {
   bool signals = true;
 };
 
-// Ends the job: MPI_Abort on `comm`, which ends at least its ranks, and with most launchers all
-// ranks of the program. Messages number ranks as in `comm`.
+// To end the job, a guard calls MPI_Abort on `comm`. This ends at least the ranks of `comm`, and
+// with most launchers all ranks of the program. Messages number ranks as in `comm`.
 //
-// A guard is for all that its process does; one may exist at a time. Give it the ranks that should
-// end together, and all on which others of them wait: with a solver and a training on different
-// ranks, MPI_COMM_WORLD.
+// A guard covers everything that its process does, so a process can have only one at a time. `comm`
+// must contain all ranks that should end together, and all ranks that these wait for. If a solver
+// and a training run on different ranks, pass MPI_COMM_WORLD.
 class JobGuard {
  public:
   // Collective over `comm`, which is duplicated, after MPI_Init; MPI_THREAD_FUNNELED is enough.
@@ -42,9 +43,9 @@ class JobGuard {
   explicit JobGuard(MPI_Comm comm, const JobParts& parts = {});
   // For run_job, which knows the job from before MPI_Init.
   JobGuard(const JobIdentity& identity, const JobParts& parts);
-  // Threads, signal handlers and MPI's handles are as they were before. Not collective, but end the
-  // guards of all ranks together (after a barrier, for example): other nodes take a rank without a
-  // guard for lost once its whole node has sent no heartbeat for a while.
+  // Threads, signal handlers and MPI's handles are as they were before. Not collective. The other
+  // ranks' watchdogs know that this rank has ended its guard: they do not take it for lost, but end
+  // the job when one of them waits for it for longer than the limit.
   ~JobGuard();
   JobGuard(const JobGuard&) = delete;
   JobGuard& operator=(const JobGuard&) = delete;

@@ -1,6 +1,6 @@
 // run_job: initialises and finalises MPI and ends failed jobs. The main function of every program
 // whose only purpose is training calls it, directly or through TrainingProgram::run(); a program
-// with a life of its own has a JobGuard (job_guard.hpp), or neither.
+// that also does other work has a JobGuard (job_guard.hpp), or neither.
 #pragma once
 
 #include <functional>

@@ -144,14 +144,18 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds) {
   Stall stall;
   stall.seconds = std::numeric_limits<double>::infinity();
+  const auto has_ended = [&](const RankView& rank) {
+    return rank.activity.waiting == Waiting::mpi_finalize && rank.silent >= silent_seconds;
+  };
   bool is_job_held_up = false, does_any_wait = false, are_all_known = true;
   for (const RankView& rank : ranks) {
     are_all_known = are_all_known && rank.is_known;
     if (!rank.is_known) continue;
     if (rank.still < seconds) return std::nullopt;
     stall.seconds = std::min(stall.seconds, rank.still);
-    is_job_held_up = is_job_held_up || is_held_up(rank);
     stall.is_debugged = stall.is_debugged || rank.is_traced;
+    if (has_ended(rank)) continue;
+    is_job_held_up = is_job_held_up || is_held_up(rank);
     does_any_wait = does_any_wait || (waits(rank) && !has_returned(rank));
   }
   if (!is_job_held_up) return std::nullopt;

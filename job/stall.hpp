@@ -54,7 +54,8 @@ struct Stall {
 //   operations of a communicator, else ranks that others wait for in a message (at the end of a
 //   chain of such waits) and that are in no message themselves, else ranks that are in another
 //   operation than most.
-// Waiting for the other ranks at the end of the program is not a stall (run_job limits it).
+// Waiting for the other ranks at the end of the program is not a stall (run_job limits it), nor is
+// a rank that was last seen in MPI_Finalize, where watchdogs end, and is silent since.
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
 

@@ -142,6 +142,13 @@ Watchdog::Watchdog(const MpiComm& job)
 
 Watchdog::~Watchdog() {
   stop();
+  // Datagrams may get lost.
+  constexpr int farewells = 3;
+  const WaitScope gone(Waiting::mpi_finalize);
+  for (int i = 0; i < farewells; ++i) {
+    look_at_own_node();
+    heartbeats_.send(own_node_);
+  }
   if (wake_ >= 0) close(wake_);
 }
 

@@ -28,6 +28,8 @@ namespace tasuki {
 // job, the thread throws an error of kind hang, which ends it (job/job_failure.hpp). A stopped
 // launcher (mpirun or Open MPI's daemon) only causes a warning, because the ranks run without it
 // until they write more than its pipes hold.
+//
+// Its destructor tells the other ranks, so that they do not take this one for lost.
 class Watchdog {
  public:
   // Collective over the ranks of the job, in the thread whose phases and waits count. If a rank

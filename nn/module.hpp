@@ -51,8 +51,8 @@ class Module : public ModuleMemory {
   // This module and all below it, in order of registration, depth first.
   std::vector<Module*> modules();
   // Whether training passes of this module, or of one below it, exchange messages with other ranks.
-  // If so, every rank runs the passes in each step in which any rank has examples, on an empty
-  // batch if it has none itself (Optimizer::forward).
+  // If so, every rank must run the passes in each step in which any rank has examples; a rank
+  // without examples runs them on an empty batch (Optimizer::forward).
   bool communicates() const;
 
   // Draws all parameters from `seed`; each depends only on the seed and its path. Parameters

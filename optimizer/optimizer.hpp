@@ -102,7 +102,7 @@ class Optimizer {
   std::int64_t backward_and_exchange(const Variable& loss, std::int64_t examples,
                                      std::optional<std::int64_t> global_examples = {});
   // Sums the gradients over the ranks and returns the number of examples on all ranks. With double
-  // buffering, gradients and number are those of the step before; 0 means that there are none yet,
+  // buffering, gradients and number are the previous step's; 0 means that there are none yet,
   // and update() will change nothing. `global_examples`: the number of examples in this step on
   // all ranks together. Pass it on all ranks or on none; without it, the ranks add up their numbers
   // together with the gradients (on a GPU: in a message before the step). Without a communicator, a

@@ -24,17 +24,17 @@ namespace tasuki {
 //   } else {
 //     model.add_link("l2", std::make_unique<Linear>(100, 100), {.in = {0}, .out = {0}});
 //   }
-// A component that names its own rank uses a queue: a value goes to the next component that takes
-// one. At most one component has no `out`: its results are the model's. On ranks without such a
-// component, the model returns a delegate variable, a scalar 0 at which the backward pass starts
-// (functions/messages.hpp).
+// If a component has its own rank in `out`, its results wait on this rank for the next component
+// that has this rank in `in`. On each rank, at most one component may have no `out`; its results
+// are the model's results on this rank. On ranks without such a component, the model returns a
+// delegate variable, a scalar 0 at which the backward pass starts (functions/messages.hpp).
 //
 // The first call compares the plans of all ranks (collective). Plans with which ranks would wait
 // for each other forever are a usage error on all ranks.
 //
 // The communicator must outlive the graph and must not be the one on which an optimizer exchanges
-// gradients. Give layers their input sizes: a layer without them repeats the first forward pass,
-// which the other ranks would not.
+// gradients. Give layers their input sizes: without them a layer makes this rank repeat the first
+// forward pass, which the other ranks would not repeat.
 class MultiNodeChainList : public Layer {
  public:
   explicit MultiNodeChainList(Communicator& communicator) : communicator_(communicator) {}

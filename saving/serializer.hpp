@@ -18,8 +18,8 @@ namespace tasuki {
 class ArraySource;
 
 // Collective: every rank visits the same values in the same order. Saving keeps rank 0's values;
-// loading gives rank 0's values to every rank. A missing value or one of another type or shape is
-// the same error on all ranks and names the entry.
+// loading gives rank 0's values to every rank. If a value is missing, or has another type or
+// shape, all ranks throw the same error, which names the entry.
 class Serializer {
  public:
   // Saves into `entries` (filled on rank 0 only; tensors are shared, not copied). With `pieces`,
@@ -76,8 +76,8 @@ class Serializer {
 };
 
 // Serializer's operator() with a check, for numbers that a run computes with: a file from elsewhere
-// may have any numbers. A loaded number that is not from 0 to `most`, or not finite, is an error of
-// kind data on all ranks that gives the number.
+// may have any numbers. If a loaded number is not from 0 to `most`, or not finite, all ranks throw
+// an error of kind data with that number.
 void serialize_count(const Serializer& serializer, const std::string& name, std::int64_t& value,
                      std::int64_t most = std::int64_t{1} << 62);
 void serialize_finite(const Serializer& serializer, const std::string& name, double& value);

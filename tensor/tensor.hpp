@@ -63,8 +63,8 @@ class Tensor {
   void* raw() const {
     return storage_ ? static_cast<std::byte*>(storage_->data()) + offset_ : nullptr;
   }
-  // The elements, in plain order, in the memory of the tensor's device: code of the host may read
-  // and write them only on the CPU.
+  // Pointer to the elements, in the memory of the tensor's device; the host may use it only for
+  // tensors of the CPU. Fails unless the tensor is in plain order and its type is T.
   template <class T>
   T* data() const {
     if (dtype_ != dtype_of<T> || !is_plain()) [[unlikely]]
@@ -78,9 +78,9 @@ class Tensor {
   // Value of a tensor with one element, from any device, as double.
   double item() const;
 
-  // Views that share memory (the tensor must be plain).
+  // Shares memory if the tensor is in plain order, else a copy in plain order.
   Tensor reshape(const Shape& shape) const;
-  // Items [begin, end) along axis 0.
+  // Items [begin, end) along axis 0, which share memory. The tensor must be in plain order.
   Tensor slice(std::int64_t begin, std::int64_t end) const;
 
   Tensor clone() const;

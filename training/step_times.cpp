@@ -35,7 +35,7 @@ bool is_slower(const Row& a, const Row& b) {
          b.times.exchange / static_cast<double>(b.times.steps);
 }
 
-std::string exchange_line(const std::vector<Row>& rows) {
+std::string exchange_line(const std::vector<Row>& rows, const std::string& name_of_row) {
   if (rows.size() < 2) return "";
   double exchange = 0, transfer = 0, exposed = 0, total = 0;
   for (const Row& row : rows) {
@@ -49,8 +49,8 @@ std::string exchange_line(const std::vector<Row>& rows) {
   if (transfer > 0)
     text += fmt::format("; {:.0f} % of the transfer is hidden behind the computation",
                         100 * std::max(transfer - exposed, 0.0) / transfer);
-  return text +
-         fmt::format("; the slowest is {}\n", std::ranges::min_element(rows, is_slower)->name);
+  return text + fmt::format("; the slowest {} is {}\n", name_of_row,
+                            std::ranges::min_element(rows, is_slower)->name);
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ std::string step_time_table(const std::vector<RankTimes>& ranks) {
     text += fmt::format(" ...  the slowest of {} more:\n", std::ssize(rows) - shown);
     text += text_of(*slowest, name.size());
   }
-  return text + exchange_line(rows);
+  return text + exchange_line(rows, name);
 }
 
 }  // namespace tasuki

@@ -16,7 +16,7 @@ class NaiveCommunicator : public Communicator {
 
  protected:
   std::string describe_kind() const override {
-    return fmt::format("naive: {} over {} ranks, one per parameter{}{}",
+    return fmt::format("naive: one {} per parameter over {} ranks{}{}",
                        is_rounded() ? "allreduce" : "MPI_Allreduce", size(), way_of(options()),
                        text_of_wire("on the wire"));
   }

@@ -86,7 +86,8 @@ ErrorScope scope_of_shared_error(MPI_Comm comm) {
   TASUKI_MPI(MPI_Group_rank, members, &rank);
   TASUKI_MPI(MPI_Group_free, &members);
   TASUKI_MPI(MPI_Group_free, &job);
-  return place == MPI_UNDEFINED && rank == 0 ? ErrorScope::this_rank : ErrorScope::every_rank;
+  return place == MPI_UNDEFINED && rank == 0 ? ErrorScope::every_rank_printed_here
+                                             : ErrorScope::every_rank;
 }
 
 MpiComm::MpiComm(MPI_Comm comm) : comm_(comm) {

@@ -34,10 +34,10 @@ ExampleBuffer::ExampleBuffer(std::vector<Field> fields, std::int64_t capacity)
   is_used_.resize(static_cast<std::size_t>(capacity));
 }
 
-void ExampleBuffer::add(std::span<const std::byte> columns, std::int64_t count) {
+void ExampleBuffer::add(std::span<const std::byte> columns, std::int64_t count, Range part) {
   TASUKI_CHECK(columns.size() == static_cast<std::size_t>(count) * header_.fixed_bytes(),
                "{} bytes for {} examples", columns.size(), count);
-  for (std::int64_t i = 0; i < count; ++i) {
+  for (std::int64_t i = part.begin; i < part.end; ++i) {
     const std::int64_t place = counts_.arrived % capacity_;
     const auto index = static_cast<std::size_t>(place);
     if (counts_.arrived >= capacity_ && !is_used_[index]) ++counts_.dropped;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/range.hpp"
 #include "dataset/dataset.hpp"
 
 namespace tasuki {
@@ -33,8 +34,12 @@ class ExampleBuffer final : public Dataset {
   // A usage error unless all fields have fixed sizes and the capacity is positive.
   ExampleBuffer(std::vector<Field> fields, std::int64_t capacity);
 
-  // Adds examples as they travel: for each field in order, its values of all `count` examples.
-  void add(std::span<const std::byte> columns, std::int64_t count);
+  // Adds examples as they travel: `columns` has for each field in order its values of all `count`
+  // examples, of which those in `part` are added.
+  void add(std::span<const std::byte> columns, std::int64_t count, Range part);
+  void add(std::span<const std::byte> columns, std::int64_t count) {
+    add(columns, count, {0, count});
+  }
 
   std::int64_t capacity() const { return capacity_; }
   std::int64_t held() const { return header_.count; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "core/hash.hpp"
 #include "dataset/stream/example_buffer.hpp"
@@ -32,9 +33,9 @@ struct Introduction {
 Range receivers_of(int sender, int senders, int receivers) {
   TASUKI_CHECK(0 <= sender && sender < senders && receivers > 0, "sender {} of {}, {} receivers",
                sender, senders, receivers);
-  const std::int64_t begin = std::int64_t{sender} * receivers / senders;
-  const std::int64_t end = (std::int64_t{sender} + 1) * receivers / senders;
-  return {begin, std::max(begin + 1, end)};
+  const int groups = std::gcd(senders, receivers);
+  const int group = sender / (senders / groups), receivers_of_group = receivers / groups;
+  return {group * receivers_of_group, (group + 1) * receivers_of_group};
 }
 
 StreamEnds connect_stream(MPI_Comm comm, bool receives, std::span<const Field> fields) {

@@ -12,8 +12,9 @@
 namespace tasuki {
 
 // The receivers (by their place among all receivers) to which sender number `sender` deals its
-// examples in turn. Every receiver has a sender, if there are as many senders as receivers, every
-// sender has one receiver, and receivers have equally many senders, give or take one.
+// examples in turn. Both ends are divided into as many groups of equal size as possible (their
+// greatest common divisor), and a sender deals to all receivers of its group: receivers get equally
+// many examples if senders send equally many.
 Range receivers_of(int sender, int senders, int receivers);
 
 // Messages: examples travel from senders to receivers, news from receivers to senders.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 #include "communicator/bytes.hpp"
@@ -27,7 +28,10 @@ struct StreamIterator::Sender {
 struct StreamIterator::Connection {
   StreamEnds ends;
   std::vector<Sender> senders;
-  std::vector<std::byte> message;
+  std::vector<std::byte> message;  // the last one that has arrived
+  // Its examples that the buffer has no room for yet, and who sent them.
+  Range left;
+  Sender* left_from = nullptr;
 };
 
 namespace {
@@ -77,6 +81,7 @@ void StreamIterator::farewell() {
   MPI_Finalized(&is_over);
   if (is_over != 0) return;
   const WaitScope waiting_for_senders(Waiting::recv, 0, any_source);
+  is_ending_ = true;
   for (Sender& sender : connection_->senders)
     if (!sender.is_gone) send_news(sender, StreamNews::no_more);
   const auto is_over_with = [](Sender& sender) {
@@ -98,6 +103,8 @@ void StreamIterator::send_news(Sender& sender, std::int64_t news) {
 void StreamIterator::poll() {
   Connection& connection = *connection_;
   for (;;) {
+    take_in_what_fits();
+    if (connection.left.size() > 0) break;
     int has_arrived = 0;
     MPI_Message handle = MPI_MESSAGE_NULL;
     MPI_Status status;
@@ -108,8 +115,7 @@ void StreamIterator::poll() {
     TASUKI_MPI(MPI_Get_count, &status, MPI_BYTE, &bytes);
     connection.message.resize(static_cast<std::size_t>(bytes));
     TASUKI_MPI(MPI_Mrecv, connection.message.data(), bytes, MPI_BYTE, &handle, MPI_STATUS_IGNORE);
-    take_in(*std::ranges::find(connection.senders, status.MPI_SOURCE, &Sender::rank),
-            connection.message);
+    take_in(*std::ranges::find(connection.senders, status.MPI_SOURCE, &Sender::rank));
     report_progress();
   }
   for (Sender& sender : connection.senders)
@@ -117,7 +123,8 @@ void StreamIterator::poll() {
       send_news(sender, sender.told = sender.taken);
 }
 
-void StreamIterator::take_in(Sender& sender, std::span<const std::byte> message) {
+void StreamIterator::take_in(Sender& sender) {
+  const std::span<const std::byte> message = connection_->message;
   StreamMessage start;
   TASUKI_CHECK(message.size() >= sizeof start, "a message of {} bytes in a stream", message.size());
   std::memcpy(&start, message.data(), sizeof start);
@@ -127,14 +134,32 @@ void StreamIterator::take_in(Sender& sender, std::span<const std::byte> message)
     sender.is_gone = true;
     return;
   }
-  buffer_.add(message.subspan(sizeof start), start.count);
-  sender.taken += start.count;
+  connection_->left = {0, start.count};
+  connection_->left_from = &sender;
+}
+
+// The sender learns of them only then, so that a full buffer holds it up.
+void StreamIterator::take_in_what_fits() {
+  Connection& connection = *connection_;
+  Range& left = connection.left;
+  if (left.size() == 0) return;
+  const std::span<const std::byte> columns =
+      std::span<const std::byte>(connection.message).subspan(sizeof(StreamMessage));
+  const std::int64_t fitting = std::min(left.size(), room());
+  buffer_.add(columns, left.end, {left.begin, left.begin + fitting});
+  connection.left_from->taken += fitting;
+  left.begin += fitting;
+}
+
+std::int64_t StreamIterator::room() const {
+  const bool replaces_oldest = options_.order == StreamOrder::random || is_ending_;
+  return replaces_oldest ? std::numeric_limits<std::int64_t>::max()
+                         : buffer_.capacity() - buffer_.waiting();
 }
 
 void StreamIterator::add(const Dataset& examples) {
   check_stream_fields(examples, buffer_.header().fields, "StreamIterator::add");
-  std::vector<std::byte>& columns = connection_->message;
-  columns.clear();
+  std::vector<std::byte> columns;
   append_columns(examples, 0, examples.size(), columns);
   buffer_.add(columns, examples.size());
 }
@@ -147,9 +172,11 @@ bool StreamIterator::can_get_more() const {
 bool StreamIterator::is_open() {
   poll();
   int is_open = can_get_more() || (options_.order == StreamOrder::arrival && buffer_.waiting() > 0);
-  if (connection_->ends.receivers.size() > 1)
+  if (connection_->ends.receivers.size() > 1) {
+    const WaitScope waiting_for_receivers(Waiting::allreduce);
     TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, &is_open, 1, MPI_INT, MPI_MAX,
                connection_->ends.side.get());
+  }
   return is_open != 0;
 }
 

@@ -17,15 +17,16 @@ enum class StreamOrder : std::uint8_t {
   // batch. next() does not wait for new ones, so examples come again if training is faster than
   // the program that makes them.
   random,
-  // Each example once, in order of arrival; next() waits for the examples of a batch. Examples that
-  // newer ones replaced in a full buffer are left out (StreamCounts::dropped).
+  // Each example once, in order of arrival; next() waits for the examples of a batch. While the
+  // buffer is full of unused examples, no more are taken in, so that senders have to wait or to
+  // drop new ones (StreamSenderOptions::waits); only add() replaces the oldest.
   arrival,
 };
 
 struct StreamOptions {
   std::int64_t batch_size = 1;  // of each rank that trains
-  // The examples that each of these ranks holds: the newest ones. A new one replaces the oldest,
-  // which is dropped if it was in no batch.
+  // The examples that each of these ranks holds at most. In random order they are the newest ones:
+  // a new one replaces the oldest, which is dropped if it was in no batch.
   std::int64_t capacity = 4096;
   StreamOrder order = StreamOrder::random;
   // Random order: examples that must be held before the first batch; 0: batch_size.
@@ -90,7 +91,10 @@ class StreamIterator final : public Iterator {
   bool can_get_more() const;
   bool is_ready() const;
   void wait_until_ready();
-  void take_in(Sender& sender, std::span<const std::byte> message);
+  void take_in(Sender& sender);
+  void take_in_what_fits();
+  // Examples that may be added now.
+  std::int64_t room() const;
   void send_news(Sender& sender, std::int64_t news);
   void farewell();
 
@@ -98,6 +102,7 @@ class StreamIterator final : public Iterator {
   ExampleBuffer buffer_;
   std::unique_ptr<Connection> connection_;
   bool is_finished_ = false;  // finish()
+  bool is_ending_ = false;    // in the destructor
   IteratorState state_;
 };
 

@@ -66,6 +66,7 @@ StreamSender::StreamSender(MPI_Comm comm, std::vector<Field> fields,
   connection_->ends = connect_stream(comm, false, fields_);
   for (const int rank : connection_->ends.partners)
     connection_->receivers.push_back({.rank = rank});
+  turn_ = static_cast<std::size_t>(connection_->ends.side.rank());  // not all begin with the same
 }
 
 StreamSender::~StreamSender() {

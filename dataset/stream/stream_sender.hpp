@@ -15,7 +15,8 @@ struct StreamSenderOptions {
   // Examples on their way to each rank that trains; each has a copy in this rank's memory.
   std::int64_t window = 1024;
   // If there is no room on the way: true waits until there is, which holds up the program; false
-  // drops the new examples. The receiver's buffer may drop examples in both cases.
+  // drops the new examples. A receiver in random order may drop examples in both cases, one in
+  // order of arrival none that it has taken in.
   bool waits = false;
 };
 
@@ -26,8 +27,8 @@ class StreamSender {
  public:
   // Collective over `comm`: each of its ranks makes a StreamSender or a StreamIterator (together
   // with the others' at the same place in the program) with the same fields, of fixed sizes. The
-  // communicator is duplicated. Each rank sends to one rank that trains, or to several in turn if
-  // these are more than those that send.
+  // communicator is duplicated. Each rank sends to one rank that trains, or to several in turn
+  // (receivers_of in stream_ends.hpp).
   StreamSender(MPI_Comm comm, std::vector<Field> fields, const StreamSenderOptions& options = {});
   // Says farewell, and waits until the ranks that train have answered: that is in their next call
   // of StreamIterator's next() or poll(), or at its destruction.

@@ -24,9 +24,11 @@ Option checkpoint_every_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "PERIOD";
   option.help =
-      "how often to save a checkpoint (20it, 0.5epoch, 10min or 90s), besides those at the end of "
-      "the run and on a stop. Training continues meanwhile, but with a period in `it` training "
-      "waits for the disk, so a failure costs at most that many iterations. `none`: never";
+      "time between checkpoints: 20it (iterations), 0.5epoch, 10min or 90s. One more is saved at "
+      "the end of the run, and when the run is asked to stop. Training continues while a "
+      "checkpoint "
+      "is written; with a period in iterations it waits for the disk instead, so that a failure "
+      "loses at most that many iterations. `none`: never";
   bind_or_none(option, settings.checkpoint_every, parse_checkpoint_period,
                [](const CheckpointPeriod& period) { return to_text(period); });
   return option;

@@ -87,21 +87,22 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
       "NAME",
       "when gradients are exchanged. On CPUs, `slices`: during the backward pass, by the computing "
       "thread, a piece after each layer (hierarchical and two_dimensional on several machines, "
-      "flat "
-      "with --allreduce; otherwise like whole); `thread`: during it, by a second thread; `whole`: "
-      "after it; `overlapped`: slices or thread, whichever is possible and faster in the first "
+      "flat with --allreduce; otherwise like whole); `thread`: during the backward pass, by a "
+      "second thread; `whole`: after the backward pass; `overlapped`: slices or thread, whichever "
+      "is possible and faster in the first "
       "steps; `auto`: if ranks are on several machines, the fastest of slices, thread and whole, "
       "else `whole`. On GPUs, `whole`: after the backward pass; `auto`, `overlapped`, `slices` and "
-      "`thread`: during "
-      "it if the communicator is pure_nccl or single_node and --sync-bn is not given, otherwise "
-      "after it. `double-buffered`, on CPUs and GPUs: during the next step, whose update uses "
+      "`thread`: during the backward pass if the communicator is pure_nccl or single_node and "
+      "--sync-bn is not given, otherwise after the backward pass. `double-buffered`, on CPUs and "
+      "GPUs: during the next step, whose update uses "
       "these gradients, as in ChainerMN; the first step updates nothing, and evaluations and "
       "snapshots wait for the last gradients; on GPUs not with --sync-bn. All choices except "
       "`double-buffered` give the same results up to rounding");
   options.add("bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
               "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, but at least "
-              "1 (on GPUs 4) and at most 25; without --exchange, all of them at once on CPUs of "
-              "one machine, and on GPUs with --sync-bn. On GPUs, communicators other than "
+              "1 (on GPUs 4) and at most 25. If --exchange is not given either, all gradients are "
+              "sent at once on CPUs of one machine, and on GPUs with --sync-bn. On GPUs, "
+              "communicators other than "
               "pure_nccl and single_node always send all of them at once");
   options.add(
       "sync-bn", settings.sync_bn,

@@ -60,8 +60,7 @@ Option resume_flag(ResumeSettings& resume) {
   option.help =
       "continue a run: PATH is a checkpoint, a snapshot, or an output folder, whose newest intact "
       "checkpoint or snapshot is used; --epoch and the optimizer's flags default to the saved "
-      "ones. `auto`: "
-      "the newest one in --out; if there is none, start a new run there";
+      "values. `auto`: the newest one in --out; if there is none, start a new run there";
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
     resume.path = resume.from == From::path ? text : "";
@@ -160,7 +159,8 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
               "evaluate on only the first N examples");
   options.add(
       "shards", settings.shards, "none", {1, 1 << 20}, "V",
-      "divide the data into V shards instead of one per rank; V is a multiple of the number of "
+      "divide the data into V shards instead of one per rank; V must be a multiple of the number "
+      "of "
       "ranks. With --global-batch, every number of ranks that divides V then trains on the same "
       "global batches");
   if (!left_out.augment)
@@ -227,8 +227,8 @@ void add_stall_flags(Options& options, StallSettings& settings) {
       .in_short("end a job without progress");
   options
       .add("silence-timeout", settings.silence, seconds, "SECONDS",
-           "end the job when a rank has sent no heartbeat for this long, because it was stopped "
-           "or its machine is lost; 0: treat it like a rank without progress")
+           "end the job when a rank has sent no heartbeat for this long, because its process "
+           "is suspended or its machine is lost; 0: treat it like a rank without progress")
       .in_short("end a job with a silent rank");
 }
 

@@ -1,5 +1,7 @@
 // The type of the factors of matrix products.
+#if defined(__x86_64__)
 #include <cpuid.h>
+#endif
 
 #include <cstdlib>
 
@@ -12,6 +14,7 @@ namespace {
 
 thread_local DType chosen_type = DType::float32;
 
+#if defined(__x86_64__)
 // Some hypervisors report AMX but not the leaf of CPUID that describes its tiles. oneDNN then
 // configures none and dies of SIGILL in its first product, so AMX is disabled there; at load,
 // because oneDNN accepts no limit later. DNNL_MAX_CPU_ISA wins.
@@ -23,6 +26,7 @@ thread_local DType chosen_type = DType::float32;
   if (std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return false;
   return dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16) == dnnl::status::success;
 }();
+#endif
 
 }  // namespace
 

@@ -70,7 +70,7 @@ TEST(SharedErrors, AreReportedByOneRank) {
   const auto comm = create_communicator("naive");
   const auto part = comm->split(comm->rank() == 0 ? 0 : 1, -comm->rank());
   const bool speaks = comm->rank() != 0 && part->rank() == 0;
-  const auto expected = speaks ? ErrorScope::this_rank : ErrorScope::every_rank;
+  const auto expected = speaks ? ErrorScope::every_rank_printed_here : ErrorScope::every_rank;
   const auto scope_of = [](const auto& function) {
     try {
       function();

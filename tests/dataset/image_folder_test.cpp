@@ -45,16 +45,25 @@ extern "C" png_structp png_create_read_struct(png_const_charp version, png_voidp
   return is_memory_exhausted ? nullptr : create(version, argument, on_error, on_warning);
 }
 
-// In the C library's place, for the streams of the C++ library.
-extern "C" std::FILE* fopen64(const char* path, const char* mode) {
+namespace {
+std::FILE* open_slowly(const char* name_of_function, const char* path, const char* mode) {
   if (openings.delay.count() > 0) {
     std::this_thread::sleep_for(openings.delay);
     const std::lock_guard lock(openings.mutex);
     openings.threads.insert(std::this_thread::get_id());
   }
-  static const auto open =
-      reinterpret_cast<std::FILE* (*)(const char*, const char*)>(dlsym(RTLD_NEXT, "fopen64"));
+  const auto open = reinterpret_cast<std::FILE* (*)(const char*, const char*)>(
+      dlsym(RTLD_NEXT, name_of_function));
   return open(path, mode);
+}
+}  // namespace
+
+// In the C library's place, for the streams of the C++ library, which calls one or the other.
+extern "C" std::FILE* fopen(const char* path, const char* mode) {
+  return open_slowly("fopen", path, mode);
+}
+extern "C" std::FILE* fopen64(const char* path, const char* mode) {
+  return open_slowly("fopen64", path, mode);
 }
 
 namespace tasuki {

@@ -86,8 +86,9 @@ TEST_P(StreamOfSomeRanks, LosesNothingInOrderOfArrival) {
   Numbers seen;
   if (trains(receivers)) {
     StreamIterator batches(MPI_COMM_WORLD, pair_fields,
-                           {.batch_size = 5, .capacity = 4000, .order = StreamOrder::arrival});
+                           {.batch_size = 5, .capacity = 6, .order = StreamOrder::arrival});
     while (batches.is_open()) {
+      EXPECT_LE(batches.counts().arrived - batches.counts().used, 6);
       const Batch batch = batches.next();
       const Numbers labels = labels_in(batch);
       EXPECT_FALSE(batch.global_size().has_value());
@@ -96,7 +97,8 @@ TEST_P(StreamOfSomeRanks, LosesNothingInOrderOfArrival) {
     EXPECT_EQ(batches.counts().arrived, std::ssize(seen));
     EXPECT_EQ(batches.counts().used, std::ssize(seen));
     EXPECT_EQ(batches.counts().repeated, 0);
-    EXPECT_EQ(batches.counts().dropped + batches.counts().dropped_by_senders, 0);
+    EXPECT_EQ(batches.counts().dropped + batches.counts().dropped_by_senders, 0)
+        << "a message of 7 does not fit into the buffer at once";
     EXPECT_EQ(batches.next().size(), 0) << "after the end";
     // Each sender's examples in their order.
     std::map<std::int64_t, std::int64_t> last;

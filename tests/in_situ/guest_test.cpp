@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <stdexcept>
 #include <thread>
 
@@ -23,6 +25,7 @@
 #include "dataset/stream/stream_sender.hpp"
 #include "guest_training.hpp"
 #include "job/job_guard.hpp"
+#include "job/stall_limits.hpp"
 #include "mpi_handles.hpp"
 #include "nn/predict.hpp"
 #include "saving/training_file.hpp"
@@ -200,6 +203,20 @@ TEST(Guest, HasOneGuardAtATime) {
   const JobGuard guard(MPI_COMM_WORLD, {.watchdog = false, .signals = false});
   expect_error(ErrorKind::usage, {"a second JobGuard"}, [] { JobGuard second(MPI_COMM_WORLD); });
   expect_error(ErrorKind::usage, {"MPI_COMM_NULL"}, [] { JobGuard second(MPI_COMM_NULL); });
+}
+
+// Ranks of other nodes go on; they do not take these for lost.
+TEST(Guest, MayEndItsGuardBeforeOthers) {
+  if (create_communicator("naive", MPI_COMM_WORLD)->inter_size() == 1)
+    GTEST_SKIP() << "needs 2 nodes";
+  const StallLimits before = stall_limits();
+  set_stall_limits({.timeout = 6, .silence = 4});
+  auto guard = std::make_unique<JobGuard>(MPI_COMM_WORLD);
+  if (2 * rank_in(MPI_COMM_WORLD) >= ranks()) guard.reset();
+  std::this_thread::sleep_for(std::chrono::seconds(8));
+  guard.reset();
+  set_stall_limits(before);
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 TEST(Guest, KeepsExceptionsWithoutThePartForErrors) {

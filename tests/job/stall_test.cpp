@@ -163,6 +163,14 @@ TEST(FindSilence, IgnoresDebuggedAndEndedRanks) {
   EXPECT_FALSE(find_silence(Ranks{silent(in(Waiting::mpi_finalize)), in(Waiting::gpu)}, limit));
 }
 
+TEST(FindStall, IgnoresRanksWhoseWatchdogHasEnded) {
+  const RankView ended = silent(in(Waiting::mpi_finalize));
+  EXPECT_FALSE(find({ended, at(Phase::own_work)}));
+  EXPECT_TRUE(find({ended, in(Waiting::recv)}));
+  EXPECT_TRUE(find({ended, in(Waiting::mpi_finalize)})) << "MPI_Finalize hangs";
+  EXPECT_TRUE(find({in(Waiting::mpi_finalize), at(Phase::own_work)}));
+}
+
 TEST(UpdateSeconds, RestartOnProgressOrHeartbeat) {
   RankView view = silent(at(Phase::loading));
   RankActivity seen{.activity = view.activity};

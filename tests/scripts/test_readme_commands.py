@@ -275,8 +275,8 @@ COMMANDS = {
         ("build/apps/tasuki-run -np 4 build/apps/train_mnist", trains),
         (ON_TWO_MACHINES, trains_on_nodes),
         ("build/apps/train_mnist", trains),
-        ('cmake --install build --prefix "$HOME/tasuki"', ends_well),
-        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', builds),
+        ('cmake --install build --prefix "$HOME/tasuki-installed"', ends_well),
+        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki-installed"', builds),
         ("cmake --build build-mine", builds),
         ("build/apps/tasuki-run -np 2 build-mine/my_training --communicator double", trains_my_network),
     ],
@@ -289,8 +289,8 @@ COMMANDS = {
         ("build/apps/tasuki-run -np 4 build/apps/train_mnist --epoch 3 --threads 1 --out four", trains),
         ("for n in 1 2 4; do build/apps/tasuki-run -np $n build/apps/train_mnist --epoch 3 --threads 1"
          " --shards 4 --global-batch 400 --out same-$n; done", trains_alike_three_times),
-        ('cmake --install build --prefix "$HOME/tasuki"', "README.md has it, too"),
-        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki"', "README.md has it, too"),
+        ('cmake --install build --prefix "$HOME/tasuki-installed"', "README.md has it, too"),
+        ('cmake -S examples -B build-mine -DCMAKE_PREFIX_PATH="$HOME/tasuki-installed"', "README.md has it, too"),
         ("cmake --build build-mine --target allreduce my_training", builds),
         ("build/apps/tasuki-run -np 4 build-mine/allreduce naive", sums_up),
         *((f"{ON_SLOW_NODES} build/apps/train_mnist --max-iterations 60 --threads 1 --communicator {name}"
@@ -320,7 +320,7 @@ COMMANDS = {
         (f"{ON_TWO_MACHINES} --epoch 1 --threads 1 --out machines", trains_on_nodes),
         ("build/apps/tasuki-run -np 2 build-mine/my_training --threads 1 --out mine", ends_well),
         ("rm -r one two four same-1 same-2 same-4 slow-* trace-1 trace-2 stopped machines mine"
-         " results/slow_link one.json two.json build-mine ~/tasuki", "this test makes only some of them"),
+         " results/slow_link one.json two.json build-mine ~/tasuki-installed", "this test makes only some of them"),
     ],
     "docs/training.md": [
         ("build/apps/tasuki-run -np 4 build/apps/train_cifar --dataset images --data DIR --image-size 64",

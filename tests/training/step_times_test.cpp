@@ -90,7 +90,7 @@ TEST(StepTimes, TableHasALinePerRank) {
             "rank    input       forward      backward      exchange        update ms/step\n"
             "   0     0.10   0%    30.00  30%    50.00  50%     9.90  10%    10.00  10%\n"
             "   1    50.00  50%    15.00  15%    20.00  20%    10.00  10%     5.00   5%\n"
-            "the exchange takes 10 % of a step; the slowest is 0\n");
+            "the exchange takes 10 % of a step; the slowest rank is 0\n");
   EXPECT_EQ(step_time_table({ranks[0], {}}), "");
   EXPECT_EQ(step_time_table({ranks[0], {{}}}), "");
 }
@@ -100,7 +100,7 @@ TEST(StepTimes, TableHasALinePerWorker) {
             "worker    input       forward      backward      exchange        update ms/step\n"
             "   0.0     0.10   0%    30.00  30%    50.00  50%     9.90  10%    10.00  10%\n"
             "   0.1    50.00  50%    15.00  15%    20.00  20%    10.00  10%     5.00   5%\n"
-            "the exchange takes 10 % of a step; the slowest is 0.0\n");
+            "the exchange takes 10 % of a step; the slowest worker is 0.0\n");
 }
 
 TEST(StepTimes, RejectInvalidTimes) {
@@ -143,7 +143,7 @@ TEST(StepTimes, TableShowsTheSlowestOfManyRanks) {
   EXPECT_NE(table.find("  63  "), std::string::npos) << table;
   EXPECT_EQ(table.find("  64  "), std::string::npos) << table;
   EXPECT_NE(table.find(" ...  the slowest of 36 more:\n  80  "), std::string::npos) << table;
-  EXPECT_NE(table.find("the slowest is 80\n"), std::string::npos) << table;
+  EXPECT_NE(table.find("the slowest rank is 80\n"), std::string::npos) << table;
 }
 
 }  // namespace
