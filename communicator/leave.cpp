@@ -21,7 +21,11 @@ void leave_after_error(Communicator& communicator) noexcept {
   } catch (const OutOfMemory&) {
     // Searches for the largest batch go on after it, on all ranks.
   } catch (const Error& error) {
-    if (error.scope() == ErrorScope::this_rank) leave(communicator, error.what());
+    // As a part of the ranks meets it that does not begin with this communicator's first rank.
+    const bool is_of_part =
+        error.scope() == ErrorScope::every_rank_printed_here &&
+        communicator.topology().shared_error_scope != ErrorScope::every_rank_printed_here;
+    if (error.scope() == ErrorScope::this_rank || is_of_part) leave(communicator, error.what());
   } catch (const std::exception& error) {
     leave(communicator, error.what());
   } catch (...) {

@@ -24,7 +24,10 @@ class Communicator;
 void leave(Communicator& communicator, std::string_view why) noexcept;
 
 // leave() with the exception that is being handled, unless all ranks meet it (ErrorScope) or it is
-// OutOfMemory, after which searches for the largest batch go on. Call it in a handler.
+// OutOfMemory, after which searches for the largest batch go on. Call it in a handler. An error
+// that a part of the ranks meets (a node, or a communicator that was split off) and that belongs to
+// another communicator is announced by the first rank of the part, unless rank 0 of MPI_COMM_WORLD
+// or this communicator's first rank is in the part: then call leave().
 void leave_after_error(Communicator& communicator) noexcept;
 
 }  // namespace tasuki

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <utility>
+
 #include "core/keep_until_exit.hpp"
 #include "core/log.hpp"
 
@@ -51,8 +53,8 @@ ActivityBoard::ActivityBoard(const MpiComm& job) : records_(keep_until_exit<Reco
   publish_activity_in(&record(static_cast<std::size_t>(node.rank())));
 }
 
-ActivityBoard::~ActivityBoard() {
-  // The final state that neighbours see, so that they do not miss a rank that has ended normally.
+void ActivityBoard::leave() {
+  if (std::exchange(has_left_, true)) return;
   const WaitScope gone(Waiting::mpi_finalize);
   publish_activity_in(nullptr);
 }

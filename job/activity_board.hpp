@@ -18,9 +18,13 @@ class ActivityBoard {
   // Collective over the ranks of the job. If the ranks of a node cannot share memory, each has its
   // own board, as if it were alone on the node.
   explicit ActivityBoard(const MpiComm& job);
-  ~ActivityBoard();
+  ~ActivityBoard() { leave(); }
   ActivityBoard(const ActivityBoard&) = delete;
   ActivityBoard& operator=(const ActivityBoard&) = delete;
+
+  // Shows from now on that this process is in MPI_Finalize or past it, whatever it does, so that
+  // neighbours do not miss a rank whose watchdog has ended normally.
+  void leave();
 
   // The ranks of the job on this board, this one included, in ascending order.
   const std::vector<int>& ranks() const { return ranks_; }
@@ -40,6 +44,7 @@ class ActivityBoard {
     ActivityRecord alone;
   };
   Records& records_;
+  bool has_left_ = false;
 };
 
 }  // namespace tasuki

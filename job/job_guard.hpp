@@ -1,8 +1,10 @@
 // JobGuard: the protections of run_job (watchdog, error reports, signal handlers), each of which
 // can be left out. For programs that initialise MPI themselves and do other work besides training.
 //
-// Without a guard Tasuki ends no process, sets no signal handler, prints only warnings (on standard
-// error) and starts no thread but those that compute or read ahead: errors are exceptions.
+// Without a guard Tasuki ends no process and sets no signal handler, and errors are exceptions. Its
+// messages go to standard error (configure_log() in core/log.hpp chooses which). It starts threads
+// only to compute, to read ahead, to write files, to watch NCCL and, with MPI_THREAD_MULTIPLE, to
+// exchange gradients.
 #pragma once
 
 #include <mpi.h>
@@ -43,9 +45,11 @@ class JobGuard {
   explicit JobGuard(MPI_Comm comm, const JobParts& parts = {});
   // For run_job, which knows the job from before MPI_Init.
   JobGuard(const JobIdentity& identity, const JobParts& parts);
-  // Threads, signal handlers and MPI's handles are as they were before. Not collective. The other
-  // ranks' watchdogs know that this rank has ended its guard: they do not take it for lost, but end
-  // the job when one of them waits for it for longer than the limit.
+  // Threads, signal handlers and MPI's handles are as they were before. Not collective
+  // itself, but MPI may let MPI_Comm_free wait for the other ranks. Their watchdogs are told (in
+  // datagrams to other nodes) and do not take this rank for lost, but end the job if nothing moves
+  // for longer than the limit while they wait for this rank. A node whose first rank has no guard
+  // any more learns nothing of other nodes.
   ~JobGuard();
   JobGuard(const JobGuard&) = delete;
   JobGuard& operator=(const JobGuard&) = delete;

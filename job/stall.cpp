@@ -85,11 +85,15 @@ std::vector<int> ranks_owing_messages(std::span<const RankView> ranks) {
 }
 
 std::vector<int> find_culprits(std::span<const RankView> ranks, double silent_seconds) {
-  auto found = ranks_where(
-      ranks, [&](const RankView& rank) { return rank.silent >= silent_seconds || !waits(rank); });
+  auto found = ranks_where(ranks, [&](const RankView& rank) {
+    return !has_ended(rank, silent_seconds) && (rank.silent >= silent_seconds || !waits(rank));
+  });
   if (found.empty()) found = ranks_where(ranks, has_returned);
   if (found.empty()) found = ranks_behind(ranks);
   if (found.empty()) found = ranks_owing_messages(ranks);
+  if (found.empty())
+    found =
+        ranks_where(ranks, [&](const RankView& rank) { return has_ended(rank, silent_seconds); });
   if (!found.empty()) return found;
   const std::vector<int> together = largest_meeting(ranks);
   if (together.empty()) return {};
@@ -100,7 +104,12 @@ std::vector<int> find_culprits(std::span<const RankView> ranks, double silent_se
 
 }  // namespace
 
+bool has_ended(const RankView& rank, double silent_seconds) {
+  return rank.activity.waiting == Waiting::mpi_finalize && rank.silent >= silent_seconds;
+}
+
 void update(RankView& view, const RankActivity& seen) {
+  if (view.is_known && seen.activity.moves < view.activity.moves) return;
   const bool is_new = !std::exchange(view.is_known, true);
   const bool is_let_go = view.is_traced && !seen.is_traced;
   if (is_new || is_let_go || seen.activity.moves != view.activity.moves) view.still = 0;
@@ -144,9 +153,6 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds) {
   Stall stall;
   stall.seconds = std::numeric_limits<double>::infinity();
-  const auto has_ended = [&](const RankView& rank) {
-    return rank.activity.waiting == Waiting::mpi_finalize && rank.silent >= silent_seconds;
-  };
   bool is_job_held_up = false, does_any_wait = false, are_all_known = true;
   for (const RankView& rank : ranks) {
     are_all_known = are_all_known && rank.is_known;
@@ -154,7 +160,7 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
     if (rank.still < seconds) return std::nullopt;
     stall.seconds = std::min(stall.seconds, rank.still);
     stall.is_debugged = stall.is_debugged || rank.is_traced;
-    if (has_ended(rank)) continue;
+    if (has_ended(rank, silent_seconds)) continue;
     is_job_held_up = is_job_held_up || is_held_up(rank);
     does_any_wait = does_any_wait || (waits(rank) && !has_returned(rank));
   }
@@ -162,7 +168,7 @@ std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
   stall.culprits = find_culprits(ranks, silent_seconds);
   const auto is_stuck = [&](int number) {
     const RankView& rank = ranks[static_cast<std::size_t>(number)];
-    return rank.silent >= silent_seconds || !waits(rank);
+    return !has_ended(rank, silent_seconds) && (rank.silent >= silent_seconds || !waits(rank));
   };
   stall.is_certain = are_all_known || std::ranges::any_of(stall.culprits, is_stuck);
   const auto may_work = [&](int number) {

@@ -28,8 +28,13 @@ struct RankView {
   std::int64_t memory = 0;    // resident bytes of its process; 0: unknown
 };
 
+// Whether the rank's watchdog has ended as it should, and with it all signs of life: at the end of
+// its program, or with its JobGuard.
+bool has_ended(const RankView& rank, double silent_seconds);
+
 // Updates the view of a rank with news of it. `still` and `silent` start again from 0 if the rank
-// has made progress or given a sign of life, and if a debugger has released it.
+// has made progress or given a sign of life, and if a debugger has released it. News that other
+// news has overtaken is ignored.
 void update(RankView& view, const RankActivity& seen);
 
 struct Stall {
@@ -54,8 +59,8 @@ struct Stall {
 //   operations of a communicator, else ranks that others wait for in a message (at the end of a
 //   chain of such waits) and that are in no message themselves, else ranks that are in another
 //   operation than most.
-// Waiting for the other ranks at the end of the program is not a stall (run_job limits it), nor is
-// a rank that was last seen in MPI_Finalize, where watchdogs end, and is silent since.
+// Ranks that have_ended() are culprits only if no other can be found and all ranks are known.
+// Waiting for the other ranks at the end of the program is not a stall (run_job limits it).
 std::optional<Stall> find_stall(std::span<const RankView> ranks, double seconds,
                                 double silent_seconds);
 

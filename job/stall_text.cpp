@@ -72,6 +72,8 @@ std::string text_of(int number, const RankView& rank, double silent_seconds) {
   if (rank.is_traced && rank.silent >= silent_seconds)
     return fmt::format("{} is stopped by a debugger and was last seen {}", who,
                        text_of(rank.activity));
+  if (has_ended(rank, silent_seconds))
+    return fmt::format("{} has ended its JobGuard, or its program", who);
   if (rank.silent >= silent_seconds)
     return fmt::format(
         "{} gives no sign of life (it was stopped, or its machine is lost) and was last seen {}",
@@ -86,7 +88,8 @@ std::string text_of_silent_host(std::span<const int> culprits, std::span<const R
   const RankView& first = ranks[static_cast<std::size_t>(culprits.front())];
   const bool is_one_host = std::ranges::all_of(culprits, [&](int culprit) {
     const RankView& rank = ranks[static_cast<std::size_t>(culprit)];
-    return rank.host == first.host && rank.silent >= silent_seconds && !rank.is_traced;
+    return rank.host == first.host && rank.silent >= silent_seconds && !rank.is_traced &&
+           !has_ended(rank, silent_seconds);
   });
   if (!is_one_host) return "";
   constexpr std::size_t most_named = 8;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "communicator/mpi/ranks.hpp"
@@ -142,13 +144,9 @@ Watchdog::Watchdog(const MpiComm& job)
 
 Watchdog::~Watchdog() {
   stop();
-  // Datagrams may get lost.
-  constexpr int farewells = 3;
-  const WaitScope gone(Waiting::mpi_finalize);
-  for (int i = 0; i < farewells; ++i) {
-    look_at_own_node();
-    heartbeats_.send(own_node_);
-  }
+  board_.leave();
+  // At the end of a job no rank waits for such news any more.
+  if (is_mpi_running()) say_farewell();
   if (wake_ >= 0) close(wake_);
 }
 
@@ -160,6 +158,17 @@ void Watchdog::stop() {
     std::erase(wakes, wake_);
   }
   if (thread_.joinable()) thread_.join();
+}
+
+void Watchdog::say_farewell() {
+  // Datagrams may get lost, and rarely at both times.
+  for (const auto pause : {std::chrono::milliseconds(0), std::chrono::milliseconds(5),
+                           std::chrono::milliseconds(20)}) {
+    std::this_thread::sleep_for(pause);
+    look_at_own_node();
+    const auto own = std::ranges::find(own_node_, rank_, &RankActivity::rank);
+    heartbeats_.send({own, 1});
+  }
 }
 
 void Watchdog::run() {

@@ -29,7 +29,7 @@ namespace tasuki {
 // launcher (mpirun or Open MPI's daemon) only causes a warning, because the ranks run without it
 // until they write more than its pipes hold.
 //
-// Its destructor tells the other ranks, so that they do not take this one for lost.
+// Its destructor tells the other nodes, so that they do not take this rank for lost.
 class Watchdog {
  public:
   // Collective over the ranks of the job, in the thread whose phases and waits count. If a rank
@@ -54,6 +54,7 @@ class Watchdog {
   static double due(const Limits& limits, const Stall& stall);
   void run();
   void stop();
+  void say_farewell();
   // Counts these seconds towards the table that is due.
   void count_to_table(double seconds);
   void print_table(double silent_seconds) const;

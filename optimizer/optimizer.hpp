@@ -44,10 +44,9 @@ class Optimizer {
   // model must outlive the optimizer. Errors: a model without parameters; parameters without values
   // on rank 0 (Parameter::has_values), which would train from zeros; member layers that are not
   // registered and have no values (Module::unregistered_parameters). Collective if there is a
-  // communicator. If
-  // models or optimizers differ between ranks, all throw ErrorKind::disagreement; otherwise all
-  // take rank 0's parameters and buffers. A rank that does not know a parameter's shape yet takes
-  // it from one that does, such as one that has loaded a file.
+  // communicator. If models or optimizers differ between ranks, all throw ErrorKind::disagreement;
+  // otherwise all take rank 0's parameters and buffers. A rank that does not know a parameter's
+  // shape yet takes it from one that does, such as one that has loaded a file.
   template <std::derived_from<Module> Model>
   void setup(Model& model) {
     setup(model, sizeof(Model));
@@ -96,9 +95,10 @@ class Optimizer {
   void keep_graphs(bool keeps) { keeps_graphs_ = keeps; }
   // The step's last backward() and its exchange() in one: gradients travel while others are
   // computed (gradient_exchange.hpp). The communicator is busy meanwhile: functions that
-  // communicate in their backward pass need one of their own (Communicator::split). If a rank
-  // throws in its backward pass, all must throw in the same function, or the job must end.
-  // Collective.
+  // communicate in their backward pass need one of their own (Communicator::split). If all ranks
+  // throw in the backward pass of the same function of the graph, they can go on. If only some
+  // throw, the others learn of it as communicator/leave.hpp says, and the communicator can only be
+  // destroyed. Collective.
   std::int64_t backward_and_exchange(const Variable& loss, std::int64_t examples,
                                      std::optional<std::int64_t> global_examples = {});
   // Sums the gradients over the ranks and returns the number of examples on all ranks. With double

@@ -183,7 +183,7 @@ void Trainer::run() {
 
 void Trainer::warn_of_lonely_ranks() const {
   const Place place = place_in_job();
-  // A program with a life of its own may well train on one rank of many.
+  // A program that also does other work may well train on one rank of many.
   if (!errors_end_job() || communicator_ != nullptr || place.ranks == 1 || place.rank != 0) return;
   log_warning(
       "this job has {} ranks, and each trains a separate model: give the optimizer a communicator, "

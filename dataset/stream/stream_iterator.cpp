@@ -138,7 +138,7 @@ void StreamIterator::take_in(Sender& sender) {
   connection_->left_from = &sender;
 }
 
-// The sender learns of them only then, so that a full buffer holds it up.
+// The sender is told of an example when it is in the buffer, so that a full buffer holds it up.
 void StreamIterator::take_in_what_fits() {
   Connection& connection = *connection_;
   Range& left = connection.left;

@@ -25,8 +25,8 @@ enum class StreamOrder : std::uint8_t {
 
 struct StreamOptions {
   std::int64_t batch_size = 1;  // of each rank that trains
-  // The examples that each of these ranks holds at most. In random order they are the newest ones:
-  // a new one replaces the oldest, which is dropped if it was in no batch.
+  // The examples that each of these ranks holds at most, besides a message. In random order they
+  // are the newest ones: a new one replaces the oldest, which is dropped if it was in no batch.
   std::int64_t capacity = 4096;
   StreamOrder order = StreamOrder::random;
   // Random order: examples that must be held before the first batch; 0: batch_size.

@@ -66,7 +66,6 @@ StreamSender::StreamSender(MPI_Comm comm, std::vector<Field> fields,
   connection_->ends = connect_stream(comm, false, fields_);
   for (const int rank : connection_->ends.partners)
     connection_->receivers.push_back({.rank = rank});
-  turn_ = static_cast<std::size_t>(connection_->ends.side.rank());  // not all begin with the same
 }
 
 StreamSender::~StreamSender() {
@@ -151,23 +150,34 @@ void StreamSender::send_to(Receiver& receiver, const Dataset& examples, std::int
   sent_ += end - begin;
 }
 
+// The one that has got the fewest examples from this rank, of those with room; null: none has. Not
+// all senders begin with the same one.
+StreamSender::Receiver* StreamSender::next_receiver() {
+  std::vector<Receiver>& receivers = connection_->receivers;
+  const auto first = static_cast<std::size_t>(connection_->ends.side.rank());
+  Receiver* next = nullptr;
+  for (std::size_t i = 0; i < receivers.size(); ++i) {
+    Receiver& each = receivers[(first + i) % receivers.size()];
+    if (each.room(options_.window) > 0 && (next == nullptr || each.sent < next->sent)) next = &each;
+  }
+  return next;
+}
+
 // Returns the first example that was not sent.
 std::int64_t StreamSender::send_where_there_is_room(const Dataset& examples, std::int64_t begin) {
   const auto bytes =
       std::max<std::int64_t>(static_cast<std::int64_t>(examples.header().fixed_bytes()), 1);
-  std::vector<Receiver>& receivers = connection_->receivers;
-  const auto count = std::ssize(receivers);
+  const auto count = std::ssize(connection_->receivers);
   const std::int64_t most =
       std::clamp<std::int64_t>((examples.size() - begin + count - 1) / count, 1,
                                std::max<std::int64_t>(most_bytes / bytes, 1));
-  // One turn after the other, as long as a receiver has room.
-  for (std::int64_t without_room = 0; without_room < count && begin < examples.size();) {
-    Receiver& receiver = receivers[turn_++ % receivers.size()];
+  while (begin < examples.size()) {
+    Receiver* const receiver = next_receiver();
+    if (receiver == nullptr) break;
     const std::int64_t share =
-        std::min({receiver.room(options_.window), examples.size() - begin, most});
-    without_room = share > 0 ? 0 : without_room + 1;
-    if (share > 0) send_to(receiver, examples, begin, begin + share);
-    begin += std::max<std::int64_t>(share, 0);
+        std::min({receiver->room(options_.window), examples.size() - begin, most});
+    send_to(*receiver, examples, begin, begin + share);
+    begin += share;
   }
   return begin;
 }

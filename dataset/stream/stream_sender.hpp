@@ -12,11 +12,11 @@
 namespace tasuki {
 
 struct StreamSenderOptions {
-  // Examples on their way to each rank that trains; each has a copy in this rank's memory.
+  // Examples on their way to each rank that trains and gets examples from this one; each has a copy
+  // in this rank's memory.
   std::int64_t window = 1024;
   // If there is no room on the way: true waits until there is, which holds up the program; false
-  // drops the new examples. A receiver in random order may drop examples in both cases, one in
-  // order of arrival none that it has taken in.
+  // drops the new examples. A receiver in random order may drop examples in both cases.
   bool waits = false;
 };
 
@@ -31,7 +31,8 @@ class StreamSender {
   // (receivers_of in stream_ends.hpp).
   StreamSender(MPI_Comm comm, std::vector<Field> fields, const StreamSenderOptions& options = {});
   // Says farewell, and waits until the ranks that train have answered: that is in their next call
-  // of StreamIterator's next() or poll(), or at its destruction.
+  // of StreamIterator's next() or poll(), or at its destruction; in order of arrival, once they
+  // have had room for everything that was sent before.
   ~StreamSender();
   StreamSender(const StreamSender&) = delete;
   StreamSender& operator=(const StreamSender&) = delete;
@@ -53,6 +54,7 @@ class StreamSender {
 
   void poll();
   bool has_open_receiver() const;
+  Receiver* next_receiver();
   std::int64_t send_where_there_is_room(const Dataset& examples, std::int64_t begin);
   void send_to(Receiver& receiver, const Dataset& examples, std::int64_t begin, std::int64_t end);
   void say_farewell(Receiver& receiver);
@@ -63,7 +65,6 @@ class StreamSender {
   std::vector<Field> fields_;
   StreamSenderOptions options_;
   std::unique_ptr<Connection> connection_;
-  std::size_t turn_ = 0;  // the receiver that is served next
   std::int64_t sent_ = 0, dropped_ = 0;
 };
 

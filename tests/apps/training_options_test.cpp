@@ -341,7 +341,8 @@ TEST(Precision, IsSupportedByAllDevices) {
       EXPECT_EQ(mixed.on(cpu), DType::float32);
       EXPECT_EQ(cpu_product_type(), DType::bfloat16);
     } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("bf16"), std::string::npos) << error.what();
+      EXPECT_EQ(error.kind(), ErrorKind::unavailable);
+      EXPECT_NE(std::string(error.what()).find("AVX512_BF16"), std::string::npos) << error.what();
     }
     choose_precision(ComputeType::fp32, devices);
   }

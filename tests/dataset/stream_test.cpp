@@ -136,9 +136,10 @@ TEST_P(StreamOfSomeRanks, DropsAtTheSenderWhileTrainingIsBusy) {
   std::int64_t sent = 0, dropped = 0, arrived = 0, dropped_on_the_way = 0;
   if (trains(receivers)) {
     StreamIterator batches(MPI_COMM_WORLD, pair_fields,
-                           {.batch_size = 1, .order = StreamOrder::arrival});
+                           {.batch_size = 1, .capacity = 3, .order = StreamOrder::arrival});
     world->barrier();  // until then the senders have nobody that takes their examples
     while (batches.is_open()) batches.next();
+    EXPECT_EQ(batches.counts().dropped, 0);
     arrived = batches.counts().arrived;
     dropped_on_the_way = batches.counts().dropped_by_senders;
   } else {
@@ -165,9 +166,13 @@ TEST_P(StreamOfSomeRanks, AnErrorInTrainingLeavesTheSendersRunning) {
   const int receivers = GetParam(), senders = size_of_world() - receivers;
   if (senders < 1) GTEST_SKIP() << "needs " << receivers + 1 << " ranks";
   for (int round = 0; round < 3; ++round) {  // a new stream can follow
+    // In order of arrival, messages wait for room in the buffer.
+    const StreamOptions options =
+        round == 1 ? StreamOptions{.batch_size = 2, .capacity = 2, .order = StreamOrder::arrival}
+                   : StreamOptions{.batch_size = 2};
     if (trains(receivers)) {
-      const auto train = [] {
-        StreamIterator batches(MPI_COMM_WORLD, pair_fields, {.batch_size = 2});
+      const auto train = [&] {
+        StreamIterator batches(MPI_COMM_WORLD, pair_fields, options);
         batches.next();
         throw std::runtime_error("the loss exploded");
       };
@@ -179,6 +184,31 @@ TEST_P(StreamOfSomeRanks, AnErrorInTrainingLeavesTheSendersRunning) {
       EXPECT_EQ(sender.send(Examples(rank_of_world(), steps, 3).dataset()), 0);
     }
   }
+}
+
+TEST_P(StreamOfSomeRanks, ServesReceiversEqually) {
+  const int receivers = GetParam(), senders = size_of_world() - receivers;
+  if (senders < 1) GTEST_SKIP() << "needs " << receivers + 1 << " ranks";
+  constexpr std::int64_t calls = 40, per_call = 3;  // that 2 receivers cannot divide
+  const auto world = create_communicator("naive", MPI_COMM_WORLD);
+  std::int64_t arrived = 0;
+  if (trains(receivers)) {
+    StreamIterator batches(MPI_COMM_WORLD, pair_fields, {.batch_size = 1});
+    while (batches.is_open()) {
+    }
+    arrived = batches.counts().arrived;
+  } else {
+    StreamSender sender(MPI_COMM_WORLD, pair_fields, {.window = calls * per_call});
+    for (std::int64_t call = 0; call < calls; ++call)
+      EXPECT_EQ(sender.send(Examples(rank_of_world(), call * per_call, per_call).dataset()),
+                per_call);
+  }
+  Numbers all;
+  for (const auto& of_rank : allgather_object(*world, arrived)) all.push_back(of_rank);
+  all.erase(all.begin(), all.begin() + senders);
+  const auto [least, most] = std::ranges::minmax(all);
+  EXPECT_LE(most - least, senders * per_call);
+  EXPECT_GT(least, 0);
 }
 
 TEST_P(StreamOfSomeRanks, RandomOrderRepeatsUntilTheEnd) {
@@ -252,6 +282,9 @@ TEST(Stream, TakesExamplesOfItsOwnProcess) {
   EXPECT_TRUE(batches.is_open()) << "an example is left";
   EXPECT_EQ(labels_in(batches.next()), Numbers{7000});
   EXPECT_FALSE(batches.is_open());
+  constexpr std::int64_t capacity = StreamOptions().capacity;
+  batches.add(Examples(0, 8, capacity + 1).dataset());
+  EXPECT_EQ(batches.counts().dropped, 1) << "there is no sender to hold up";
   batches.restore({7, 99});
   EXPECT_EQ(batches.epoch(), 7);
   expect_error(ErrorKind::data, {"epoch 7, step 100"}, [&] { batches.restore({7, 100}); });

@@ -4,6 +4,7 @@
 #include <stdexcept>
 
 #include "communicator/leave.hpp"
+#include "core/error.hpp"
 #include "guest_training.hpp"
 #include "tests/support/errors.hpp"
 
@@ -57,6 +58,37 @@ TEST_P(ErrorOfOneRank, ReachesTheOthersInAStep) {
   GuestTraining next(MPI_COMM_WORLD, 1, GetParam().kind, GetParam().options);
   next.steps(0, 3);
   EXPECT_EQ(next.optimizer().t(), 3);
+}
+
+// Ranks 1, 2, ...: their first rank prints what all of them meet, and announces what only it meets.
+TEST(LoneError, OfTheFirstRankIsToldFromOneOfAll) {
+  if (size_of(MPI_COMM_WORLD) < 3) GTEST_SKIP() << "needs 3 ranks";
+  MPI_Comm part = MPI_COMM_NULL;
+  MPI_Comm_split(MPI_COMM_WORLD, rank_in(MPI_COMM_WORLD) == 0 ? MPI_UNDEFINED : 1, 0, &part);
+  if (part == MPI_COMM_NULL) return;
+  {
+    GuestTraining training(part);
+    training.steps(0, 3);
+    MPI_Barrier(part);
+    const auto fail_alone = [](const Variable&, const Tensor&) -> Variable {
+      fail(ErrorKind::data, "a bad batch");
+    };
+    if (training.communicator().rank() == 0)
+      EXPECT_THROW(training.step(3, fail_alone), Error);
+    else
+      expect_error(ErrorKind::io, {"has left: a bad batch"}, [&] { training.step(3); });
+  }
+  {
+    GuestTraining training(part);
+    const ErrorScope scope = training.communicator().topology().shared_error_scope;
+    EXPECT_EQ(scope == ErrorScope::every_rank_printed_here, training.communicator().rank() == 0);
+    const auto fail_together = [&](const Variable&, const Tensor&) -> Variable {
+      throw Error(ErrorKind::data, "bad data", scope);
+    };
+    EXPECT_THROW(training.step(0, fail_together), Error);
+    training.communicator().barrier();  // can be used on
+  }
+  MPI_Comm_free(&part);
 }
 
 TEST(LoneError, ReachesRanksThatWaitForAMessage) {

@@ -166,7 +166,12 @@ TEST(FindSilence, IgnoresDebuggedAndEndedRanks) {
 TEST(FindStall, IgnoresRanksWhoseWatchdogHasEnded) {
   const RankView ended = silent(in(Waiting::mpi_finalize));
   EXPECT_FALSE(find({ended, at(Phase::own_work)}));
-  EXPECT_TRUE(find({ended, in(Waiting::recv)}));
+  EXPECT_TRUE(find({ended, at(Phase::own_work), in(Waiting::barrier)})->may_be_work);
+  EXPECT_EQ(culprits_of({ended, at(Phase::own_work), in(Waiting::barrier)}), (Culprits{1}));
+  EXPECT_EQ(culprits_of({ended, in(Waiting::recv, 0)}), Culprits{0});
+  EXPECT_FALSE(find({ended, in(Waiting::recv), unknown()})->is_certain);
+  EXPECT_NE(said({ended, in(Waiting::recv, 0)}).find("rank 0 on here has ended its JobGuard"),
+            std::string::npos);
   EXPECT_TRUE(find({ended, in(Waiting::mpi_finalize)})) << "MPI_Finalize hangs";
   EXPECT_TRUE(find({in(Waiting::mpi_finalize), at(Phase::own_work)}));
 }
@@ -190,6 +195,17 @@ TEST(UpdateSeconds, RestartOnProgressOrHeartbeat) {
   EXPECT_TRUE(first.is_known);
   EXPECT_EQ(first.still, 0);
   EXPECT_EQ(first.silent, 0);
+}
+
+TEST(UpdateSeconds, IgnoresNewsThatWasOvertaken) {
+  RankView view = unknown();
+  RankActivity seen{.activity = in(Waiting::mpi_finalize).activity};
+  seen.activity.moves = 7;
+  update(view, seen);
+  RankActivity older{.activity = at(Phase::own_work).activity};
+  older.activity.moves = 6;
+  update(view, older);
+  EXPECT_EQ(view.activity.waiting, Waiting::mpi_finalize);
 }
 
 TEST(UpdateSeconds, RestartWhenADebuggerDetaches) {
