@@ -122,7 +122,7 @@ TEST_F(Console, RejectsBadDataInOneLine) {
 }
 
 TEST_F(Console, NamesRanksStartedDifferently) {
-  const std::string line = "exec \"$0\" --epoch $((OMPI_COMM_WORLD_RANK + 1)) \"$@\"";
+  const std::string line = "exec \"$0\" --epoch $((" + rank_variable() + " + 1)) \"$@\"";
   const Finished job = run_program(mpirun(2, with({"sh", "-c", line}, program("result", {}))));
   expect_one_line(job, "rank 1 on ", ErrorKind::disagreement);
   EXPECT_NE(job.err.find("argument 2"), std::string::npos) << job.err;

@@ -210,7 +210,7 @@ TEST_F(ModelParallel, SkipsSnapshotsWithADamagedPart) {
 // Each rank looks for its part where it was started, as on machines with separate disks.
 TEST_F(ModelParallel, PartsCanBeOnSeparateDisks) {
   const auto job = [&](const Flags& flags) {
-    Flags words = {"sh", "-c", "cd \"$0/$OMPI_COMM_WORLD_RANK\" && exec \"$@\"", folder.path()};
+    Flags words = {"sh", "-c", "cd \"$0/$" + rank_variable() + "\" && exec \"$@\"", folder.path()};
     Flags command = program("", with({"--unit", "40", "-b", "48", "--out", "run"}, flags));
     command[0] = MODEL_PARALLEL;
     return run_program(mpirun(2, with(words, command)), 60);
