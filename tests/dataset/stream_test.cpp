@@ -65,7 +65,8 @@ class Examples {
 Numbers labels_in(const Batch& batch) {
   const auto labels = batch["t"].span<std::int64_t>();
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    EXPECT_EQ(batch["x"].data<float>()[2 * i], static_cast<float>(labels[i] / 1000));
+    const std::int64_t number = labels[i] / 1000;
+    EXPECT_EQ(batch["x"].data<float>()[2 * i], static_cast<float>(number));
     EXPECT_EQ(batch["x"].data<float>()[2 * i + 1], static_cast<float>(-(labels[i] % 1000)));
   }
   return {labels.begin(), labels.end()};
