@@ -21,7 +21,7 @@ void leave_after_error(Communicator& communicator) noexcept {
   } catch (const OutOfMemory&) {
     // Searches for the largest batch go on after it, on all ranks.
   } catch (const Error& error) {
-    // As a part of the ranks meets it that does not begin with this communicator's first rank.
+    // Only a part of the ranks meets this error, and this rank is the first of that part.
     const bool is_of_part =
         error.scope() == ErrorScope::every_rank_printed_here &&
         communicator.topology().shared_error_scope != ErrorScope::every_rank_printed_here;

@@ -146,7 +146,7 @@ Watchdog::~Watchdog() {
   stop();
   board_.leave();
   // At the end of a job no rank waits for such news any more.
-  if (is_mpi_running()) say_farewell();
+  if (is_mpi_running() && own_node_.size() < ranks_.size()) say_farewell();
   if (wake_ >= 0) close(wake_);
 }
 
@@ -161,7 +161,7 @@ void Watchdog::stop() {
 }
 
 void Watchdog::say_farewell() {
-  // Datagrams may get lost, and rarely at both times.
+  // Datagrams may get lost, so this one is sent three times.
   for (const auto pause : {std::chrono::milliseconds(0), std::chrono::milliseconds(5),
                            std::chrono::milliseconds(20)}) {
     std::this_thread::sleep_for(pause);

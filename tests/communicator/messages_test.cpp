@@ -227,7 +227,8 @@ TEST_P(Messages, JsonWithTagAndSource) {
     send_object(*comm_, object_of(rank()), 0, 7 * rank());
   }
   comm_->barrier();  // else the next message could be received above
-  // Without bytes: nobody would receive them, and MPICH gives what is left to a later communicator.
+  // The message is empty, because nobody would receive its bytes: MPICH gives a message that is
+  // left to a later communicator.
   if (rank() == 1) send_bytes(*comm_, {}, 0);
   if (rank() == 0) {
     EXPECT_THROW(recv_object(*comm_, 1), Error);
