@@ -38,7 +38,8 @@ Communicator::Communicator(const CommunicatorSetup& setup)
       handles_(std::make_unique<Handles>(mpi_ranks(setup))),
       topology_(discover_topology(handles_->collectives.get())),
       id_(make_communicator_id(setup_.name, handles_->collectives.get())),
-      check_(CollectiveCheck::make(setup_.name, handles_->collectives.get(), topology_)),
+      check_(CollectiveCheck::make(setup_.name, handles_->collectives.get(), topology_,
+                                   handles_->departures.is_over())),
       exchanges_(std::make_unique<ExchangesUnderWay>(id_, operations_,
                                                      [this] { handles_->departures.look(); })) {
   setup_.ranks = nullptr;  // owned by the caller; not valid after this constructor
@@ -74,6 +75,10 @@ const MpiComm& Communicator::mpi() const {
 const MpiComm& Communicator::comm() const {
   check_free();
   return handles_->collectives;
+}
+
+MpiComm Communicator::split_ranks(int color, int key) const {
+  return MpiComm::split(comm().get(), color, key).keep_after(handles_->departures.is_over());
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) const {

@@ -214,6 +214,10 @@ class Communicator {
   // MPI's handle for collectives. Throws while a gradient exchange runs in the background, unless
   // that exchange itself calls it.
   const MpiComm& comm() const;
+  // The ranks that give the same color, ordered by key, for messages of the kind's own; empty on
+  // ranks whose color is MPI_UNDEFINED. Not to be freed after a departure (mpi/departures.hpp).
+  // Collective.
+  MpiComm split_ranks(int color, int key) const;
   // sum() of a scattered view: combine_part() of the parts, combine() of the elements after them.
   void sum_scattered(const GradientView& gradients);
   // Created by the first call.

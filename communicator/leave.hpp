@@ -18,7 +18,7 @@ class Communicator;
 // (flat and naive with MPI's allreduce, broadcasts, barriers, comparisons) waits on: until its
 // process is ended, by whoever watches the program or by a JobGuard's watchdog.
 //
-// Afterwards the communicator can only be destroyed; MPI's handle for it stays until the process
+// Afterwards the communicator can only be destroyed; MPI's handles for it stay until the process
 // ends. Trainer::run() and the steps of an Optimizer call it for errors of this rank alone, and so
 // does the destructor of a communicator while an exception unwinds its scope.
 void leave(Communicator& communicator, std::string_view why) noexcept;

@@ -86,8 +86,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
  public:
   explicit HierarchicalCommunicator(const CommunicatorSetup& setup)
       : NodeCommunicator(setup),
-        leaders_(
-            MpiComm::split(comm().get(), intra_rank() == leader ? 0 : MPI_UNDEFINED, inter_rank())),
+        leaders_(split_ranks(intra_rank() == leader ? 0 : MPI_UNDEFINED, inter_rank())),
         between_nodes_(inter_rank(), inter_size(),
                        {options().algorithm, options().sizes, options().link}),
         counts_(static_cast<std::size_t>(intra_size()), 0) {}

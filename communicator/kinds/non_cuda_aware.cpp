@@ -11,8 +11,7 @@ class NonCudaAwareCommunicator : public NodeCommunicator {
  public:
   explicit NonCudaAwareCommunicator(const CommunicatorSetup& setup)
       : NodeCommunicator(setup),
-        leaders_(
-            MpiComm::split(comm().get(), intra_rank() == 0 ? 0 : MPI_UNDEFINED, inter_rank())) {}
+        leaders_(split_ranks(intra_rank() == 0 ? 0 : MPI_UNDEFINED, inter_rank())) {}
 
  protected:
   std::string describe_kind() const override {

@@ -34,7 +34,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
  public:
   explicit TwoDimensionalCommunicator(const CommunicatorSetup& setup)
       : NodeCommunicator(setup),
-        across_(MpiComm::split(comm().get(), intra_rank(), inter_rank())),
+        across_(split_ranks(intra_rank(), inter_rank())),
         between_nodes_(inter_rank(), inter_size(),
                        {options().algorithm, options().sizes, share_of_link()}) {
     require_equal_nodes(topology());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 #include "core/environment.hpp"
@@ -35,17 +36,19 @@ std::vector<std::string> texts_of_all(const std::string& text, MPI_Comm comm, st
 }  // namespace
 
 std::unique_ptr<CollectiveCheck> CollectiveCheck::make(const std::string& name, MPI_Comm comm,
-                                                       const Topology& topology) {
+                                                       const Topology& topology,
+                                                       const std::atomic<bool>& is_over) {
   int is_on = is_switched_on(variable) ? 1 : 0;
   if (topology.size == 1) return nullptr;
   // mpirun does not bring variables to other hosts.
   TASUKI_MPI(MPI_Bcast, &is_on, 1, MPI_INT, 0, comm);
   if (is_on == 0) return nullptr;
-  return std::unique_ptr<CollectiveCheck>(new CollectiveCheck(name, comm, topology));
+  return std::unique_ptr<CollectiveCheck>(
+      new CollectiveCheck(name, MpiComm::duplicate(comm).keep_after(is_over), topology));
 }
 
-CollectiveCheck::CollectiveCheck(const std::string& name, MPI_Comm comm, const Topology& topology)
-    : name_(name), comm_(MpiComm::duplicate(comm)), topology_(topology) {}
+CollectiveCheck::CollectiveCheck(const std::string& name, MpiComm comm, const Topology& topology)
+    : name_(name), comm_(std::move(comm)), topology_(topology) {}
 
 void CollectiveCheck::compare(const std::string& operation) {
   ++number_;

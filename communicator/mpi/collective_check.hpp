@@ -1,6 +1,7 @@
 // CollectiveCheck: detects ranks that call a different operation than the others.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -16,9 +17,11 @@ namespace tasuki {
 class CollectiveCheck {
  public:
   // For a communicator of the kind `name` among the ranks of `comm`. Null on all ranks unless rank
-  // 0 has TASUKI_CHECK_COLLECTIVES=1 in its environment. Collective.
+  // 0 has TASUKI_CHECK_COLLECTIVES=1 in its environment. `is_over`: see MpiComm::keep_after().
+  // Collective.
   static std::unique_ptr<CollectiveCheck> make(const std::string& name, MPI_Comm comm,
-                                               const Topology& topology);
+                                               const Topology& topology,
+                                               const std::atomic<bool>& is_over);
 
   // Called before each operation with its description, "allreduce of 10 float32 (sum)". Waits for
   // all ranks. If the descriptions differ, all ranks throw the same error
@@ -27,7 +30,7 @@ class CollectiveCheck {
   void compare(const std::string& operation);
 
  private:
-  CollectiveCheck(const std::string& name, MPI_Comm comm, const Topology& topology);
+  CollectiveCheck(const std::string& name, MpiComm comm, const Topology& topology);
   [[noreturn]] void fail_with(const std::string& operation) const;
 
   std::string name_;

@@ -24,10 +24,6 @@ struct Sent {
 
 }  // namespace
 
-void keep_handle(MpiComm comm) {
-  keep_until_exit<MpiComm>(std::move(comm));
-}
-
 void Departures::note(std::string text) {
   const std::lock_guard lock(mutex_);
   if (text_.empty()) text_ = std::move(text);
@@ -59,24 +55,33 @@ void Departures::refuse_if_over() const {
        text_);
 }
 
+void Departures::receive() {
+  if (is_over_ || !comm_) return;
+  // Another thread may look at the same time, so the message that was found is taken by its handle.
+  int has_arrived = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status;
+  TASUKI_MPI(MPI_Improbe, MPI_ANY_SOURCE, tag, comm_.get(), &has_arrived, &message, &status);
+  if (has_arrived == 0) return;
+  std::array<char, longest> text{};
+  int bytes = 0;
+  TASUKI_MPI(MPI_Get_count, &status, MPI_CHAR, &bytes);
+  TASUKI_MPI(MPI_Mrecv, text.data(), static_cast<int>(text.size()), MPI_CHAR, &message,
+             MPI_STATUS_IGNORE);
+  note(std::string(text.data(), static_cast<std::size_t>(bytes)));
+}
+
 void Departures::look() {
-  if (!is_over_ && comm_) {
-    // Another thread may look at the same time, so the message that was found is taken by its
-    // handle.
-    int has_arrived = 0;
-    MPI_Message message = MPI_MESSAGE_NULL;
-    MPI_Status status;
-    TASUKI_MPI(MPI_Improbe, MPI_ANY_SOURCE, tag, comm_.get(), &has_arrived, &message, &status);
-    if (has_arrived != 0) {
-      std::array<char, longest> text{};
-      int bytes = 0;
-      TASUKI_MPI(MPI_Get_count, &status, MPI_CHAR, &bytes);
-      TASUKI_MPI(MPI_Mrecv, text.data(), static_cast<int>(text.size()), MPI_CHAR, &message,
-                 MPI_STATUS_IGNORE);
-      note(std::string(text.data(), static_cast<std::size_t>(bytes)));
-    }
-  }
+  receive();
   refuse_if_over();
+}
+
+void Departures::look_last() noexcept {
+  try {
+    receive();
+  } catch (const std::exception& error) {
+    log_warning("the end of a communicator: {}", error.what());
+  }
 }
 
 }  // namespace tasuki

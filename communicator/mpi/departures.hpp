@@ -13,8 +13,8 @@ namespace tasuki {
 
 // A rank that leaves sends the others one small message each. They look for it only while they
 // wait, so that a step without an error costs nothing. Once a departure is known the communicator
-// is over: its operations throw, and MPI's handle is kept until the process ends, because messages
-// of ranks that knew nothing of it may still arrive there.
+// is over: its operations throw, and MPI's handles stay until the process ends, because messages
+// of ranks that knew nothing of it may still arrive there (MpiComm::keep_after).
 class Departures {
  public:
   // `comm` outlives this object.
@@ -25,14 +25,17 @@ class Departures {
   // Sends them, once. Waits for no other rank.
   void announce(std::string_view why) noexcept;
   // Whether this or another rank is known to have left.
-  bool is_over() const { return is_over_; }
+  const std::atomic<bool>& is_over() const { return is_over_; }
   // Throws an error of kind io if so. Makes no MPI call.
   void refuse_if_over() const;
   // Looks for departures of other ranks, then refuse_if_over().
   void look();
+  // look() before the handles are freed: a departure that has arrived is noted, and nothing thrown.
+  void look_last() noexcept;
 
  private:
   void note(std::string text);
+  void receive();
 
   const MpiComm& comm_;
   std::atomic<bool> is_over_ = false;
@@ -40,8 +43,5 @@ class Departures {
   mutable std::mutex mutex_;
   std::string text_;  // who left and why
 };
-
-// Keeps the handle until the process ends.
-void keep_handle(MpiComm comm);
 
 }  // namespace tasuki

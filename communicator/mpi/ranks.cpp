@@ -50,9 +50,9 @@ std::vector<int> world_ranks_of(MPI_Comm comm) {
 }
 
 Communicator::Handles::Handles(MPI_Comm ranks)
-    : collectives(MpiComm::duplicate(ranks)),
-      messages(MpiComm::duplicate(collectives.get())),
-      users(MpiComm::duplicate(collectives.get())),
+    : collectives(MpiComm::duplicate(ranks).keep_after(departures.is_over())),
+      messages(MpiComm::duplicate(collectives.get()).keep_after(departures.is_over())),
+      users(MpiComm::duplicate(collectives.get()).keep_after(departures.is_over())),
       job_ranks(world_ranks_of(ranks)) {}
 
 Communicator::Handles::~Handles() {
@@ -61,7 +61,7 @@ Communicator::Handles::~Handles() {
   if (is_over != 0) return;
   if (std::uncaught_exceptions() > 0)
     departures.announce("an exception ended its use of a communicator");
-  if (departures.is_over()) keep_handle(std::move(collectives));
+  departures.look_last();
 }
 
 }  // namespace tasuki

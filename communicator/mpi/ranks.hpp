@@ -26,11 +26,11 @@ struct Communicator::Handles {
   Handles(const Handles&) = delete;
   Handles& operator=(const Handles&) = delete;
 
+  Departures departures{collectives};
   MpiComm collectives;
   MpiComm messages;            // for send and recv, which may take any source and any tag
   MpiComm users;               // mpi_comm()
   std::vector<int> job_ranks;  // for each rank, its number in MPI_COMM_WORLD
-  Departures departures{collectives};
 };
 
 }  // namespace tasuki

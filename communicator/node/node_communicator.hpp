@@ -19,7 +19,7 @@ class NodeCommunicator : public Communicator, public SumSearch {
  public:
   explicit NodeCommunicator(const CommunicatorSetup& setup)
       : Communicator(setup),
-        node_(MpiComm::split(comm().get(), inter_rank(), rank())),
+        node_(split_ranks(inter_rank(), rank())),
         ranks_of_node_(topology().ranks_of_node(inter_rank())) {}
   bool shares_memory() const override { return options().device.is_cpu(); }
 

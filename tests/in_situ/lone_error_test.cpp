@@ -1,6 +1,8 @@
 // An error of one rank, in a program that goes on: how the others learn of it.
 #include <gtest/gtest.h>
 
+#include <array>
+#include <memory>
 #include <stdexcept>
 
 #include "communicator/leave.hpp"
@@ -89,6 +91,42 @@ TEST(LoneError, OfTheFirstRankIsToldFromOneOfAll) {
     training.communicator().barrier();  // can be used on
   }
   MPI_Comm_free(&part);
+}
+
+// Late messages must not reach a communicator that is made afterwards.
+class LateMessage : public ErrorOfOneRank {};
+INSTANTIATE_TEST_SUITE_P(
+    Ways, LateMessage,
+    ::testing::Values(Way{"auto", "auto", {}}, Way{"hierarchical", "hierarchical", {}},
+                      Way{"two_dimensional", "two_dimensional", {}},
+                      Way{"ring", "flat", {.algorithm = AllreduceAlgorithm::ring}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST_P(LateMessage, ComesAfterTheRankThatLeftHasDestroyedItsCommunicator) {
+  const bool is_leaving = rank_in(MPI_COMM_WORLD) == 0;
+  auto training =
+      std::make_unique<GuestTraining>(MPI_COMM_WORLD, 1, GetParam().kind, GetParam().options);
+  training->steps(0, 3);
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (is_leaving) {
+    leave(training->communicator(), "no more data");
+    training.reset();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  if (!is_leaving) {
+    expect_error(ErrorKind::io, {"no more data"}, [&] { training->step(3); });
+    training.reset();
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
+  // These take every number that MPI can give again. A late message that MPI took for one of them
+  // would come from a rank that they do not have.
+  std::array<MPI_Comm, 16> alone{};
+  for (MPI_Comm& comm : alone) MPI_Comm_split(MPI_COMM_WORLD, rank_in(MPI_COMM_WORLD), 0, &comm);
+  {
+    GuestTraining next(MPI_COMM_WORLD, 1, GetParam().kind, GetParam().options);
+    next.steps(0, 3);
+  }
+  for (MPI_Comm& comm : alone) MPI_Comm_free(&comm);
 }
 
 TEST(LoneError, ReachesRanksThatWaitForAMessage) {
