@@ -59,4 +59,15 @@ void use_alternate_stack() {
   thread_local const AlternateStack stack;
 }
 
+void use_alternate_stacks_in_handlers() {
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (sigaction(signal, nullptr, &action) != 0 || action.sa_handler == SIG_DFL ||
+        action.sa_handler == SIG_IGN || (action.sa_flags & SA_ONSTACK) != 0)
+      continue;
+    action.sa_flags |= SA_ONSTACK;
+    sigaction(signal, &action, nullptr);
+  }
+}
+
 }  // namespace tasuki

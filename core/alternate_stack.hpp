@@ -12,4 +12,8 @@ namespace tasuki {
 // kept. Cheap when called again. Without memory for it the thread keeps running without one.
 void use_alternate_stack();
 
+// Adds SA_ONSTACK to all handlers of this process that lack it. For handlers that libraries have
+// installed: MPICH wraps the one of SIGUSR1 in its own, UCX has one for SIGHUP.
+void use_alternate_stacks_in_handlers();
+
 }  // namespace tasuki

@@ -18,6 +18,7 @@
 #include "communicator/mpi/mpi.hpp"
 #include "communicator/mpi/open_mpi.hpp"
 #include "core/activity.hpp"
+#include "core/alternate_stack.hpp"
 #include "core/environment.hpp"
 #include "core/error.hpp"
 #include "core/job_process.hpp"
@@ -152,6 +153,7 @@ void initialize(int* argc, char*** argv) {
     const OneProcessScope without_messages(!is_launched);
     int provided = MPI_THREAD_SINGLE;
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    use_alternate_stacks_in_handlers();
   }
   return_mpi_errors();
   const int size = world_size();

@@ -45,9 +45,9 @@ namespace tasuki {
 // SIGUSR2: prints a table of what all ranks are doing, and the job goes on (signals.hpp).
 //
 // Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (signals.hpp) unless the
-// program handles them already. Other handlers must be installed with SA_ONSTACK, because the stack
+// program handles them already. Handlers that `job` installs need SA_ONSTACK, because the stack
 // pointer may be in the heap while oneDNN multiplies matrices (core/alternate_stack.hpp); threads
-// that compute have an alternate stack.
+// that compute have an alternate stack. Handlers that exist after MPI_Init get the flag.
 int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job);
 
 }  // namespace tasuki

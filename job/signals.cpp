@@ -1,5 +1,6 @@
 #include "job/signals.hpp"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -21,22 +22,33 @@
 namespace tasuki {
 namespace {
 
-bool is_default(int signal) {
-  struct sigaction present {};
-  return sigaction(signal, nullptr, &present) == 0 && present.sa_handler == SIG_DFL;
+// MPICH has a handler for SIGUSR1 from MPI_Init on.
+bool is_in_mpi_library(void (*handler)(int)) {
+  Dl_info of_handler{}, of_mpi{};
+  return dladdr(reinterpret_cast<const void*>(handler), &of_handler) != 0 &&
+         dladdr(dlsym(RTLD_DEFAULT, "PMPI_Init"), &of_mpi) != 0 &&
+         of_handler.dli_fbase == of_mpi.dli_fbase;
 }
 
-// The signals that a SignalScope gives back, and their handlers.
+// Whether the program neither handles nor ignores it. `present` is set to what happens then.
+bool is_free(int signal, struct sigaction& present) {
+  return sigaction(signal, nullptr, &present) == 0 && present.sa_handler != SIG_IGN &&
+         (present.sa_handler == SIG_DFL || is_in_mpi_library(present.sa_handler));
+}
+
+// The signals that a SignalScope gives back, their handlers, and what happened before.
 struct Taken {
   int signal;
   void (*handler)(int);
+  struct sigaction before;
 };
 std::vector<Taken> taken;
 
 // Leaves a signal alone that the program handles or ignores already.
 void handle(int signal, void (*handler)(int)) {
-  if (!is_default(signal)) return;
-  taken.push_back({signal, handler});
+  struct sigaction before {};
+  if (!is_free(signal, before)) return;
+  taken.push_back({signal, handler, before});
   struct sigaction action {};
   action.sa_handler = handler;
   action.sa_flags = SA_RESTART | SA_ONSTACK;
@@ -150,7 +162,8 @@ void listen_for_stops(bool was_launched) {
 }
 
 void listen_for_table_requests() {
-  if (!is_default(SIGUSR2)) return;
+  struct sigaction present {};
+  if (!is_free(SIGUSR2, present)) return;
   if (table_wake < 0) table_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (table_wake >= 0) handle(SIGUSR2, ask_for_table);
 }
@@ -163,7 +176,7 @@ SignalScope::~SignalScope() {
   for (const Taken& each : taken) {
     struct sigaction present {};
     if (sigaction(each.signal, nullptr, &present) == 0 && present.sa_handler == each.handler)
-      std::signal(each.signal, SIG_DFL);
+      sigaction(each.signal, &each.before, nullptr);
   }
 }
 

@@ -1,7 +1,8 @@
 // Signals that a rank answers: the launcher's, which end the job; requests to stop; and requests
 // for a table of what all ranks are doing.
 //
-// Each function leaves signals alone that the program handles or ignores already.
+// Each function leaves signals alone that the program handles or ignores already, but replaces
+// handlers of MPI's library (MPICH has one for SIGUSR1).
 #pragma once
 
 #include <string_view>
@@ -29,8 +30,8 @@ void listen_for_stops(bool was_launched);
 // stuck in. A request before there is a watchdog waits for it.
 void listen_for_table_requests();
 
-// RAII: gives signals back that the functions above have taken since the constructor, unless the
-// program has set another handler since.
+// RAII: gives signals back that the functions above have taken since the constructor, with the
+// handlers that they had, unless the program has set another handler since.
 class SignalScope {
  public:
   SignalScope();

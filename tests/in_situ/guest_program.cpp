@@ -89,7 +89,14 @@ std::unique_ptr<Iterator> endless_batches() {
   return batches;
 }
 
+void (*handler_of(int signal))(int) {
+  struct sigaction present {};
+  sigaction(signal, nullptr, &present);
+  return present.sa_handler;
+}
+
 int stop_by_signal(const char* folder) {
+  const auto before = handler_of(SIGUSR1);  // MPICH has one
   int result = 0;
   {
     const JobGuard guard(MPI_COMM_WORLD);
@@ -108,9 +115,7 @@ int stop_by_signal(const char* folder) {
       return 0;
     });
   }
-  struct sigaction present {};
-  sigaction(SIGUSR1, nullptr, &present);
-  say(present.sa_handler == SIG_DFL ? "SIGUSR1 is given back" : "SIGUSR1 is kept");
+  say(handler_of(SIGUSR1) == before ? "SIGUSR1 is given back" : "SIGUSR1 is kept");
   return result;
 }
 
