@@ -41,9 +41,8 @@ int run(const std::vector<std::string>& arguments) {
   });
   if (stop) return 128 + *stop;
   if (checked.answered) {
-    OutputStream out(STDOUT_FILENO);
-    out.write(checked.answered->out);
-    out.drain(signals);
+    standard_output().write(checked.answered->out);
+    standard_output().drain(signals);
     error_output().write(checked.answered->err);
     error_output().drain(signals);
     return checked.answered->exit_code;
@@ -61,6 +60,7 @@ int run(const std::vector<std::string>& arguments) {
   }
   remove_marked_files();
   const int exit_code = supervisor.run();
+  standard_output().drain(signals);
   error_output().drain(signals);
   return exit_code;
 }

@@ -66,6 +66,7 @@ Launch launch_with_hydra(const SupervisorSettings& settings, const Surroundings&
   const Words& chosen = settings.launcher_words;
   const Names& names = names_of(around.runtime);
   Launch launch;
+  launch.passes_output = true;
   if (around.runtime == MpiRuntime::intel_hydra && !has_one_core_each(around, placement) &&
       !binds_by_choice(chosen))
     launch.environment.emplace_back("I_MPI_PIN", "0");

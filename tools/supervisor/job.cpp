@@ -11,13 +11,14 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 
 #include "core/job_process.hpp"
 #include "core/process_state.hpp"
 #include "tools/processes/children.hpp"
-#include "tools/supervisor/error_stream.hpp"
 #include "tools/supervisor/incidents.hpp"
 #include "tools/supervisor/launcher_files.hpp"
+#include "tools/supervisor/launcher_stream.hpp"
 #include "tools/supervisor/output_stream.hpp"
 #include "tools/supervisor/stuck_launcher.hpp"
 
@@ -31,14 +32,13 @@ constexpr std::chrono::milliseconds pause{300};   // mpirun's longest within a p
 constexpr std::chrono::milliseconds early{100};   // between looks at a launcher that starts
 constexpr std::chrono::seconds launchers_end{5};  // the launcher's time after SIGTERM
 
-pid_t start(const Launch& launch, int errors) {
+pid_t start(const Launch& launch, int output, int errors) {
   for (const auto& [name, value] : launch.environment) setenv(name.c_str(), value.c_str(), 1);
   setenv(job_age_variable, fmt::format("{:.3f}", process_age()).c_str(), 1);
   // Only the foreground may read from a terminal.
   const bool reads = launch.reads_input && isatty(STDIN_FILENO) == 0;
   const int in = reads ? STDIN_FILENO : processes::open_nothing();
-  const pid_t launcher =
-      processes::start_process(launch.words, {in, STDOUT_FILENO, errors}, SIGTERM);
+  const pid_t launcher = processes::start_process(launch.words, {in, output, errors}, SIGTERM);
   if (in != STDIN_FILENO) close(in);
   return launcher;
 }
@@ -54,9 +54,11 @@ class RunningJob {
         watch_(watch),
         launcher_name_(std::filesystem::path(launch.words.front()).filename()),
         has_other_hosts_(launch.has_other_hosts),
-        launcher_(start(launch, errors_.writer())),
+        output_(launch.passes_output ? std::make_unique<LauncherStream>(STDOUT_FILENO) : nullptr),
+        launcher_(start(launch, output_ ? output_->writer() : STDOUT_FILENO, errors_.writer())),
         end_(launcher_) {
     errors_.close_writer();
+    if (output_) output_->close_writer();
   }
 
   JobEnd wait() {
@@ -64,16 +66,23 @@ class RunningJob {
     while (!(status = processes::reap(launcher_))) {
       OutputStream& shown = error_output();
       const bool is_read = is_open_ && !shown.is_full();
-      std::array<pollfd, 4> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
-                                        pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
-                                        pollfd{shown.awaited(), POLLOUT, 0}, pollfd{output_, 0, 0}};
+      const bool is_output_read = output_ && !standard_output().is_full();
+      std::array<pollfd, 6> arrivals = {
+          pollfd{signals_.descriptor(), POLLIN, 0},
+          pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
+          pollfd{shown.awaited(), POLLOUT, 0},
+          pollfd{reader_of_output_, 0, 0},
+          pollfd{is_output_read ? output_->reader() : -1, POLLIN, 0},
+          pollfd{output_ ? standard_output().awaited() : -1, POLLOUT, 0}};
       const auto longest = end_.note_ready() ? pause : early;
       poll(arrivals.data(), arrivals.size(), static_cast<int>(longest.count()));
       if (arrivals[2].revents != 0) shown.flush();
+      if (arrivals[5].revents != 0) standard_output().flush();
+      if (arrivals[4].revents != 0) pass_output();
       if (arrivals[1].revents != 0) pass_errors();
       while (const int signal = signals_.next()) answer(signal);
       if (arrivals[3].revents != 0) {
-        output_ = -1;  // once is enough
+        reader_of_output_ = -1;  // once is enough
         answer(SIGPIPE);
       }
       keep_time();
@@ -81,13 +90,15 @@ class RunningJob {
     const bool is_clean = processes::end_orphans();  // mainly ranks, if the launcher was killed
     const int exit_code = processes::exit_code_of(*status);
     if (exit_code > 128) remove_files_of(launcher_);
+    while (pass_output()) {
+    }
     pass_errors();
     error_output().write(text_.release());
     std::optional<Cause> cause = text_.cause();
     if (!cause && WIFSIGNALED(*status))
       cause = is_stuck_ ? stuck_launcher() : end_of_launcher(WTERMSIG(*status));
     StartFailure failure = text_.start_failure();
-    if (has_given_up_) {
+    if (has_given_up_ && text_.unreached()) {
       cause = text_.unreached();
       failure = StartFailure::no_daemon;
     }
@@ -119,12 +130,21 @@ class RunningJob {
     if (bytes.empty()) return;
     last_bytes_ = Clock::now();
     error_output().write(text_.pass(bytes));
-    if (has_other_hosts_ && text_.unreached() && !give_up_at_)
-      give_up_at_ = last_bytes_ + launchers_end;
+    const bool will_fail = text_.unreached() || text_.start_failure() == StartFailure::refused;
+    if (has_other_hosts_ && will_fail && !give_up_at_) give_up_at_ = last_bytes_ + launchers_end;
+  }
+
+  // Whether there was some.
+  bool pass_output() {
+    std::string bytes;
+    if (output_ && !output_->read(bytes)) output_.reset();
+    standard_output().write(bytes);
+    return !bytes.empty();
   }
 
   void answer(int signal) {
     if (signal == SIGWINCH) errors_.follow_size();
+    if (signal == SIGWINCH && output_) output_->follow_size();
     if (signal == SIGTSTP) pause_job();
     if (signal == SIGWINCH || signal == SIGCHLD || signal == SIGTSTP) return;
     const StopAction action = stop_.on_signal(signal);
@@ -209,7 +229,7 @@ class RunningJob {
     }
     // A launcher that is about to end has removed its handler.
     if (ask_again_at_ && now > *ask_again_at_ && launcher_catches(SIGUSR1)) ask_to_save();
-    // MPICH 4's mpiexec waits for a host forever although ssh cannot reach it.
+    // MPICH 4's mpiexec waits forever for a host that ssh cannot reach, or that lacks the program.
     if (give_up_at_ && now > *give_up_at_ && !kill_at_ && !watch_.have_ranks_run()) {
       has_given_up_ = true;
       end();
@@ -218,7 +238,8 @@ class RunningJob {
     if (kill_at_ && now > *kill_at_) kill(-launcher_, SIGKILL);
     if (now < next_tick_) return;
     // mpirun waits for this process or for the reader of standard output, too, while it prints.
-    if (end_.is_stuck(!error_output().is_full() && has_room(STDOUT_FILENO))) {
+    if (end_.is_stuck(!error_output().is_full() && !standard_output().is_full() &&
+                      has_room(STDOUT_FILENO))) {
       is_stuck_ = true;
       kill(-launcher_, SIGKILL);
     }
@@ -227,7 +248,7 @@ class RunningJob {
     watch_.meanwhile();
   }
 
-  ErrorStream errors_;
+  LauncherStream errors_{STDERR_FILENO};
   LauncherText text_;
   double stop_timeout_;
   const Signals& signals_;
@@ -235,11 +256,12 @@ class RunningJob {
   const JobWatch& watch_;
   std::string launcher_name_;
   bool has_other_hosts_;
+  std::unique_ptr<LauncherStream> output_;  // null: the launcher writes it, or has closed it
   pid_t launcher_;
   StuckLauncher end_;
   bool is_stuck_ = false;
-  bool has_given_up_ = false;                   // waiting for a host that ssh cannot reach
-  int output_ = pipe_or_socket(STDOUT_FILENO);  // until it is known to have lost its reader
+  bool has_given_up_ = false;  // waiting for a host that cannot start its ranks
+  int reader_of_output_ = pipe_or_socket(STDOUT_FILENO);  // until it is known to be lost
   bool is_open_ = true;
   bool is_marked_ = false;  // the launcher's files
   Clock::time_point last_bytes_, next_tick_ = Clock::now() + tick;

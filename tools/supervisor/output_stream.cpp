@@ -65,6 +65,11 @@ OutputStream& error_output() {
   return stream;
 }
 
+OutputStream& standard_output() {
+  static OutputStream stream(STDOUT_FILENO);
+  return stream;
+}
+
 int pipe_or_socket(int file) {
   struct stat kind {};
   const bool is_known = fstat(file, &kind) == 0;

@@ -40,8 +40,9 @@ class OutputStream {
   std::string kept_;
 };
 
-// This process's standard error.
+// This process's standard error and output.
 OutputStream& error_output();
+OutputStream& standard_output();
 
 // Whether a descriptor has lost its reader: a pipe or socket whose other end is closed. Never true
 // for a file, /dev/null or a terminal.

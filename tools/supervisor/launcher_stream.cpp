@@ -1,4 +1,4 @@
-#include "tools/supervisor/error_stream.hpp"
+#include "tools/supervisor/launcher_stream.hpp"
 
 #include <fcntl.h>
 #include <pty.h>
@@ -27,10 +27,9 @@ void set_flags(int file) {
 
 }  // namespace
 
-ErrorStream::ErrorStream() {
+LauncherStream::LauncherStream(int file) : file_(file) {
   // There may be no pseudo terminals, as in a container without /dev/pts.
-  is_terminal_ =
-      isatty(STDERR_FILENO) != 0 && openpty(&reader_, &writer_, nullptr, nullptr, nullptr) == 0;
+  is_terminal_ = isatty(file) != 0 && openpty(&reader_, &writer_, nullptr, nullptr, nullptr) == 0;
   if (is_terminal_) {
     // The real terminal converts line ends.
     termios mode{};
@@ -49,23 +48,22 @@ ErrorStream::ErrorStream() {
   check(fcntl(reader_, F_SETFL, O_NONBLOCK) == 0, "fcntl");
 }
 
-ErrorStream::~ErrorStream() {
+LauncherStream::~LauncherStream() {
   close(reader_);
   close_writer();
 }
 
-void ErrorStream::close_writer() {
+void LauncherStream::close_writer() {
   if (writer_ >= 0) close(writer_);
   writer_ = -1;
 }
 
-void ErrorStream::follow_size() const {
+void LauncherStream::follow_size() const {
   winsize size{};
-  if (is_terminal_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0)
-    ioctl(reader_, TIOCSWINSZ, &size);
+  if (is_terminal_ && ioctl(file_, TIOCGWINSZ, &size) == 0) ioctl(reader_, TIOCSWINSZ, &size);
 }
 
-bool ErrorStream::read(std::string& bytes) const {
+bool LauncherStream::read(std::string& bytes) const {
   std::array<char, 4096> buffer;
   while (bytes.size() < enough) {
     const ssize_t n = ::read(reader_, buffer.data(), buffer.size());
