@@ -11,6 +11,7 @@ template <class Visit>
 void visit_head(Visit& visit, auto&& heartbeat) {
   visit(heartbeat.sender);
   visit(heartbeat.number);
+  visit(heartbeat.asks);
   visit(heartbeat.count);
 }
 

@@ -25,13 +25,14 @@ struct Heartbeat {
 
   int sender = 0;            // a rank
   std::uint64_t number = 0;  // increases with every datagram of a sender
+  bool asks = false;         // whether the others should send theirs at once
   std::uint64_t count = 0;   // number of ranks
   std::array<RankActivity, most_ranks> ranks{};
 
   std::span<const RankActivity> all() const { return std::span(ranks).first(count); }
 };
 
-constexpr std::size_t largest_heartbeat = 1228;  // bytes
+constexpr std::size_t largest_heartbeat = 1229;  // bytes
 using HeartbeatBytes = std::array<std::byte, largest_heartbeat>;
 
 // Writes a datagram to `place` and returns the part of it to send. It ends in a SipHash of

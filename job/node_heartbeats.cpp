@@ -119,9 +119,10 @@ NodeHeartbeats::Socket& NodeHeartbeats::socket_of(std::uint32_t address) {
   return made;
 }
 
-void NodeHeartbeats::send(std::span<const RankActivity> ranks) {
+void NodeHeartbeats::send(std::span<const RankActivity> ranks, bool asks) {
   Heartbeat heartbeat;
   heartbeat.sender = rank_;
+  heartbeat.asks = asks;
   for (; !ranks.empty(); ranks = ranks.subspan(heartbeat.count)) {
     heartbeat.number = ++sent_;
     heartbeat.count = std::min(ranks.size(), Heartbeat::most_ranks);
@@ -173,7 +174,8 @@ bool NodeHeartbeats::is_proper(const Heartbeat& heartbeat, std::uint32_t from) {
                              [&](const RankActivity& each) { return peer_of(each.rank) == peer; });
 }
 
-void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& take) {
+bool NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& take) {
+  bool asks = false;
   // Limited, so that a flood of datagrams does not keep the thread here.
   constexpr int most_at_once = 1 << 12;
   for (const Socket& each : sockets_)
@@ -200,7 +202,9 @@ void NodeHeartbeats::receive(const std::function<void(const RankActivity&)>& tak
       last_number = heartbeat->number;
       peer_of(heartbeat->sender)->is_heard = true;
       for (const RankActivity& rank : heartbeat->all()) take(rank);
+      asks = asks || heartbeat->asks;
     }
+  return asks;
 }
 
 }  // namespace tasuki

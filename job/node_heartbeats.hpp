@@ -41,14 +41,15 @@ class NodeHeartbeats {
   // The first of the ranks that share a board with `rank`.
   int first_of_board(int rank) const { return boards_[static_cast<std::size_t>(rank)]; }
 
-  // Sends to all other nodes. Does not wait, whether or not they receive.
-  void send(std::span<const RankActivity> ranks);
+  // Sends to all other nodes. Does not wait, whether or not they receive. `asks`: they should send
+  // theirs at once.
+  void send(std::span<const RankActivity> ranks, bool asks = false);
   // Waits until a datagram has arrived, one of the file descriptors `wakes` is readable (-1: none),
   // or `seconds` have passed. To be called often: a flood of junk could otherwise fill the sockets'
   // buffers.
   void wait(double seconds, const std::array<int, 2>& wakes) const;
-  // Passes what has arrived since to `take`. Does not wait.
-  void receive(const std::function<void(const RankActivity&)>& take);
+  // Passes what has arrived since to `take`, and returns whether a sender asks. Does not wait.
+  bool receive(const std::function<void(const RankActivity&)>& take);
   // Whether an accepted datagram has come from the node of `rank`; true for this node.
   bool is_heard(int rank);
   // The number of datagrams that were not made with the key.

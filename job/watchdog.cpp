@@ -189,7 +189,7 @@ void Watchdog::run() {
     const bool was_asked = table_in_.has_value();
     count_to_table(passed);
     const bool is_table_due = table_in_ && *table_in_ <= 0;
-    if (since_look >= interval || table_in_.has_value() != was_asked || is_table_due) {
+    if (since_look >= interval || table_in_.has_value() != was_asked || is_table_due || is_asked_) {
       // A process that was stopped, or waited long for a processor, has not seen whether others
       // made progress meanwhile.
       look(limits, std::min(since_look, 2 * interval));
@@ -203,13 +203,15 @@ void Watchdog::run() {
   }
 }
 
-// Every rank gets the signal; the table waits for what the other nodes send when they get it.
+// Open MPI's mpirun passes the signal to every rank, Hydra to none: there it reached this machine
+// alone, which asks the other nodes. The table waits for what they send then.
 void Watchdog::count_to_table(double seconds) {
   constexpr double time_to_arrive = 0.25, least_between_tables = 1;
   without_table_ -= seconds;
   if (table_in_) *table_in_ -= seconds;
   if (!take_table_requests() || without_table_ > 0) return;
   table_in_ = time_to_arrive;
+  asks_others_ = was_started_by_hydra();
   without_table_ = least_between_tables;
 }
 
@@ -223,9 +225,10 @@ void Watchdog::print_table(double silent_seconds) const {
 }
 
 void Watchdog::receive() {
-  heartbeats_.receive([this](const RankActivity& each) {
+  const bool asks = heartbeats_.receive([this](const RankActivity& each) {
     update(ranks_[static_cast<std::size_t>(each.rank)], each);
   });
+  is_asked_ = is_asked_ || asks;
 }
 
 // The first rank that is alive prints, of all that are known.
@@ -269,7 +272,9 @@ void Watchdog::look(const Limits& limits, double seconds) {
   const auto first_alive = std::ranges::find_if(board_.ranks(), [&](int rank) {
     return ranks_[static_cast<std::size_t>(rank)].silent < silent_seconds;
   });
-  if (*first_alive == rank_) heartbeats_.send(own_node_);
+  const bool asks = std::exchange(asks_others_, false);
+  is_asked_ = false;
+  if (*first_alive == rank_) heartbeats_.send(own_node_, asks);
 
   count_refused();
   warn(limits, silent_seconds);

@@ -87,6 +87,8 @@ class Watchdog {
   double overdue_ = 0;              // seconds for which this rank has left the end to another
   std::optional<double> table_in_;  // seconds until the table that was asked for is printed
   double without_table_ = 0;        // seconds for which another table must not be asked for
+  bool asks_others_ = false;        // for their heartbeats, with the next one
+  bool is_asked_ = false;           // by another node, for the next one at once
 
   bool stopping_ = false;  // under the limits' mutex
   int wake_ = -1;          // a file descriptor; readable when the thread is to check

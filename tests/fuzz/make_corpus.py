@@ -170,9 +170,9 @@ def flags_inputs():
 
 def heartbeat_inputs():
     rank = bytes(range(1, 3)) * 64
-    yield "empty", b"\x00" + struct.pack("<iQQ", 1, 7, 0)
+    yield "empty", b"\x00" + struct.pack("<iQBQ", 1, 7, 0, 0)
     for size in range(56, 72):  # one rank, whatever its fields take
-        yield f"rank-{size}", b"\x00" + struct.pack("<iQQ", 1, 7, 1) + bytes(size)
+        yield f"rank-{size}", b"\x00" + struct.pack("<iQBQ", 1, 7, 1, 1) + bytes(size)
     yield "addresses", b"\x01" + bytes([13, 5, 14, 6, 15, 7]) + rank
 
 

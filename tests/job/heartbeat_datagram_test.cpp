@@ -23,7 +23,7 @@ TEST(SipHash, MatchesPublishedVectors) {
 }
 
 Heartbeat example(std::size_t ranks) {
-  Heartbeat heartbeat{.sender = 3, .number = 1'000'000'007, .count = ranks};
+  Heartbeat heartbeat{.sender = 3, .number = 1'000'000'007, .asks = ranks % 2 == 1, .count = ranks};
   for (std::size_t i = 0; i < ranks; ++i) {
     RankActivity& each = heartbeat.ranks.at(i);
     each.rank = static_cast<int>(i) + 3;
@@ -48,6 +48,7 @@ TEST(HeartbeatDatagram, RoundTripsEveryValue) {
     ASSERT_TRUE(found);
     EXPECT_EQ(found->sender, sent.sender);
     EXPECT_EQ(found->number, sent.number);
+    EXPECT_EQ(found->asks, sent.asks);
     ASSERT_EQ(found->count, ranks);
     for (std::size_t i = 0; i < ranks; ++i) {
       const RankActivity &a = found->ranks.at(i), &b = sent.ranks.at(i);
