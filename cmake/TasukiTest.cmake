@@ -22,9 +22,11 @@
 #
 # Makes these entries of the folder a part of ./test.sh --quick, which builds their binary.
 #
-# tasuki_mpi_tests([TARGETS targets...] [TESTS entries...])
+# tasuki_mpi_tests([PROGRAMS targets...])
+# tasuki_mpi_tests(TARGETS targets... TESTS entries...)
 #
-# Makes these, by default all of the folder, a part of ./test.sh --mpi.
+# Makes all of the folder, with programs of other folders that its entries run, or these alone, a
+# part of ./test.sh --mpi.
 #
 # tasuki_test_paths(<target> <NAME> <path> [<NAME> <path>...])
 #
@@ -105,13 +107,13 @@ function(tasuki_quick target)
 endfunction()
 
 function(tasuki_mpi_tests)
-  cmake_parse_arguments(ARG "" "" "TARGETS;TESTS" ${ARGN})
-  if(NOT ARGN)
+  cmake_parse_arguments(ARG "" "" "PROGRAMS;TARGETS;TESTS" ${ARGN})
+  if(NOT ARG_TESTS)
     get_property(ARG_TARGETS DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
     get_property(ARG_TESTS DIRECTORY PROPERTY TESTS)
   endif()
   set_property(TEST ${ARG_TESTS} APPEND PROPERTY LABELS mpi)
-  set_property(GLOBAL APPEND PROPERTY TASUKI_MPI_TARGETS ${ARG_TARGETS})
+  set_property(GLOBAL APPEND PROPERTY TASUKI_MPI_TARGETS ${ARG_TARGETS} ${ARG_PROGRAMS})
 endfunction()
 
 function(tasuki_test_paths target)

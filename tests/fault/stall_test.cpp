@@ -356,6 +356,7 @@ TEST(JobStart, EndsJobWhenARankNeverStarts) {
 // The daemon of the host that is cut sends on what a rank prints and waits for the acknowledgement;
 // keepalives do not run meanwhile. Where its own device is switched off it cannot send at all.
 TEST(JobStart, EndsOnAllNodesWhenAHostFails) {
+  if (has_hydra()) GTEST_SKIP() << "Hydra does not notice a host that is cut off";
   const std::string at_switch = "ip -n switch link set node2 down",
                     at_host = "ip -n node2 link set eth0 down";
   for (const auto& [slots, cut] : {std::pair<std::string, std::string>("1,1", at_switch),

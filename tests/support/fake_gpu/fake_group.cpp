@@ -29,8 +29,10 @@ std::vector<int> meet(const Meeting& meeting, int rank, int ranks) {
     members[static_cast<std::size_t>(rank)] = own;
     for (int other = 1; other < ranks; ++other) {
       int place[2] = {0, 0};
-      TASUKI_MPI(MPI_Recv, place, 2, MPI_INT, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD,
-                 MPI_STATUS_IGNORE);
+      // Not MPI_Recv, which misses early messages of other nodes with MPICH 4.3 (docs/mpi.md).
+      MPI_Message message = MPI_MESSAGE_NULL;
+      TASUKI_MPI(MPI_Mprobe, MPI_ANY_SOURCE, tag, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+      TASUKI_MPI(MPI_Mrecv, place, 2, MPI_INT, &message, MPI_STATUS_IGNORE);
       members.at(static_cast<std::size_t>(place[0])) = place[1];
     }
     for (const int member : members)
