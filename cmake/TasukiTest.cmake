@@ -40,7 +40,8 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)  # tests of scripts
 # ranks and root, without a flag; tests, tests/cluster/run.sh and tasuki-run find it by TASUKI_MPIEXEC.
 if(TASUKI_MPI_IS_HYDRAS)
   set(TASUKI_MPIRUN ${TASUKI_MPIEXEC})
-  set(TASUKI_MPIRUN_ENVIRONMENT OMP_NUM_THREADS=1 I_MPI_PIN=0)
+  # Intel MPI's ranks give up a core while they wait; tests have more ranks than cores.
+  set(TASUKI_MPIRUN_ENVIRONMENT OMP_NUM_THREADS=1 I_MPI_PIN=0 I_MPI_THREAD_YIELD=2)
   set(TASUKI_TEST_MPIEXEC TASUKI_MPIEXEC=${TASUKI_MPIEXEC})
 else()
   set(TASUKI_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
@@ -108,6 +109,9 @@ endfunction()
 
 function(tasuki_mpi_tests)
   cmake_parse_arguments(ARG "" "" "PROGRAMS;TARGETS;TESTS" ${ARGN})
+  if(ARG_TARGETS AND NOT ARG_TESTS)
+    message(FATAL_ERROR "tasuki_mpi_tests: TARGETS without TESTS")
+  endif()
   if(NOT ARG_TESTS)
     get_property(ARG_TARGETS DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
     get_property(ARG_TESTS DIRECTORY PROPERTY TESTS)

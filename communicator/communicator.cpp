@@ -3,6 +3,7 @@
 #include "communicator/communicator.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "communicator/bytes.hpp"
 #include "communicator/exchanges_under_way.hpp"
@@ -39,9 +40,10 @@ Communicator::Communicator(const CommunicatorSetup& setup)
       topology_(discover_topology(handles_->collectives.get())),
       id_(make_communicator_id(setup_.name, handles_->collectives.get())),
       check_(CollectiveCheck::make(setup_.name, handles_->collectives.get(), topology_,
-                                   handles_->departures.is_over())),
+                                   [this](MpiComm own) { return handles_->add(std::move(own)); })),
       exchanges_(std::make_unique<ExchangesUnderWay>(id_, operations_,
                                                      [this] { handles_->departures.look(); })) {
+  handles_->departures.set_id(id_);
   setup_.ranks = nullptr;  // owned by the caller; not valid after this constructor
 }
 
@@ -78,7 +80,7 @@ const MpiComm& Communicator::comm() const {
 }
 
 MpiComm Communicator::split_ranks(int color, int key) const {
-  return MpiComm::split(comm().get(), color, key).keep_after(handles_->departures.is_over());
+  return MpiComm::refer_to(handles_->add(MpiComm::split(comm().get(), color, key)));
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) const {

@@ -215,8 +215,8 @@ class Communicator {
   // that exchange itself calls it.
   const MpiComm& comm() const;
   // The ranks that give the same color, ordered by key, for messages of the kind's own; empty on
-  // ranks whose color is MPI_UNDEFINED. Not to be freed after a departure (mpi/departures.hpp).
-  // Collective.
+  // ranks whose color is MPI_UNDEFINED. The handle belongs to this communicator and is freed with
+  // it, unless a rank has left (mpi/departures.hpp). Collective.
   MpiComm split_ranks(int color, int key) const;
   // sum() of a scattered view: combine_part() of the parts, combine() of the elements after them.
   void sum_scattered(const GradientView& gradients);

@@ -47,7 +47,8 @@ namespace tasuki {
 // Signals: under Open MPI's mpirun, SIGCONT and SIGTERM are handled (signals.hpp) unless the
 // program handles them already. Handlers that `job` installs need SA_ONSTACK, because the stack
 // pointer may be in the heap while oneDNN multiplies matrices (core/alternate_stack.hpp); threads
-// that compute have an alternate stack. Handlers that exist after MPI_Init get the flag.
+// that compute have an alternate stack. If run_job calls MPI_Init, handlers that exist after it get
+// the flag.
 int run_job(int argc, char** argv, const std::function<int(int argc, char** argv)>& job);
 
 }  // namespace tasuki

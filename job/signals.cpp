@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 #include <poll.h>
+#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -22,12 +23,17 @@
 namespace tasuki {
 namespace {
 
-// MPICH has a handler for SIGUSR1 from MPI_Init on.
+// Where the library or program is loaded that contains this address.
+const void* base_of(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+// MPICH has a handler for SIGUSR1 from MPI_Init on. False if MPI is linked into the program.
 bool is_in_mpi_library(void (*handler)(int)) {
-  Dl_info of_handler{}, of_mpi{};
-  return dladdr(reinterpret_cast<const void*>(handler), &of_handler) != 0 &&
-         dladdr(dlsym(RTLD_DEFAULT, "PMPI_Init"), &of_mpi) != 0 &&
-         of_handler.dli_fbase == of_mpi.dli_fbase;
+  const void* const mpi = base_of(dlsym(RTLD_DEFAULT, "PMPI_Init"));
+  const void* const program = base_of(reinterpret_cast<const void*>(getauxval(AT_ENTRY)));
+  return mpi != nullptr && mpi != program && mpi == base_of(reinterpret_cast<const void*>(handler));
 }
 
 // Whether the program neither handles nor ignores it. `present` is set to what happens then.

@@ -2,7 +2,8 @@
 // for a table of what all ranks are doing.
 //
 // Each function leaves signals alone that the program handles or ignores already, but replaces
-// handlers of MPI's library (MPICH has one for SIGUSR1).
+// handlers of MPI's library: MPICH has one for SIGUSR1, which hides a handler that the program has
+// set before MPI_Init.
 #pragma once
 
 #include <string_view>

@@ -105,7 +105,8 @@ Watchdog::Watchdog(const MpiComm& job)
       heartbeats_(job, board_.ranks()),
       rank_(job.rank()),
       world_ranks_(world_ranks_of(job.get())),
-      launcher_(launcher_process()) {
+      launcher_(launcher_process()),
+      passes_no_signals_(was_started_by_hydra()) {
   for (const std::string& host : heartbeats_.hosts()) {
     ranks_.emplace_back();
     ranks_.back().host = host;
@@ -203,15 +204,17 @@ void Watchdog::run() {
   }
 }
 
-// Open MPI's mpirun passes the signal to every rank, Hydra to none: there it reached this machine
-// alone, which asks the other nodes. The table waits for what they send then.
+// Open MPI's mpirun passes the signal to every rank. With Hydra only ranks of one machine get it,
+// and they ask the other nodes, one of which may have the rank that prints. The table waits for
+// what the nodes send then.
 void Watchdog::count_to_table(double seconds) {
   constexpr double time_to_arrive = 0.25, least_between_tables = 1;
   without_table_ -= seconds;
   if (table_in_) *table_in_ -= seconds;
-  if (!take_table_requests() || without_table_ > 0) return;
+  const bool has_signal = take_table_requests();
+  if ((!has_signal && !is_asked_) || without_table_ > 0) return;
   table_in_ = time_to_arrive;
-  asks_others_ = was_started_by_hydra();
+  asks_others_ = has_signal && passes_no_signals_;
   without_table_ = least_between_tables;
 }
 

@@ -78,7 +78,8 @@ class Watchdog {
   std::vector<int> world_ranks_;  // of the ranks of the job
   std::vector<RankView> ranks_;
   std::vector<RankActivity> own_node_;
-  pid_t launcher_ = 0;  // of this process; 0: none
+  pid_t launcher_ = 0;              // of this process; 0: none
+  bool passes_no_signals_ = false;  // the launcher, SIGUSR2 to other hosts
   bool has_warned_ = false;
   double watched_ = 0;  // seconds
   bool has_looked_for_unheard_ = false;

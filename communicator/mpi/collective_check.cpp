@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <utility>
 #include <vector>
 
 #include "core/environment.hpp"
@@ -35,32 +34,32 @@ std::vector<std::string> texts_of_all(const std::string& text, MPI_Comm comm, st
 
 }  // namespace
 
-std::unique_ptr<CollectiveCheck> CollectiveCheck::make(const std::string& name, MPI_Comm comm,
-                                                       const Topology& topology,
-                                                       const std::atomic<bool>& is_over) {
+std::unique_ptr<CollectiveCheck> CollectiveCheck::make(
+    const std::string& name, MPI_Comm comm, const Topology& topology,
+    const std::function<MPI_Comm(MpiComm)>& keep) {
   int is_on = is_switched_on(variable) ? 1 : 0;
   if (topology.size == 1) return nullptr;
   // mpirun does not bring variables to other hosts.
   TASUKI_MPI(MPI_Bcast, &is_on, 1, MPI_INT, 0, comm);
   if (is_on == 0) return nullptr;
   return std::unique_ptr<CollectiveCheck>(
-      new CollectiveCheck(name, MpiComm::duplicate(comm).keep_after(is_over), topology));
+      new CollectiveCheck(name, keep(MpiComm::duplicate(comm)), topology));
 }
 
-CollectiveCheck::CollectiveCheck(const std::string& name, MpiComm comm, const Topology& topology)
-    : name_(name), comm_(std::move(comm)), topology_(topology) {}
+CollectiveCheck::CollectiveCheck(const std::string& name, MPI_Comm comm, const Topology& topology)
+    : name_(name), comm_(comm), topology_(topology) {}
 
 void CollectiveCheck::compare(const std::string& operation) {
   ++number_;
   // All hashes are equal if the largest and the smallest are.
   const auto hash = static_cast<std::int64_t>(hash_text(operation) >> 1);
   std::int64_t extremes[] = {hash, -hash};
-  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, extremes, 2, MPI_INT64_T, MPI_MAX, comm_.get());
+  TASUKI_MPI(MPI_Allreduce, MPI_IN_PLACE, extremes, 2, MPI_INT64_T, MPI_MAX, comm_);
   if (extremes[0] != -extremes[1]) fail_with(operation);
 }
 
 void CollectiveCheck::fail_with(const std::string& operation) const {
-  const auto texts = texts_of_all(operation, comm_.get(), static_cast<std::size_t>(topology_.size));
+  const auto texts = texts_of_all(operation, comm_, static_cast<std::size_t>(topology_.size));
   std::map<std::string, int> callers;
   for (const std::string& text : texts) ++callers[text];
   const auto [most_common, count] =

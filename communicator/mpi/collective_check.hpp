@@ -1,8 +1,8 @@
 // CollectiveCheck: detects ranks that call a different operation than the others.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -17,11 +17,11 @@ namespace tasuki {
 class CollectiveCheck {
  public:
   // For a communicator of the kind `name` among the ranks of `comm`. Null on all ranks unless rank
-  // 0 has TASUKI_CHECK_COLLECTIVES=1 in its environment. `is_over`: see MpiComm::keep_after().
-  // Collective.
+  // 0 has TASUKI_CHECK_COLLECTIVES=1 in its environment. `keep` takes a handle that the check
+  // makes, and returns it; it must stay valid as long as the check. Collective.
   static std::unique_ptr<CollectiveCheck> make(const std::string& name, MPI_Comm comm,
                                                const Topology& topology,
-                                               const std::atomic<bool>& is_over);
+                                               const std::function<MPI_Comm(MpiComm)>& keep);
 
   // Called before each operation with its description, "allreduce of 10 float32 (sum)". Waits for
   // all ranks. If the descriptions differ, all ranks throw the same error
@@ -30,11 +30,11 @@ class CollectiveCheck {
   void compare(const std::string& operation);
 
  private:
-  CollectiveCheck(const std::string& name, MpiComm comm, const Topology& topology);
+  CollectiveCheck(const std::string& name, MPI_Comm comm, const Topology& topology);
   [[noreturn]] void fail_with(const std::string& operation) const;
 
   std::string name_;
-  MpiComm comm_;  // separate, so that its messages never mix with the operations' own
+  MPI_Comm comm_;  // separate, so that its messages never mix with the operations' own
   const Topology& topology_;
   std::int64_t number_ = 0;  // of operations compared so far
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "core/environment.hpp"
@@ -14,11 +15,11 @@ namespace tasuki {
 namespace {
 
 constexpr int tag = 4;  // of messages on the communicator of the plans; theirs have another tag
-constexpr std::size_t longest = 512;
+constexpr std::size_t longest = 512;  // bytes: the communicator's id and a text
 
 // What is sent must stay where it is until it has been sent.
 struct Sent {
-  std::string text;
+  std::string message;
   std::vector<MPI_Request> requests;
 };
 
@@ -37,11 +38,14 @@ void Departures::announce(std::string_view why) noexcept {
     TASUKI_MPI(MPI_Comm_rank, MPI_COMM_WORLD, &world_rank);
     // Who has left because another rank has left passes on what it knows.
     note(fmt::format("rank {} on {} has left: {}", world_rank, host_name(), message_line(why)));
-    Sent& sent = keep_until_exit<Sent>(Sent{text_.substr(0, longest), {}});
+    std::string message(sizeof id_, '\0');
+    std::memcpy(message.data(), &id_, sizeof id_);
+    message += text_.substr(0, longest - sizeof id_);
+    Sent& sent = keep_until_exit<Sent>(Sent{std::move(message), {}});
     for (int rank = 0; rank < comm_.size(); ++rank)
       if (rank != comm_.rank())
-        TASUKI_MPI(MPI_Isend, sent.text.data(), static_cast<int>(sent.text.size()), MPI_CHAR, rank,
-                   tag, comm_.get(), &sent.requests.emplace_back(MPI_REQUEST_NULL));
+        TASUKI_MPI(MPI_Isend, sent.message.data(), static_cast<int>(sent.message.size()), MPI_BYTE,
+                   rank, tag, comm_.get(), &sent.requests.emplace_back(MPI_REQUEST_NULL));
   } catch (const std::exception& error) {
     log_warning("other ranks were not told of an error: {}", error.what());
   }
@@ -63,12 +67,15 @@ void Departures::receive() {
   MPI_Status status;
   TASUKI_MPI(MPI_Improbe, MPI_ANY_SOURCE, tag, comm_.get(), &has_arrived, &message, &status);
   if (has_arrived == 0) return;
-  std::array<char, longest> text{};
-  int bytes = 0;
-  TASUKI_MPI(MPI_Get_count, &status, MPI_CHAR, &bytes);
-  TASUKI_MPI(MPI_Mrecv, text.data(), static_cast<int>(text.size()), MPI_CHAR, &message,
+  std::array<char, longest> bytes{};
+  int count = 0;
+  TASUKI_MPI(MPI_Get_count, &status, MPI_BYTE, &count);
+  TASUKI_MPI(MPI_Mrecv, bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, &message,
              MPI_STATUS_IGNORE);
-  note(std::string(text.data(), static_cast<std::size_t>(bytes)));
+  std::uint64_t id = 0;
+  std::memcpy(&id, bytes.data(), sizeof id);
+  if (id == id_)
+    note(std::string(bytes.data() + sizeof id, static_cast<std::size_t>(count) - sizeof id));
 }
 
 void Departures::look() {

@@ -100,23 +100,20 @@ MpiComm::~MpiComm() {
 }
 
 MpiComm::MpiComm(MpiComm&& other) noexcept
-    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)),
-      is_owner_(other.is_owner_),
-      is_over_(other.is_over_) {}
+    : comm_(std::exchange(other.comm_, MPI_COMM_NULL)), is_owner_(other.is_owner_) {}
 
 MpiComm& MpiComm::operator=(MpiComm&& other) noexcept {
   if (this != &other) {
     free();
     comm_ = std::exchange(other.comm_, MPI_COMM_NULL);
     is_owner_ = other.is_owner_;
-    is_over_ = other.is_over_;
   }
   return *this;
 }
 
 void MpiComm::free() noexcept {
   if (comm_ == MPI_COMM_NULL || !is_owner_ || mpi_is_finalized()) return;
-  if (std::uncaught_exceptions() > 0 || (is_over_ != nullptr && *is_over_)) return;
+  if (std::uncaught_exceptions() > 0) return;
   if (const int code = MPI_Comm_free(&comm_); code != MPI_SUCCESS)
     log_warning("MPI_Comm_free failed: {}", mpi_error_text(code));
 }
@@ -144,11 +141,6 @@ MpiComm MpiComm::split_by_memory(MPI_Comm comm) {
   MPI_Comm made = MPI_COMM_NULL;
   TASUKI_MPI(MPI_Comm_split_type, comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &made);
   return MpiComm(made);
-}
-
-MpiComm MpiComm::keep_after(const std::atomic<bool>& is_over) && {
-  is_over_ = &is_over;
-  return std::move(*this);
 }
 
 int MpiComm::rank() const {

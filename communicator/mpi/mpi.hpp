@@ -3,7 +3,6 @@
 
 #include <mpi.h>
 
-#include <atomic>
 #include <string>
 #include <vector>
 
@@ -34,8 +33,8 @@ ErrorScope scope_of_shared_error(MPI_Comm comm);
 //
 // While an exception unwinds the stack, MPI's handle is not freed and stays until the process ends:
 // other ranks may not have met the error, and MPI would give their messages to the next
-// communicator with the same number, or crash (Open MPI 4.1). keep_after() has the same effect
-// where an error has ended the use of the communicator without an exception here.
+// communicator with the same number, or crash (Open MPI 4.1). keep() has the same effect where an
+// error has ended the use of the communicator without an exception here.
 class MpiComm {
  public:
   MpiComm() = default;
@@ -53,8 +52,8 @@ class MpiComm {
   // The ranks that can share memory with this one, in the order of `comm`.
   static MpiComm split_by_memory(MPI_Comm comm);
 
-  // MPI's handle is not freed if `is_over` is true by then. `is_over` outlives this object.
-  MpiComm keep_after(const std::atomic<bool>& is_over) &&;
+  // Leaves MPI's handle to the process. Empty afterwards.
+  void keep() { comm_ = MPI_COMM_NULL; }
 
   MPI_Comm get() const { return comm_; }
   explicit operator bool() const { return comm_ != MPI_COMM_NULL; }
@@ -67,7 +66,6 @@ class MpiComm {
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   bool is_owner_ = true;
-  const std::atomic<bool>* is_over_ = nullptr;
 };
 
 // Non-blocking operations under way. The destructor cancels operations that wait() has not

@@ -50,18 +50,25 @@ std::vector<int> world_ranks_of(MPI_Comm comm) {
 }
 
 Communicator::Handles::Handles(MPI_Comm ranks)
-    : collectives(MpiComm::duplicate(ranks).keep_after(departures.is_over())),
-      messages(MpiComm::duplicate(collectives.get()).keep_after(departures.is_over())),
-      users(MpiComm::duplicate(collectives.get()).keep_after(departures.is_over())),
+    : collectives(MpiComm::duplicate(ranks)),
+      messages(MpiComm::duplicate(collectives.get())),
+      users(MpiComm::duplicate(collectives.get())),
       job_ranks(world_ranks_of(ranks)) {}
 
+MPI_Comm Communicator::Handles::add(MpiComm part) {
+  return parts.emplace_back(std::move(part)).get();
+}
+
 Communicator::Handles::~Handles() {
-  int is_over = 0;
-  MPI_Finalized(&is_over);
-  if (is_over != 0) return;
+  int is_finalized = 0;
+  MPI_Finalized(&is_finalized);
+  if (is_finalized != 0) return;
   if (std::uncaught_exceptions() > 0)
     departures.announce("an exception ended its use of a communicator");
   departures.look_last();
+  if (!departures.is_over()) return;
+  for (MpiComm* const each : {&collectives, &messages, &users}) each->keep();
+  for (MpiComm& part : parts) part.keep();
 }
 
 }  // namespace tasuki

@@ -26,11 +26,15 @@ struct Communicator::Handles {
   Handles(const Handles&) = delete;
   Handles& operator=(const Handles&) = delete;
 
-  Departures departures{collectives};
+  // Keeps a further handle of this communicator's.
+  MPI_Comm add(MpiComm part);
+
   MpiComm collectives;
   MpiComm messages;            // for send and recv, which may take any source and any tag
   MpiComm users;               // mpi_comm()
+  std::vector<MpiComm> parts;  // of kinds, and the check's of operations
   std::vector<int> job_ranks;  // for each rank, its number in MPI_COMM_WORLD
+  Departures departures{collectives};
 };
 
 }  // namespace tasuki

@@ -243,7 +243,7 @@ launch_open_mpi() {
 }
 # Hydra passes on the whole environment.
 launch_hydra() {
-  export FI_TCP_IFACE=eth0 UCX_NET_DEVICES=eth0 I_MPI_PIN=0
+  export FI_TCP_IFACE=eth0 UCX_NET_DEVICES=eth0 I_MPI_PIN=0 I_MPI_THREAD_YIELD=2
   launch=("$mpirun" -f /run/hydra_hosts -np "${np:-$total}" -iface eth0 -launcher ssh)
   [ -n "$ssh" ] || launch+=(-launcher-exec /run/on_node)
   [ "$map_by" != node ] || launch+=(-ppn 1)

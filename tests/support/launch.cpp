@@ -120,7 +120,8 @@ std::string rank_variable() {
 std::vector<std::string> mpirun(int np, const std::vector<std::string>& program,
                                 const std::vector<std::string>& options) {
   std::vector<std::string> words = {"env", "OMPI_ALLOW_RUN_AS_ROOT=1",
-                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "I_MPI_PIN=0"};
+                                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "I_MPI_PIN=0",
+                                    "I_MPI_THREAD_YIELD=2"};
   if (has_hydra()) {
     const char* const chosen = std::getenv("TASUKI_MPIEXEC");
     words.insert(words.end(),

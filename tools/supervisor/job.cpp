@@ -54,7 +54,9 @@ class RunningJob {
         watch_(watch),
         launcher_name_(std::filesystem::path(launch.words.front()).filename()),
         has_other_hosts_(launch.has_other_hosts),
-        output_(launch.passes_output ? std::make_unique<LauncherStream>(STDOUT_FILENO) : nullptr),
+        output_(launch.passes_output && pipe_or_socket(STDOUT_FILENO) >= 0
+                    ? std::make_unique<LauncherStream>(STDOUT_FILENO)
+                    : nullptr),
         launcher_(start(launch, output_ ? output_->writer() : STDOUT_FILENO, errors_.writer())),
         end_(launcher_) {
     errors_.close_writer();
@@ -67,13 +69,12 @@ class RunningJob {
       OutputStream& shown = error_output();
       const bool is_read = is_open_ && !shown.is_full();
       const bool is_output_read = output_ && !standard_output().is_full();
-      std::array<pollfd, 6> arrivals = {
-          pollfd{signals_.descriptor(), POLLIN, 0},
-          pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
-          pollfd{shown.awaited(), POLLOUT, 0},
-          pollfd{reader_of_output_, 0, 0},
-          pollfd{is_output_read ? output_->reader() : -1, POLLIN, 0},
-          pollfd{output_ ? standard_output().awaited() : -1, POLLOUT, 0}};
+      std::array<pollfd, 6> arrivals = {pollfd{signals_.descriptor(), POLLIN, 0},
+                                        pollfd{is_read ? errors_.reader() : -1, POLLIN, 0},
+                                        pollfd{shown.awaited(), POLLOUT, 0},
+                                        pollfd{reader_of_output_, 0, 0},
+                                        pollfd{is_output_read ? output_->reader() : -1, POLLIN, 0},
+                                        pollfd{standard_output().awaited(), POLLOUT, 0}};
       const auto longest = end_.note_ready() ? pause : early;
       poll(arrivals.data(), arrivals.size(), static_cast<int>(longest.count()));
       if (arrivals[2].revents != 0) shown.flush();
@@ -131,20 +132,21 @@ class RunningJob {
     last_bytes_ = Clock::now();
     error_output().write(text_.pass(bytes));
     const bool will_fail = text_.unreached() || text_.start_failure() == StartFailure::refused;
-    if (has_other_hosts_ && will_fail && !give_up_at_) give_up_at_ = last_bytes_ + launchers_end;
+    if (has_other_hosts_ && !has_printed_ && will_fail && !give_up_at_)
+      give_up_at_ = last_bytes_ + launchers_end;
   }
 
   // Whether there was some.
   bool pass_output() {
     std::string bytes;
     if (output_ && !output_->read(bytes)) output_.reset();
+    has_printed_ = has_printed_ || !bytes.empty();
     standard_output().write(bytes);
     return !bytes.empty();
   }
 
   void answer(int signal) {
     if (signal == SIGWINCH) errors_.follow_size();
-    if (signal == SIGWINCH && output_) output_->follow_size();
     if (signal == SIGTSTP) pause_job();
     if (signal == SIGWINCH || signal == SIGCHLD || signal == SIGTSTP) return;
     const StopAction action = stop_.on_signal(signal);
@@ -229,7 +231,8 @@ class RunningJob {
     }
     // A launcher that is about to end has removed its handler.
     if (ask_again_at_ && now > *ask_again_at_ && launcher_catches(SIGUSR1)) ask_to_save();
-    // MPICH 4's mpiexec waits forever for a host that ssh cannot reach, or that lacks the program.
+    // MPICH's mpiexec (4.0, 4.3) waits forever for a host that ssh cannot reach, or that lacks the
+    // program.
     if (give_up_at_ && now > *give_up_at_ && !kill_at_ && !watch_.have_ranks_run()) {
       has_given_up_ = true;
       end();
@@ -260,6 +263,7 @@ class RunningJob {
   pid_t launcher_;
   StuckLauncher end_;
   bool is_stuck_ = false;
+  bool has_printed_ = false;   // on a standard output that passes through here
   bool has_given_up_ = false;  // waiting for a host that cannot start its ranks
   int reader_of_output_ = pipe_or_socket(STDOUT_FILENO);  // until it is known to be lost
   bool is_open_ = true;

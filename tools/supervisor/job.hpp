@@ -33,7 +33,8 @@ struct JobWatch {
 };
 
 // Runs the launcher in a process group of its own, so that the terminal's Ctrl-C reaches this
-// process alone, and passes on its standard error (launcher_text.hpp). StopRequest turns signals,
+// process alone, and passes on its standard error (launcher_text.hpp), and Hydra's standard output
+// to a pipe or socket (Launch::passes_output). StopRequest turns signals,
 // and a standard output without a reader, into requests. A training that does not answer a request
 // in time (StopRequest::time_to_save of `stop_timeout` seconds) is ended; a launcher that does not
 // end within 5 seconds, or by the next such request, is killed, and so is one that is stuck

@@ -74,8 +74,8 @@ struct Launch {
   bool reads_input = false;  // this process's standard input, unless that is a terminal
   // Only with Hydra, which may wait for other hosts forever, or be unable to stop ranks there.
   bool has_other_hosts = false;
-  // Its standard output passes through this process. Hydra's mpiexec would end the ranks without
-  // time to save once its output has no reader.
+  // Its standard output passes through this process if that is a pipe or socket. Hydra's mpiexec
+  // would end the ranks without time to save once its output has no reader.
   bool passes_output = false;
 
   std::string text() const;  // as a user would type it
