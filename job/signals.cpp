@@ -1,8 +1,8 @@
 #include "job/signals.hpp"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <poll.h>
-#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -23,17 +23,21 @@
 namespace tasuki {
 namespace {
 
-// Where the library or program is loaded that contains this address.
-const void* base_of(const void* address) {
-  Dl_info info{};
-  return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+// What contains this address; null: nothing that was loaded.
+const link_map* library_of(const void* address) {
+  Dl_info ignored{};
+  void* found = nullptr;
+  return dladdr1(address, &ignored, &found, RTLD_DL_LINKMAP) != 0
+             ? static_cast<const link_map*>(found)
+             : nullptr;
 }
 
-// MPICH has a handler for SIGUSR1 from MPI_Init on. False if MPI is linked into the program.
+// MPICH has a handler for SIGUSR1 from MPI_Init on. False if MPI is linked into the program itself,
+// which has no name here.
 bool is_in_mpi_library(void (*handler)(int)) {
-  const void* const mpi = base_of(dlsym(RTLD_DEFAULT, "PMPI_Init"));
-  const void* const program = base_of(reinterpret_cast<const void*>(getauxval(AT_ENTRY)));
-  return mpi != nullptr && mpi != program && mpi == base_of(reinterpret_cast<const void*>(handler));
+  const link_map* const mpi = library_of(dlsym(RTLD_DEFAULT, "PMPI_Init"));
+  return mpi != nullptr && *mpi->l_name != '\0' &&
+         mpi == library_of(reinterpret_cast<const void*>(handler));
 }
 
 // Whether the program neither handles nor ignores it. `present` is set to what happens then.

@@ -43,6 +43,12 @@ TEST_F(HydraLaunches, NeedNoFlagsOfOpenMpi) {
             "/opt/mpi/bin/mpiexec.hydra -np 2 -bind-to core train --epoch '1 2'");
 }
 
+TEST_F(HydraLaunches, PlaceIntelMpisRanksBySlots) {
+  around.runtime = MpiRuntime::intel_hydra;
+  EXPECT_THAT(command({4, "hosts", 4, false}), HasSubstr(" -np 4 -machine hosts train"));
+  EXPECT_THAT(command({4, "hosts", std::nullopt, false}), HasSubstr(" -np 4 -f hosts train"));
+}
+
 // Otherwise it binds every rank to one core.
 TEST_F(HydraLaunches, LetIntelMpisRanksUseTheirCores) {
   around.runtime = MpiRuntime::intel_hydra;
@@ -147,6 +153,8 @@ TEST(HydraTexts, NameHostsOutOfReach) {
       "[mpiexec@node1] Error: Unable to run bstrap_proxy on node2 (pid 4711, exit code 65280)\n");
   EXPECT_EQ(text.cause()->line, "error: node2 cannot be reached");
   EXPECT_EQ(text.start_failure(), StartFailure::no_daemon);
+  text.pass(ssh);  // comes after Intel's text
+  EXPECT_EQ(text.cause()->line, mpichs.cause()->line);
 }
 
 }  // namespace

@@ -19,8 +19,15 @@ class TasukiRunHosts : public TasukiRun {
              flags));
   }
   // The beginning of a plan: $2 becomes the launcher's hostfile.
-  const std::string find_hostfile = std::string("while [ \"$1\" != ") +
-                                    (has_hydra() ? "-f" : "--hostfile") + " ]; do shift; done; ";
+#ifdef I_MPI_VERSION
+  static constexpr const char* hostfile_flag = "-machine";
+#elif defined(OPEN_MPI)
+  static constexpr const char* hostfile_flag = "--hostfile";
+#else
+  static constexpr const char* hostfile_flag = "-f";
+#endif
+  const std::string find_hostfile =
+      std::string("while [ \"$1\" != ") + hostfile_flag + " ]; do shift; done; ";
   // As that file has it.
   static std::string one_slot_on(const std::string& host) {
     return host + (has_hydra() ? ":1\n" : " slots=1\n");

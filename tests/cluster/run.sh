@@ -244,9 +244,12 @@ launch_open_mpi() {
 # Hydra passes on the whole environment.
 launch_hydra() {
   export FI_TCP_IFACE=eth0 UCX_NET_DEVICES=eth0 I_MPI_PIN=0 I_MPI_THREAD_YIELD=2
-  launch=("$mpirun" -f /run/hydra_hosts -np "${np:-$total}" -iface eth0 -launcher ssh)
+  local hosts=-f  # Intel's -f ignores slots
+  ! "$mpirun" --version | grep -q Intel || hosts=-machine
+  [ "$map_by" != node ] || hosts="-ppn 1 -f"
+  # shellcheck disable=SC2206  # two flags
+  launch=("$mpirun" $hosts /run/hydra_hosts -np "${np:-$total}" -iface eth0 -launcher ssh)
   [ -n "$ssh" ] || launch+=(-launcher-exec /run/on_node)
-  [ "$map_by" != node ] || launch+=(-ppn 1)
 }
 if [ -n "$hydra" ]; then launch_hydra; else launch_open_mpi; fi
 # A shell's background commands ignore Ctrl-C unless they are told not to.

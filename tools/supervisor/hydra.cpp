@@ -74,7 +74,10 @@ Launch launch_with_hydra(const SupervisorSettings& settings, const Surroundings&
   words.push_back(around.mpirun);
   if (placement.np) words.insert(words.end(), {"-np", fmt::format("{}", *placement.np)});
   if (!placement.hostfile.empty()) {
-    words.insert(words.end(), {"-f", placement.hostfile});
+    // Intel's -f ignores slots, and its -machine gives hosts without slots one each.
+    const bool is_intels = around.runtime == MpiRuntime::intel_hydra;
+    const char* const flag = is_intels && placement.slots ? "-machine" : "-f";
+    words.insert(words.end(), {flag, placement.hostfile});
     launch.has_other_hosts = !placement.is_here;
     if (!placement.is_here && is_ssh(chosen_shell(names, chosen)) &&
         in_environment(names.arguments).empty())

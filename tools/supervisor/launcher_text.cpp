@@ -132,7 +132,11 @@ void LauncherText::note_shown(const std::string& line) {
   const std::string text = without_bar(line);
   is_error_last_ = processes::is_error_line(text);
   if (is_error_last_) error_ = parse_error_line(text);
-  if (const auto unreached = parse_ssh_line(text)) unreached_ = unreached;
+  if (const auto unreached = parse_ssh_line(text)) {
+    unreached_ = unreached;
+    if (start_failure_ == StartFailure::no_daemon)
+      learned_ = unreached;  // Intel's text came before
+  }
   auto failure = parse_launcher_line(text);
   if (!failure) return;
   if (failure->start == StartFailure::no_daemon && !failure->cause) failure->cause = unreached_;
