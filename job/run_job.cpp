@@ -153,6 +153,7 @@ void initialize(int* argc, char*** argv) {
     const OneProcessScope without_messages(!is_launched);
     int provided = MPI_THREAD_SINGLE;
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread");
+    take_signals_back_from_mpi();
     use_alternate_stacks_in_handlers();
   }
   return_mpi_errors();

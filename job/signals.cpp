@@ -54,15 +54,19 @@ struct Taken {
 };
 std::vector<Taken> taken;
 
+void install(int signal, void (*handler)(int)) {
+  struct sigaction action {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigaction(signal, &action, nullptr);
+}
+
 // Leaves a signal alone that the program handles or ignores already.
 void handle(int signal, void (*handler)(int)) {
   struct sigaction before {};
   if (!is_free(signal, before)) return;
   taken.push_back({signal, handler, before});
-  struct sigaction action {};
-  action.sa_handler = handler;
-  action.sa_flags = SA_RESTART | SA_ONSTACK;
-  sigaction(signal, &action, nullptr);
+  install(signal, handler);
 }
 
 // Whether rank 0, which has last words, is another process of this host: so where ranks are dealt
@@ -176,6 +180,14 @@ void listen_for_table_requests() {
   if (!is_free(SIGUSR2, present)) return;
   if (table_wake < 0) table_wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (table_wake >= 0) handle(SIGUSR2, ask_for_table);
+}
+
+void take_signals_back_from_mpi() {
+  for (const Taken& each : taken) {
+    struct sigaction present {};
+    if (sigaction(each.signal, nullptr, &present) == 0 && is_in_mpi_library(present.sa_handler))
+      install(each.signal, each.handler);
+  }
 }
 
 SignalScope::SignalScope() {

@@ -31,6 +31,11 @@ void listen_for_stops(bool was_launched);
 // stuck in. A request before there is a watchdog waits for it.
 void listen_for_table_requests();
 
+// For after MPI_Init: MPICH and Intel MPI have wrapped the handler of SIGUSR1 in one that takes the
+// signal for news of a dead process. They then ask for its number, and where Slurm started the
+// ranks, Intel MPI's calls fail from then on.
+void take_signals_back_from_mpi();
+
 // RAII: gives signals back that the functions above have taken since the constructor, with the
 // handlers that they had, unless the program has set another handler since.
 class SignalScope {
