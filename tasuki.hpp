@@ -16,6 +16,7 @@
 #include "communicator/text_bytes.hpp"
 #include "communicator/topology.hpp"
 #include "core/activity.hpp"
+#include "core/alternate_stack.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/philox.hpp"
