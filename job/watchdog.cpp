@@ -180,8 +180,8 @@ void Watchdog::run() {
     const Limits limits = present_limits();
     const double interval = interval_of(limits);
     lock.unlock();
-    heartbeats_.wait(std::max(std::min(interval - since_look, table_in_.value_or(interval)), 0.0),
-                     {wake_, table_request_wake()});
+    const double longest = std::min(interval - since_look, table_in_.value_or(interval));
+    heartbeats_.wait(is_asked_ ? 0 : std::max(longest, 0.0), {wake_, table_request_wake()});
     eventfd_t ignored = 0;
     eventfd_read(wake_, &ignored);
     receive();
@@ -193,6 +193,7 @@ void Watchdog::run() {
     if (since_look >= interval || table_in_.has_value() != was_asked || is_table_due || is_asked_) {
       // A process that was stopped, or waited long for a processor, has not seen whether others
       // made progress meanwhile.
+      is_asked_ = false;  // look() may be asked again
       look(limits, std::min(since_look, 2 * interval));
       since_look = 0;
     }
@@ -276,7 +277,6 @@ void Watchdog::look(const Limits& limits, double seconds) {
     return ranks_[static_cast<std::size_t>(rank)].silent < silent_seconds;
   });
   const bool asks = std::exchange(asks_others_, false);
-  is_asked_ = false;
   if (*first_alive == rank_) heartbeats_.send(own_node_, asks);
 
   count_refused();

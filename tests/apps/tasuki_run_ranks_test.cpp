@@ -130,7 +130,7 @@ std::set<std::string> open_files(const std::vector<pid_t>& processes) {
 }
 
 // Sockets of these processes that listen on more than the loopback interface, from the tables of
-// the kernel. Those of their launchers, which ranks inherit from Hydra's, are left out.
+// the kernel. Ranks inherit some from Hydra's launchers; these are left out.
 std::vector<std::string> open_to_others(const std::vector<pid_t>& processes,
                                         const std::vector<pid_t>& launchers) {
   const std::set<std::string> own = open_files(processes), inherited = open_files(launchers);

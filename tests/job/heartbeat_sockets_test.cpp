@@ -1,5 +1,5 @@
-// Heartbeats open no more than they need: on several nodes one socket for the first rank of each,
-// at the address by which the others reach it.
+// Heartbeats between nodes: one socket for the first rank of each, at the address by which the
+// others reach it; and what the others learn.
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,11 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <optional>
 #include <vector>
+
+#include "communicator/mpi/mpi.hpp"
+#include "job/node_heartbeats.hpp"
 
 namespace tasuki {
 namespace {
@@ -45,6 +49,30 @@ TEST(HeartbeatSockets, ListenOnOneAddressOfTheNodesFirstRank) {
   ASSERT_EQ(sockets.size(), 1u);
   constexpr std::uint32_t cluster = 0x0ae70700;  // 10.231.7.0/24 of tests/cluster/run.sh
   EXPECT_EQ(sockets.front() & ~0xffU, cluster);
+}
+
+// The first rank of each node sends; rank 0's asks.
+TEST(NodeHeartbeats, SayWhetherTheSenderAsks) {
+  const MpiComm job = MpiComm::duplicate(MPI_COMM_WORLD);
+  const MpiComm node = MpiComm::split_by_memory(job.get());
+  if (node.size() == job.size()) GTEST_SKIP() << "needs two nodes";
+  const int rank = job.rank();
+  std::vector<int> neighbours(static_cast<std::size_t>(node.size()));
+  MPI_Allgather(&rank, 1, MPI_INT, neighbours.data(), 1, MPI_INT, node.get());
+  NodeHeartbeats heartbeats(job, neighbours);
+  if (rank == neighbours.front()) {
+    const RankActivity own{.rank = rank};
+    heartbeats.send({&own, 1}, rank == 0);
+    std::optional<int> sender;
+    bool asks = false;
+    for (int waits = 0; !sender && waits < 100; ++waits) {
+      heartbeats.wait(0.1, {-1, -1});
+      asks = heartbeats.receive([&](const RankActivity& each) { sender = each.rank; });
+    }
+    ASSERT_TRUE(sender);
+    EXPECT_EQ(asks, *sender == 0);
+  }
+  MPI_Barrier(job.get());
 }
 
 }  // namespace
