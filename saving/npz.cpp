@@ -1,14 +1,17 @@
 #include "saving/npz.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <zip.h>
 
 #include <cerrno>
-#include <cstring>
-#include <fstream>
+#include <cstdio>
 #include <map>
 #include <string_view>
 
 #include "core/activity.hpp"
+#include "core/descriptor.hpp"
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/hash.hpp"
@@ -37,12 +40,36 @@ ErrorKind kind_of(zip_error_t* error) {
   return is_of_system ? ErrorKind::io : ErrorKind::data;
 }
 
-Zip open_zip(const fs::path& path) {
-  int code = 0;
-  Zip archive(zip_open(path.c_str(), ZIP_RDONLY | ZIP_CHECKCONS, &code));
+[[noreturn]] void refuse_file(const fs::path& path) {
+  const std::error_code cause = last_system_error();
+  fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
+}
+
+// A regular file.
+Descriptor open_file(const fs::path& path) {
+  const fs::file_status found = status_of(path);
+  if (!fs::exists(found)) fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
+  if (!fs::is_regular_file(found))
+    fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) refuse_file(path);
+  return file;
+}
+
+// In this and the next functions, `path` is for errors.
+Zip open_zip(const Descriptor& file, const fs::path& path) {
+  Descriptor own(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+  std::FILE* const stream = own ? ::fdopen(own.get(), "rb") : nullptr;
+  if (stream == nullptr) refuse_file(path);
+  own.release();
+  zip_error_t error;
+  zip_error_init(&error);
+  zip_source_t* const source = zip_source_filep_create(stream, 0, -1, &error);
+  if (source == nullptr) std::fclose(stream);
+  Zip archive(source == nullptr ? nullptr
+                                : zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error));
   if (!archive) {
-    zip_error_t error;
-    zip_error_init_with_code(&error, code);
+    zip_source_free(source);
     const ErrorKind kind = kind_of(&error);
     const std::error_code cause(zip_error_code_system(&error), std::generic_category());
     const std::string reason = zip_error_strerror(&error);
@@ -51,29 +78,28 @@ Zip open_zip(const fs::path& path) {
       fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
     fail(kind, "cannot read {}: {}", path.string(), reason);
   }
+  zip_error_fini(&error);
   return archive;
 }
 
-std::uintmax_t size_of_file(const fs::path& path) {
-  std::error_code error;
-  const std::uintmax_t size = fs::file_size(path, error);
-  if (error) fail(ErrorKind::io, "cannot read {}: {}", path.string(), error.message());
-  return size;
+std::uint64_t size_of(const Descriptor& file, const fs::path& path) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) refuse_file(path);
+  return static_cast<std::uint64_t>(status.st_size);
 }
 
-// FileHash of all but the last `excluded` bytes.
-std::uint64_t hash_of_file(const fs::path& path, std::size_t excluded) {
-  std::ifstream in(path, std::ios::binary);
-  const std::uintmax_t size = size_of_file(path);
-  std::uintmax_t left = size > excluded ? size - excluded : 0;
-  std::vector<char> piece(std::min<std::uintmax_t>(left, std::uintmax_t{1} << 20));
+// FileHash of the first bytes.
+std::uint64_t hash_of(const Descriptor& file, const fs::path& path, std::uint64_t bytes) {
+  std::vector<std::byte> piece(std::size_t{1} << 20);
   FileHash hash;
-  while (left > 0) {
-    const std::size_t bytes = std::min<std::uintmax_t>(left, piece.size());
-    if (!in.read(piece.data(), static_cast<std::streamsize>(bytes)))
-      fail(ErrorKind::io, "reading {} failed: {}", path.string(), std::strerror(errno));
-    hash.add(std::as_bytes(std::span(piece.data(), bytes)));
-    left -= bytes;
+  for (std::uint64_t at = 0; at < bytes;) {
+    const std::size_t wanted = std::min<std::uint64_t>(bytes - at, piece.size());
+    const ssize_t got = ::pread(file.get(), piece.data(), wanted, static_cast<off_t>(at));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse_file(path);
+    if (got == 0) fail(ErrorKind::data, "{} became shorter while it was read", path.string());
+    hash.add(std::span(piece).first(static_cast<std::size_t>(got)));
+    at += static_cast<std::uint64_t>(got);
     report_progress();
   }
   return hash.value();
@@ -87,12 +113,13 @@ struct NpzFile::Archive {
     NpyHeader header;
   };
   Zip zip;
+  std::uint64_t bytes = 0;  // of the file
   std::vector<std::string> names;
   std::map<std::string, Entry> entries;
   std::optional<std::uint64_t> hash;
 
   void add(const fs::path& path, zip_uint64_t index);
-  void check_hash(const fs::path& path, bool required);
+  void check_hash(const Descriptor& file, const fs::path& path, bool required);
   const Entry& find(const fs::path& path, const std::string& name) const;
   NpzValue read(const fs::path& path, const std::string& name,
                 std::optional<std::uint64_t> hash) const;
@@ -141,9 +168,8 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
 
   // A stored entry is no larger than the file, a deflated one at most 1032 times (zlib's limit):
   // checked before memory is allocated for it.
-  const std::uintmax_t file_bytes = size_of_file(path);
   const bool is_stored = stat.comp_method == ZIP_CM_STORE;
-  if (stat.comp_size > file_bytes || stat.size / (is_stored ? 1 : 1032) > stat.comp_size)
+  if (stat.comp_size > bytes || stat.size / (is_stored ? 1 : 1032) > stat.comp_size)
     fail(ErrorKind::data, "{} is damaged: it claims to have {} bytes", where, stat.size);
 
   ZipEntry entry(zip_fopen_index(zip.get(), index, 0));
@@ -160,13 +186,13 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   names.push_back(name);
 }
 
-void NpzFile::Archive::check_hash(const fs::path& path, bool required) {
+void NpzFile::Archive::check_hash(const Descriptor& file, const fs::path& path, bool required) {
   int length = 0;
   const char* comment = zip_get_archive_comment(zip.get(), &length, 0);
   const std::string_view text(comment ? comment : "",
                               comment ? static_cast<std::size_t>(length) : 0);
   if (text.starts_with(npz_hash_label) && text.size() == npz_hash_label.size() + npz_hash_digits) {
-    hash = hash_of_file(path, npz_hash_digits);
+    hash = hash_of(file, path, bytes - npz_hash_digits);
     if (text.substr(npz_hash_label.size()) != hash_digits(*hash))
       fail(ErrorKind::data, "{} is damaged: its hash does not match its contents", path.string());
     return;
@@ -214,12 +240,11 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
 
 NpzFile::NpzFile(const fs::path& path, bool require_hash)
     : path_(path), archive_(std::make_unique<Archive>()) {
-  const fs::file_status found = status_of(path);
-  if (!fs::exists(found)) fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
-  if (!fs::is_regular_file(found))
-    fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
-  archive_->zip = open_zip(path);
-  archive_->check_hash(path, require_hash);
+  // Opened once: another process may replace the file at any time (replace_file).
+  const Descriptor file = open_file(path);
+  archive_->zip = open_zip(file, path);
+  archive_->bytes = size_of(file, path);
+  archive_->check_hash(file, path, require_hash);
   const zip_int64_t count = zip_get_num_entries(archive_->zip.get(), 0);
   for (zip_int64_t i = 0; i < count; ++i) archive_->add(path, static_cast<zip_uint64_t>(i));
 }

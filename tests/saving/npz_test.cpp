@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 #include <zip.h>
 
+#include <atomic>
 #include <cstring>
 #include <numeric>
+#include <thread>
 
 #include "core/file.hpp"
 #include "tests/support/errors.hpp"
@@ -62,6 +64,28 @@ TEST(Npz, RoundTripsAllTypesAndShapes) {
   }
   EXPECT_FALSE(file.find("absent"));
   EXPECT_THAT(error_of([&] { file.read("absent"); }), HasSubstr("has no entry absent"));
+}
+
+TEST(Npz, ReadsTheOldOrTheNewOfAFileThatIsReplacedMeanwhile) {
+  const TemporaryFolder folder;
+  const auto write = [&](std::int64_t elements) {
+    write_npz(folder / "state", {{"x", counting({elements}, DType::uint8)}});
+  };
+  write(100'000);
+  std::atomic<bool> has_ended = false;
+  std::thread writer([&] {
+    for (int i = 0; i < 200; ++i) write(100'000 + i % 2);
+    has_ended = true;
+  });
+  while (!has_ended) {
+    const std::string message = error_of([&] {
+      const auto x = std::get<Tensor>(NpzFile(folder / "state", /*require_hash=*/true).read("x"));
+      EXPECT_THAT(x.shape().count(), ::testing::AnyOf(100'000, 100'001));
+    });
+    EXPECT_EQ(message, "(nothing thrown)");
+    if (::testing::Test::HasFailure()) break;
+  }
+  writer.join();
 }
 
 TEST(Npz, StoresBfloat16AsFloat32) {

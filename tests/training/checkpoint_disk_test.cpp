@@ -157,7 +157,7 @@ TEST_F(Checkpoints, AreNotSkippedWhenUnreadable) {
   run_of("first", {.iterations = 7})->trainer->run();
   comm->barrier();
   const auto second = run_of("first", {.iterations = 9});
-  // With one file it fails after the list and the manifest, where a file is hashed.
+  // With one file it fails after the list and the manifest, where the state is opened.
   for (const int left : {0, 1}) {
     const auto error = [&] {
       const testing::NoMoreFiles none(comm->rank() == 0, left);
@@ -167,7 +167,7 @@ TEST_F(Checkpoints, AreNotSkippedWhenUnreadable) {
     EXPECT_EQ(error->kind(), ErrorKind::io);
     EXPECT_THAT(error->what(), HasSubstr("Too many open files"));
     EXPECT_THAT(error->what(), HasSubstr(left == 0 ? "first/checkpoints: "
-                                                   : "first/checkpoints/iter_7/state.npz "));
+                                                   : "first/checkpoints/iter_7/state.npz: "));
     EXPECT_EQ(
         std::string(error->what()).find("; it may be intact: try again, or") != std::string::npos,
         left == 1);

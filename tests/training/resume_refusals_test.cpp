@@ -69,6 +69,7 @@ TEST_F(Resume, RejectsImpossibleNumbers) {
   const NpzFile saved(folder / "state");
   std::vector<NpzEntry> entries;
   for (const std::string& name : saved.names()) entries.push_back({name, saved.read(name)});
+  comm->barrier();  // all have read the file that rank 0 replaces now
   const auto refusal_of = [&](const std::string& name, const NpzValue& value) {
     std::vector<NpzEntry> changed = entries;
     const auto entry = std::ranges::find(changed, name, &NpzEntry::name);
