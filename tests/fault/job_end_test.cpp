@@ -307,6 +307,10 @@ struct Child {
 class ChildProcesses : public ::testing::TestWithParam<Child> {};
 
 TEST_P(ChildProcesses, EndWithoutAffectingTheJob) {
+#ifdef __clang__
+  if (GetParam().kind == std::string("fork_exit"))
+    GTEST_SKIP() << "LLVM's OpenMP fails in a forked child that calls exit (docs/systems.md)";
+#endif
   const TemporaryFolder folder;
   const Finished job = run_program(
       mpirun(2, {FAULTY_TRAINING, "1", GetParam().moment, GetParam().kind, folder.path()}), 30);
