@@ -56,9 +56,6 @@ std::string read_to_end(const Descriptor& file, const fs::path& path, std::size_
   }
 }
 
-namespace {
-
-// The target of links at the path, even if it does not exist.
 fs::path end_of_links(fs::path path) {
   constexpr int most_links = 40;
   std::error_code error;
@@ -69,8 +66,6 @@ fs::path end_of_links(fs::path path) {
   }
   return path;
 }
-
-}  // namespace
 
 void write_named_file(const fs::path& path, std::string_view contents) {
   std::error_code ignored;

@@ -23,6 +23,8 @@ std::string read_text_file(const std::filesystem::path& path);
 std::string read_to_end(const Descriptor& file, const std::filesystem::path& path,
                         std::size_t most);
 
+// The target of links at the path, even if it does not exist.
+std::filesystem::path end_of_links(std::filesystem::path path);
 // Replaces the file (write_file), or the target of a link. Anything else that exists (a pipe,
 // /dev/stdout) is written to directly.
 void write_named_file(const std::filesystem::path& path, std::string_view contents);

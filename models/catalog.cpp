@@ -11,6 +11,7 @@
 #include "models/lenet.hpp"
 #include "models/nin.hpp"
 #include "models/resnet.hpp"
+#include "models/torchvision.hpp"
 #include "models/vgg.hpp"
 #include "models/wide_resnet.hpp"
 
@@ -77,6 +78,18 @@ std::vector<ModelKind> built_in_kinds() {
        [](const ModelTask& task) { return nin(task.classes, task.image[0]); }, 227, 63},
       {"googlenetbn", "GoogLeNet with batch normalisation, 10 inception modules",
        create_googlenet_bn, 224, 64},
+      {"tv_resnet18", "torchvision's resnet18",
+       [](const ModelTask& task) { return torchvision_resnet18(task.classes, task.image[0]); }, 224,
+       64, true},
+      {"tv_resnet50", "torchvision's resnet50",
+       [](const ModelTask& task) { return torchvision_resnet50(task.classes, task.image[0]); }, 224,
+       64, true},
+      {"tv_vgg16_bn", "torchvision's vgg16_bn",
+       [](const ModelTask& task) { return torchvision_vgg16_bn(task.classes, task.image); }, 224,
+       224, true},
+      {"tv_alexnet", "torchvision's alexnet",
+       [](const ModelTask& task) { return torchvision_alexnet(task.classes, task.image); }, 224,
+       223, true},
   };
 }
 

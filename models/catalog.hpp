@@ -25,12 +25,16 @@ struct ModelKind {
   std::function<std::unique_ptr<Layer>(const ModelTask&)> create;
   std::int64_t insize = 32;   // side of the images that it was designed for
   std::int64_t smallest = 1;  // side of the smallest images that it takes
+  // Its published weights are for images from which ImageNet's mean colour was subtracted, and
+  // which were divided by its deviation.
+  bool is_published = false;
 };
 
 // Adds a kind; a user program may do so before it creates one. A name that exists is an error.
 void register_model(ModelKind kind);
 // All kinds, built-in ones first: lenet, cnn10, vgg_small, vgg16_bn, resnet20, resnet18, resnet50,
-// wrn_28_10, and for large images alex, nin, googlenetbn.
+// wrn_28_10; for large images alex, nin, googlenetbn; and torchvision's tv_resnet18, tv_resnet50,
+// tv_vgg16_bn, tv_alexnet.
 const std::vector<ModelKind>& model_kinds();
 
 // The kind of this name; an unknown name is a usage error that lists the known names.

@@ -5,7 +5,10 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/printable.hpp"
 #include "saving/npz.hpp"
+#include "saving/regular_file.hpp"
+#include "saving/safetensors.hpp"
 
 namespace tasuki {
 namespace {
@@ -19,15 +22,38 @@ std::vector<NpzEntry> entries_of(const Module& model) {
   return entries;
 }
 
-// All entries that a file may have for it.
 std::set<std::string> names_of(const Module& model) {
-  std::set<std::string> names;
-  for (const NpzEntry& entry : entries_of(model)) names.insert(entry.name);
-  for (const auto& [path, parameter] : model.unshaped_parameters()) names.insert(path);
-  return names;
+  const std::vector<std::string> names = array_names(model);
+  return {names.begin(), names.end()};
+}
+
+// For a file that has none of a model's arrays.
+std::string what_is_there(const ArraySource& source) {
+  constexpr std::size_t most_shown = 3;
+  std::vector<std::string> names = source.names();
+  if (names.empty()) return "; it has no arrays";
+  if (names.size() > most_shown) {
+    names.resize(most_shown);
+    names.emplace_back("...");
+  }
+  return fmt::format("; it has {}; a map of names may help (docs/weights.md)",
+                     printable(join(names, ", "), 200));
 }
 
 }  // namespace
+
+std::vector<std::string> array_names(const Module& model) {
+  std::vector<std::string> names;
+  for (const auto& [path, parameter] : model.all_parameters()) names.push_back(path);
+  for (const auto& [path, buffer] : model.buffers()) names.push_back(path);
+  return names;
+}
+
+std::unique_ptr<ArraySource> open_model_file(const std::filesystem::path& path) {
+  RegularFile file(path);
+  if (is_safetensors(file)) return std::make_unique<SafetensorsFile>(std::move(file));
+  return std::make_unique<NpzFile>(file);
+}
 
 void save_npz(const std::filesystem::path& path, const Module& model) {
   write_npz(path, entries_of(model));
@@ -37,6 +63,7 @@ std::string describe_difference(const ArraySource& source, const std::string& pr
                                 const Module& model) {
   const std::vector<NpzEntry> entries = entries_of(model);
   int differing = 0;
+  std::size_t missing = 0;
   std::string first;
   const auto differs = [&](const std::string& difference) {
     if (differing++ == 0) first = difference;
@@ -59,13 +86,18 @@ std::string describe_difference(const ArraySource& source, const std::string& pr
     const auto found = source.find(prefix + path);
     if (differs_in_type(path, found)) continue;
     if (found && found->dtype && found->shape == tensor.shape()) continue;
+    if (!found && source.may_lack(prefix + path)) continue;
+    if (!found) ++missing;
     differs(found ? fmt::format("{} is {} in the file and {} in the model", path,
                                 found->shape.text(), tensor.shape().text())
                   : fmt::format("{} ({}) is not in the file", path, tensor.shape().text()));
   }
   if (differing == 0) return "";
-  return fmt::format("{} is of another model: {} ({} of the model's {} arrays differ)",
-                     source.path().string(), first, differing, entries.size() + unshaped.size());
+  std::string text =
+      fmt::format("{} is of another model: {} ({} of the model's {} arrays differ)",
+                  source.path().string(), first, differing, entries.size() + unshaped.size());
+  if (missing > 0 && missing == entries.size()) text += what_is_there(source);
+  return text;
 }
 
 std::vector<std::string> entries_not_in(const Module& model, const ArraySource& source,
@@ -79,7 +111,7 @@ std::vector<std::string> entries_not_in(const Module& model, const ArraySource& 
 }
 
 void load_npz(const std::filesystem::path& path, const Module& model, const std::string& prefix) {
-  load_npz(NpzFile(path), model, prefix);
+  load_npz(*open_model_file(path), model, prefix);
 }
 
 void load_npz(const ArraySource& source, const Module& model, const std::string& prefix) {
@@ -94,7 +126,8 @@ void load_npz(const ArraySource& source, const Module& model, const std::string&
   for (const auto& [path_in_file, parameter] : model.unshaped_parameters())
     if (const auto found = source.find(prefix + path_in_file)) parameter->set_shape(found->shape);
   for (const auto& [name, value] : entries_of(model))
-    std::get<Tensor>(value).copy_from(values.at(name));
+    if (const auto found = values.find(name); found != values.end())
+      std::get<Tensor>(value).copy_from(found->second);
   for (const auto& [name, parameter] : model.parameters()) parameter->value_changed();
 }
 

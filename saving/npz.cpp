@@ -1,8 +1,6 @@
 #include "saving/npz.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zip.h>
 
 #include <cerrno>
@@ -15,8 +13,8 @@
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/hash.hpp"
-#include "core/named_file.hpp"
 #include "core/system_error.hpp"
+#include "saving/regular_file.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -40,27 +38,11 @@ ErrorKind kind_of(zip_error_t* error) {
   return is_of_system ? ErrorKind::io : ErrorKind::data;
 }
 
-[[noreturn]] void refuse_file(const fs::path& path) {
-  const std::error_code cause = last_system_error();
-  fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
-}
-
-// A regular file.
-Descriptor open_file(const fs::path& path) {
-  const fs::file_status found = status_of(path);
-  if (!fs::exists(found)) fail(ErrorKind::missing, "cannot read {}: no such file", path.string());
-  if (!fs::is_regular_file(found))
-    fail(ErrorKind::missing, "cannot read {}: not a file", path.string());
-  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file) refuse_file(path);
-  return file;
-}
-
-// In this and the next functions, `path` is for errors.
-Zip open_zip(const Descriptor& file, const fs::path& path) {
-  Descriptor own(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
+Zip open_zip(const RegularFile& file) {
+  const std::string path = file.path().string();
+  Descriptor own(::fcntl(file.descriptor().get(), F_DUPFD_CLOEXEC, 0));
   std::FILE* const stream = own ? ::fdopen(own.get(), "rb") : nullptr;
-  if (stream == nullptr) refuse_file(path);
+  if (stream == nullptr) fail_because(last_system_error(), ErrorKind::io, "cannot read {}", path);
   own.release();
   zip_error_t error;
   zip_error_init(&error);
@@ -74,35 +56,11 @@ Zip open_zip(const Descriptor& file, const fs::path& path) {
     const std::error_code cause(zip_error_code_system(&error), std::generic_category());
     const std::string reason = zip_error_strerror(&error);
     zip_error_fini(&error);
-    if (kind == ErrorKind::io)
-      fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
-    fail(kind, "cannot read {}: {}", path.string(), reason);
+    if (kind == ErrorKind::io) fail_because(cause, kind_of_absence(cause), "cannot read {}", path);
+    fail(kind, "cannot read {}: {}", path, reason);
   }
   zip_error_fini(&error);
   return archive;
-}
-
-std::uint64_t size_of(const Descriptor& file, const fs::path& path) {
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) refuse_file(path);
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
-// FileHash of the first bytes.
-std::uint64_t hash_of(const Descriptor& file, const fs::path& path, std::uint64_t bytes) {
-  std::vector<std::byte> piece(std::size_t{1} << 20);
-  FileHash hash;
-  for (std::uint64_t at = 0; at < bytes;) {
-    const std::size_t wanted = std::min<std::uint64_t>(bytes - at, piece.size());
-    const ssize_t got = ::pread(file.get(), piece.data(), wanted, static_cast<off_t>(at));
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) refuse_file(path);
-    if (got == 0) fail(ErrorKind::data, "{} became shorter while it was read", path.string());
-    hash.add(std::span(piece).first(static_cast<std::size_t>(got)));
-    at += static_cast<std::uint64_t>(got);
-    report_progress();
-  }
-  return hash.value();
 }
 
 }  // namespace
@@ -119,7 +77,7 @@ struct NpzFile::Archive {
   std::optional<std::uint64_t> hash;
 
   void add(const fs::path& path, zip_uint64_t index);
-  void check_hash(const Descriptor& file, const fs::path& path, bool required);
+  void check_hash(const RegularFile& file, bool required);
   const Entry& find(const fs::path& path, const std::string& name) const;
   NpzValue read(const fs::path& path, const std::string& name,
                 std::optional<std::uint64_t> hash) const;
@@ -161,6 +119,11 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   if (zip_stat_index(zip.get(), index, 0, &stat) != 0 || (stat.valid & needed) != needed)
     fail(ErrorKind::data, "{} is damaged: entry {} cannot be found", path.string(), index);
   std::string name = stat.name;
+  if (name == "data.pkl" || name.ends_with("/data.pkl"))
+    fail(ErrorKind::data,
+         "{} is a pickle of PyTorch, which runs code when it is loaded; convert it to safetensors "
+         "as docs/weights.md says",
+         path.string());
   constexpr std::string_view suffix = ".npy";
   if (name.size() <= suffix.size() || !name.ends_with(suffix)) return;
   name.resize(name.size() - suffix.size());
@@ -186,20 +149,21 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   names.push_back(name);
 }
 
-void NpzFile::Archive::check_hash(const Descriptor& file, const fs::path& path, bool required) {
+void NpzFile::Archive::check_hash(const RegularFile& file, bool required) {
   int length = 0;
   const char* comment = zip_get_archive_comment(zip.get(), &length, 0);
   const std::string_view text(comment ? comment : "",
                               comment ? static_cast<std::size_t>(length) : 0);
   if (text.starts_with(npz_hash_label) && text.size() == npz_hash_label.size() + npz_hash_digits) {
-    hash = hash_of(file, path, bytes - npz_hash_digits);
+    hash = file.hash(file.bytes() - npz_hash_digits);
     if (text.substr(npz_hash_label.size()) != hash_digits(*hash))
-      fail(ErrorKind::data, "{} is damaged: its hash does not match its contents", path.string());
+      fail(ErrorKind::data, "{} is damaged: its hash does not match its contents",
+           file.path().string());
     return;
   }
   if (required)
     fail(ErrorKind::data, "{} is damaged or not a snapshot of Tasuki: it does not end in a hash",
-         path.string());
+         file.path().string());
 }
 
 const NpzFile::Archive::Entry& NpzFile::Archive::find(const fs::path& path,
@@ -239,14 +203,15 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
 }
 
 NpzFile::NpzFile(const fs::path& path, bool require_hash)
-    : path_(path), archive_(std::make_unique<Archive>()) {
-  // Opened once: another process may replace the file at any time (replace_file).
-  const Descriptor file = open_file(path);
-  archive_->zip = open_zip(file, path);
-  archive_->bytes = size_of(file, path);
-  archive_->check_hash(file, path, require_hash);
+    : NpzFile(RegularFile(path), require_hash) {}
+
+NpzFile::NpzFile(const RegularFile& file, bool require_hash)
+    : path_(file.path()), archive_(std::make_unique<Archive>()) {
+  archive_->zip = open_zip(file);
+  archive_->bytes = file.bytes();
+  archive_->check_hash(file, require_hash);
   const zip_int64_t count = zip_get_num_entries(archive_->zip.get(), 0);
-  for (zip_int64_t i = 0; i < count; ++i) archive_->add(path, static_cast<zip_uint64_t>(i));
+  for (zip_int64_t i = 0; i < count; ++i) archive_->add(path_, static_cast<zip_uint64_t>(i));
 }
 
 NpzFile::~NpzFile() = default;

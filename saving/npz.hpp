@@ -1,5 +1,4 @@
-// NPZ files: a zip of NumPy arrays (numpy.savez), Chainer's format for models and snapshots; and
-// ArraySource, named arrays to read from a file or a checkpoint.
+// NPZ files: a zip of NumPy arrays (numpy.savez), Chainer's format for models and snapshots.
 //
 // Entries are stored, not deflated (weights do not compress), each an array in NPY format 1.0 (NEP
 // 1): "\x93NUMPY", version, header length, a Python dict with type, order and shape, data.
@@ -20,35 +19,11 @@
 #include <string_view>
 #include <vector>
 
+#include "saving/array_source.hpp"
 #include "saving/npz_entry.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {
-
-// --- arrays ---
-
-struct ArrayType {
-  Shape shape;
-  std::optional<DType> dtype;  // nothing: text, or `unreadable`
-  // Why its elements cannot be read ("has elements of NumPy's type ..."); empty: they can.
-  std::string unreadable{};
-};
-
-// Named arrays and texts: of an NPZ file, or of a checkpoint (checkpoint.hpp), which has several.
-class ArraySource {
- public:
-  virtual ~ArraySource() = default;
-
-  // The file or folder, for messages.
-  virtual const std::filesystem::path& path() const = 0;
-  // In the order in which they were written.
-  virtual std::vector<std::string> names() const = 0;
-  // Shape and type; nothing if there is no entry of this name.
-  virtual std::optional<ArrayType> find(const std::string& name) const = 0;
-  // The entry's values in host memory. A missing or damaged entry is an error of kind data that
-  // names it and the source.
-  virtual NpzValue read(const std::string& name) const = 0;
-};
 
 // --- files ---
 
@@ -67,6 +42,8 @@ struct WrittenNpz {
 WrittenNpz write_npz_directly(const std::filesystem::path& path,
                               const std::vector<NpzEntry>& entries);
 
+class RegularFile;
+
 // An NPZ file open for reading, written here or by NumPy (stored or deflated; C order; types f2,
 // f4, f8, i4, i8, u1, b1 and U; entries of other types can be found, but not read). Opening checks
 // the directory, the entries' headers and sizes, and the hash of the whole file if there is one; an
@@ -76,6 +53,7 @@ class NpzFile : public ArraySource {
  public:
   // `require_hash`: refuse files without the hash that write_npz adds.
   explicit NpzFile(const std::filesystem::path& path, bool require_hash = false);
+  explicit NpzFile(const RegularFile& file, bool require_hash = false);
   ~NpzFile() override;
   NpzFile(const NpzFile&) = delete;
   NpzFile& operator=(const NpzFile&) = delete;

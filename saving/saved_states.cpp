@@ -19,6 +19,7 @@
 #include "core/named_file.hpp"
 #include "core/printable.hpp"
 #include "saving/checkpoint.hpp"
+#include "saving/model_file.hpp"
 #include "saving/output_layout.hpp"
 #include "saving/replica_set.hpp"
 #include "saving/retention.hpp"
@@ -285,7 +286,7 @@ std::unique_ptr<ArraySource> open_weights(const fs::path& path, const std::strin
          "cannot read {0}: a folder that is not a checkpoint; expected a model file, a snapshot or "
          "a checkpoint (of an output folder the last one: {1}/{2})",
          path.string(), named.string(), latest_name);
-  return std::make_unique<NpzFile>(named.string() + part);
+  return open_model_file(named.string() + part);
 }
 
 std::vector<std::unique_ptr<ArraySource>> open_newest_intact(const fs::path& path,

@@ -133,6 +133,15 @@ def npz_inputs():
                                         for i, array in enumerate(arrays.values()))
 
 
+def safetensors_inputs():
+    header = (b'{"__metadata__":{"format":"pt"},"l1.weight":{"dtype":"F32","shape":[2,3],'
+              b'"data_offsets":[0,24]},"n":{"dtype":"I16","shape":[],"data_offsets":[24,26]},'
+              b'"e":{"dtype":"F8_E4M3","shape":[0,5],"data_offsets":[26,26]},'
+              b'"c":{"dtype":"C64","shape":[1],"data_offsets":[26,34]}}')
+    yield "file", b"\x00" + struct.pack("<Q", len(header)) + header + bytes(range(34))
+    yield "header", b"\x01" + struct.pack("<H", 34) + header
+
+
 def manifest_inputs():
     line = (b'{"name": "state.npz", "part": "", "bytes": 640, "hash": "0123456789abcdef", '
             b'"arrays": [{"name": "iteration", "xxh3": "0123456789abcdef"},'

@@ -35,7 +35,7 @@ INTERNAL = {
                   "kernel_hook", "power_sgd", "power_sgd_arithmetic", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
     "program": ["device_workers", "extensions", "largest_batch"],
-    "saving": ["checkpoint_writer", "retention", "writers"],
+    "saving": ["checkpoint_writer", "regular_file", "retention", "writers"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "parallel", "recorder", "recurrent_check", "vectorize"],
     "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "watched_value"],

@@ -11,6 +11,7 @@
 #include "nn/functions/arithmetic.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/random.hpp"
+#include "scattered.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tests/support/errors.hpp"
@@ -23,26 +24,13 @@ namespace tasuki {
 namespace {
 
 using testing::expect_error;
+using testing::scatter_values;
 
 constexpr std::int64_t classes = 10, items = 2;
 
 const nlohmann::json& chainer_models() {
   static const nlohmann::json models = testing::json_in(REFERENCES + "/chainer_models.json");
   return models;
-}
-
-// scattered() of make_chainer_models.py.
-void scatter_values(const Tensor& tensor, double scale) {
-  std::uint64_t position = 0;
-  for (float& value : tensor.span<float>()) {
-    std::uint64_t hash = ++position;
-    for (const auto& [factor, shift] :
-         {std::pair(2654435761u, 15), {2246822519u, 13}, {3266489917u, 16}}) {
-      hash = hash * factor % (std::uint64_t{1} << 32);
-      hash ^= hash >> shift;
-    }
-    value = static_cast<float>((static_cast<double>(hash) / 2147483648.0 - 1) * scale);
-  }
 }
 
 Tensor images_of(std::int64_t side) {
