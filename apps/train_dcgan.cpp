@@ -78,9 +78,9 @@ int main(int argc, char** argv) {
       .in_short("side length of a folder's images");
   add_network_flags(program.flags, model_settings);
   program.flags.add("gen-model", generator, "FILE",
-                    "initial weights of the generator (.npz); empty: drawn from --seed");
+                    "initial weights of the generator (a model file); empty: drawn from --seed");
   program.flags.add("dis-model,d", discriminator, "FILE",
-                    "initial weights of the discriminator (.npz); empty: drawn from --seed");
+                    "initial weights of the discriminator (a model file); empty: drawn from --seed");
   program.flags
       .add("snapshot-interval", samples.interval, {1, 1 << 30}, "N",
            "iterations between grids of generated images, OUT/preview/image*.png, and "

@@ -33,11 +33,19 @@ const Recipe of_resnets = {{"batchsize", "32"},
                            {"weight-decay", "0.0001"},
                            {"lr-schedule", "steps"},
                            {"lr-drops", "30,60,80"}};
+// torchvision's, of its training script.
+const Recipe of_torchvision = {{"batchsize", "32"},      {"epoch", "90"},
+                               {"lr", "0.01"},           {"weight-decay", "0.0001"},
+                               {"lr-schedule", "steps"}, {"lr-drops", "30,60"}};
 const std::map<std::string, Recipe> recipes = {{"nin", chainers},
                                                {"alex", chainers},
                                                {"googlenetbn", chainers},
                                                {"resnet18", of_resnets},
-                                               {"resnet50", of_resnets}};
+                                               {"resnet50", of_resnets},
+                                               {"tv_resnet18", of_resnets},
+                                               {"tv_resnet50", of_resnets},
+                                               {"tv_vgg16_bn", of_torchvision},
+                                               {"tv_alexnet", of_torchvision}};
 
 struct Flags {
   std::string arch = "nin";

@@ -83,7 +83,7 @@ TrainingModel initial_model(const TrainingProgram& program, const RankSetup& set
   run.initialize(*model.model);
   for (const TrainingModel::Part& part : model.parts)
     if (!part.init.empty() && !setup.resumption.from)
-      load_initial_weights(part.init, part.module, *setup.communicator, *setup.grid);
+      load_initial_weights({part.init}, part.module, *setup.communicator, *setup.grid);
   model.model->to(setup.device());
   return model;
 }

@@ -147,7 +147,7 @@ void TrainingRun::initialize(Module& model) {
                            [](const auto& each) { return each.parameter->has_values(); }))
     model.initialize(static_cast<std::uint64_t>(settings.seed));
   if (settings.init && !setup().resumption.from)
-    load_initial_weights(*settings.init, model, communicator(), *setup().grid);
+    load_initial_weights({*settings.init, settings.init_map}, model, communicator(), *setup().grid);
   if (settings.sync_bn && convert_to_multi_node_batch_norm(model, setup().grid->data()) == 0)
     fail_everywhere(ErrorKind::usage,
                     "--sync-bn: the model has no batch normalisation; leave --sync-bn out");

@@ -26,7 +26,7 @@
 #include "program/start/same_program.hpp"
 #include "tensor/backend.hpp"
 #include "tools/predict/output.hpp"
-#include "tools/predict/task.hpp"
+#include "tools/predict/tasks.hpp"
 
 namespace tasuki::predict {
 namespace {
@@ -35,50 +35,16 @@ using program::Options;
 
 constexpr std::int64_t most_examples = std::int64_t{1} << 40;
 
-using Tasks = std::vector<std::unique_ptr<Task>>;
-
-Tasks create_tasks() {
-  Tasks tasks;
-  tasks.push_back(create_classification());
-  tasks.push_back(create_generation());
-  tasks.push_back(create_translation());
-  tasks.push_back(create_text());
-  return tasks;
-}
-
-std::vector<std::string> networks_of(const Tasks& tasks) {
-  std::vector<std::string> names;
-  for (const auto& task : tasks)
-    for (std::string& name : task->networks()) names.push_back(std::move(name));
-  return names;
-}
-
 void add_flags(Options& options, PredictionSettings& settings, std::optional<std::string>& data,
                const Tasks& tasks) {
   options.group("Model and input");
-  options
-      .add("model,m", settings.model, "PATH",
-           "a checkpoint, a snapshot, a model file (also from Chainer's save_npz), or a run's "
-           "output folder (its newest intact state); as the first argument it needs no flag")
-      .in_short("checkpoint, snapshot, model file or run folder");
+  add_model_flags(options, settings, tasks);
   options
       .add("data", data, "auto", "PATH",
            "images (a file, a folder or a data set; docs/predict.md), or text files (for "
            "translation: sentences); `auto`: the run's test data. Inputs may also follow the "
            "model without a flag")
       .in_short("images or texts to predict");
-  program::Option arch;
-  arch.value_name = "NAME";
-  arch.help = fmt::format("the network: {}; `auto`: the training program's",
-                          join(networks_of(tasks), ", "));
-  std::vector<std::string> choices = networks_of(tasks);
-  choices.insert(choices.begin(), "auto");
-  arch.set = [&settings, choices](const std::string& text) {
-    const std::string found = program::parse_choice(text, choices);
-    settings.arch = found == "auto" ? std::nullopt : std::optional(found);
-  };
-  arch.get = [&settings] { return settings.arch.value_or("auto"); };
-  options.add("arch", arch);
   options
       .add("batchsize,b", settings.batchsize, program::batch_sizes, "N",
            "examples per rank to compute at a time")
@@ -90,6 +56,7 @@ void add_flags(Options& options, PredictionSettings& settings, std::optional<std
            "seed of generated images and text; `auto`: the run's")
       .in_short("seed of generated images and text");
   for (const auto& task : tasks) task->add_flags(options);
+  add_network_flags(options, settings, tasks);
   options.group("Output");
   options
       .add("format", settings.format,
@@ -107,41 +74,13 @@ void add_flags(Options& options, PredictionSettings& settings, std::optional<std
   program::add_stall_flags(options, settings.stalls);
 }
 
-// `tasuki-predict MODEL [INPUT...] --flags`: takes the words before the first flag.
-std::vector<std::string> take_words(std::vector<std::string>& arguments) {
-  const auto end = std::ranges::find_if(
-      arguments, [](const std::string& word) { return word.starts_with('-'); });
-  std::vector<std::string> words(arguments.begin(), end);
-  arguments.erase(arguments.begin(), end);
-  return words;
-}
-
 void use_words(const std::vector<std::string>& words, const std::optional<std::string>& data,
                const Options& options, PredictionSettings& settings) {
   if (data) settings.inputs = {*data};
-  if (words.empty()) return;
-  if (options.is_given("model"))
-    fail_everywhere(ErrorKind::usage, "--model and {}: give the model once", words[0]);
-  settings.model = words[0];
-  if (words.size() == 1) return;
+  use_model_word(words, options, settings);
+  if (words.size() <= 1) return;
   if (data) fail_everywhere(ErrorKind::usage, "--data and {}: give the input once", words[1]);
   settings.inputs.assign(words.begin() + 1, words.end());
-}
-
-// The task chosen by --arch or the run, and its network.
-std::pair<Task*, std::string> choose_task(const Tasks& tasks, const PredictionSettings& settings,
-                                          const TrainedModel& trained) {
-  for (const auto& task : tasks) {
-    const std::vector<std::string> known = task->networks();
-    const auto network = settings.arch ? settings.arch : task->network_of(trained.run);
-    if (network && std::ranges::find(known, *network) != known.end()) return {task.get(), *network};
-  }
-  const std::string& program = trained.run.program;
-  fail_everywhere(ErrorKind::usage, "{}: {}; give --arch ({})", trained.file.string(),
-                  program.empty()
-                      ? "no about.json beside it says which network it is"
-                      : fmt::format("tasuki-predict does not know the network of {}", program),
-                  join(networks_of(tasks), ", "));
 }
 
 int predict(int argc, char** argv) {
@@ -178,7 +117,7 @@ int predict(int argc, char** argv) {
                       .threads);
   set_conv_algorithm(settings.conv);
 
-  const TrainedModel trained = find_trained_model(settings.model, *communicator);
+  const TrainedModel trained = find_trained_model(settings, *communicator);
   const auto [task, network] = choose_task(tasks, settings, trained);
   task->run({settings, trained, network, *communicator, device});
   return 0;

@@ -5,10 +5,13 @@
 
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
+#include "core/hash.hpp"
 #include "core/log.hpp"
 #include "core/printable.hpp"
 #include "nn/classifier.hpp"
 #include "saving/model_file.hpp"
+#include "saving/name_map.hpp"
+#include "saving/safetensors.hpp"
 #include "saving/saved_states.hpp"
 
 namespace tasuki::program {
@@ -67,26 +70,55 @@ void check_finite(const Module& model, const std::filesystem::path& file) {
   for (const auto& [path, buffer] : model.buffers()) check(path, *buffer);
 }
 
+// Arrays that keep the values of the model's initializers.
+std::vector<std::string> kept_arrays(const Module& model, const ArraySource& file) {
+  std::vector<std::string> names = array_names(model);
+  std::erase_if(names, [&](const std::string& name) {
+    return !file.may_lack(name) || file.find(name).has_value();
+  });
+  return names;
+}
+
+// A safetensors file has no hash in it, so that the log says which one it was.
+void say_what_was_read(const ArraySource& file, const std::string& map,
+                       const std::vector<std::string>& kept) {
+  std::string text = file.path().string();
+  if (map != tasuki_names) text += fmt::format(", with the names of {}", map);
+  if (const auto* const safetensors = dynamic_cast<const SafetensorsFile*>(&file))
+    text += fmt::format(", hash of the file {}", hash_digits(safetensors->hash()));
+  log_info("initial weights: {}", text);
+  if (!kept.empty()) log_info("not from that file, as the map says: {}", join(kept, ", "));
+}
+
 }  // namespace
 
-void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
+void load_initial_weights(const InitialWeights& weights, Module& model, Communicator& communicator,
                           const ModelGrid& grid) {
   run_on_all(communicator, [&] {
     if (grid.data().rank() != 0) return;
-    const auto opened = open_weights(path, grid.suffix());
-    const ArraySource& file = *opened;
-    const std::vector<std::string> names = file.names();
+    const std::unique_ptr<ArraySource> opened = open_weights(weights.path, grid.suffix());
+    const std::vector<std::string> names = opened->names();
     const auto has = [&](const std::string& start) {
       return std::ranges::any_of(names,
                                  [&](const std::string& name) { return name.starts_with(start); });
     };
-    const std::string prefix = prefix_in(file);
+    const std::string prefix = prefix_in(*opened);
     auto* const classifier = dynamic_cast<Classifier*>(&model);
     const bool is_predictor = classifier != nullptr && !has(prefix + "predictor/");
     const Module& target = is_predictor ? classifier->predictor() : model;
-    load_npz(file, target, prefix);
+    std::string map = tasuki_names;
+    if (weights.map)
+      map = *weights.map;
+    else if (prefix.empty())
+      map = fitting_map(*opened, array_names(target));
+    std::optional<MappedSource> mapped;
+    if (map != tasuki_names) mapped.emplace(*opened, read_name_map(map), array_names(target));
+    const ArraySource& file = mapped ? *mapped : *opened;
+    const std::string of_model = mapped ? "" : prefix;
+    load_npz(file, target, of_model);
     check_finite(target, file.path());
-    warn_of_unknown(entries_not_in(target, file, prefix), file.path());
+    warn_of_unknown(entries_not_in(target, file, of_model), file.path());
+    if (communicator.rank() == 0) say_what_was_read(*opened, map, kept_arrays(target, file));
   });
 }
 

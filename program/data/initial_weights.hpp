@@ -1,6 +1,7 @@
 // The weights that --init gives a run.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "communicator/communicator.hpp"
@@ -9,13 +10,20 @@
 
 namespace tasuki::program {
 
-// Loads the weights of a model file, a snapshot or a checkpoint on rank 0, from where an
-// optimizer's setup sends them to all ranks; of a divided model, FILE.0, FILE.1, ... or the
-// checkpoint's parts on the ranks of the first model. The file may have a classifier's predictor
-// alone (without "predictor/"; not where the model is divided and a part has no loss). A file that
-// does not fit is an error on all ranks; weights in it that the model lacks are a warning.
-// Collective.
-void load_initial_weights(const std::string& path, Module& model, Communicator& communicator,
+struct InitialWeights {
+  // A model file (NPZ or safetensors), a snapshot or a checkpoint.
+  std::string path;
+  // The map of its names (saving/name_map.hpp): a known one or a file. Nothing: its names are the
+  // model's, or those of the known map that fits best.
+  std::optional<std::string> map = {};
+};
+
+// Loads weights on rank 0, from where an optimizer's setup sends them to all ranks; of a divided
+// model, FILE.0, FILE.1, ... or the checkpoint's parts on the ranks of the first model. The file
+// may have a classifier's predictor alone (without "predictor/"; not where the model is divided and
+// a part has no loss). A file that does not fit is an error on all ranks; weights in it that the
+// model lacks are a warning. Collective.
+void load_initial_weights(const InitialWeights& weights, Module& model, Communicator& communicator,
                           const ModelGrid& grid);
 
 }  // namespace tasuki::program

@@ -12,6 +12,9 @@ void check_resume_flags(const TrainingSettings& settings) {
     fail_everywhere(ErrorKind::usage,
                     "--init and --resume: a run starts from weights or continues from a snapshot; "
                     "leave one out");
+  if (settings.init_map && !settings.init)
+    fail_everywhere(ErrorKind::usage,
+                    "--init-map has no effect without --init FILE; add it or leave the map out");
   if (settings.overwrite && settings.resume.from != From::nothing)
     fail_everywhere(ErrorKind::usage,
                     "--overwrite and --resume: a run either removes old results or adds to them; "

@@ -113,8 +113,13 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("resume,r", resume_flag(settings.resume))
       .common("continue from a saved state, or `auto`");
   options.add("init", settings.init, "none", "FILE",
-              "initial weights: a model file, snapshot or checkpoint; for a model on several "
-              "ranks, a checkpoint or FILE.0, FILE.1, ...");
+              "initial weights: a model file (.npz or .safetensors), snapshot or checkpoint; for a "
+              "model on several ranks, a checkpoint or FILE.0, FILE.1, ...");
+  options
+      .add("init-map", settings.init_map, "auto", "NAME",
+           "names of the arrays in --init's file: tasuki (the model's own), torchvision, gpt2, or "
+           "a file of patterns (docs/weights.md); auto: those of the three that fit best")
+      .in_short("names of the arrays in --init's file");
   options.add("dry-run", settings.dry_run, "set everything up and print the plan without training");
   options.add("find-batchsize", settings.find_batchsize,
               "print the largest --batchsize that fits into the memory of all ranks, without "

@@ -87,7 +87,8 @@ struct TrainingSettings {
   OnNan on_nan = OnNan::abort;
   std::optional<std::int64_t> check_replicas;  // iterations
   ResumeSettings resume;
-  std::optional<std::string> init;  // file of initial weights
+  std::optional<std::string> init;      // file of initial weights
+  std::optional<std::string> init_map;  // of the names in it
   bool dry_run = false;
   bool find_batchsize = false;
   StallSettings stalls;

@@ -53,7 +53,7 @@ TEST_F(PredictWeights, NeedsTheNetworkOfAWeightsFile) {
   expect_lines({{{model, data}, "no about.json beside it", ErrorKind::usage}});
   write_file(folder / "model/about.json", R"({"program": "own_program"})");
   expect_lines({{{model, data},
-                 "tasuki-predict does not know the network of own_program; give --arch",
+                 "it is not known which is the network of own_program; give --arch",
                  ErrorKind::usage}});
   const std::string deep(200'000, '[');
   for (const std::string& text : {std::string("[1]"), deep, deep + std::string(200'000, ']')}) {

@@ -10,6 +10,7 @@
 #include "dataset/iterators/device_iterator.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/scatter.hpp"
+#include "models/catalog.hpp"
 #include "tensor/backend.hpp"
 #include "tools/predict/class_report.hpp"
 #include "tools/predict/image_inputs.hpp"
@@ -40,7 +41,8 @@ struct Flags {
 // do not have that flag.
 bool standardizes(const Flags& flags, const TaskContext& context) {
   if (flags.standardize != Standardize::automatic) return flags.standardize == Standardize::on;
-  if (context.network == "mlp" || context.trained.run.program == "train_imagenet") return false;
+  if (context.network == "mlp" || takes_middle_crops(context.trained.run, context.network))
+    return false;
   const auto augmented = context.trained.run.flag("augment");
   if (!augmented)
     fail_everywhere(ErrorKind::usage,
@@ -89,11 +91,11 @@ std::vector<std::int32_t> send_labels(const std::vector<std::int32_t>& labels,
 std::unique_ptr<Iterator> batches_of(Share share, bool is_standardized, const Flags& flags,
                                      const TaskContext& context) {
   const Field& field = share.dataset->header().field("x");
-  const auto crops = middle_crops_of(context.trained.run, field.shape[field.shape.rank() - 1],
-                                     exif_for(flags, context));
+  const auto crops = middle_crops_of(context.trained.run, context.network,
+                                     field.shape[field.shape.rank() - 1], exif_for(flags, context));
   if (crops && !field.is_image_file)
     fail_everywhere(ErrorKind::usage,
-                    "the model was trained by train_imagenet: expected image files, found a data "
+                    "the model takes crops of ImageNet's scale: expected image files, found a data "
                     "set of pixels");
   const bool takes_long = is_standardized || field.is_image_file;
   if (crops)
@@ -115,6 +117,26 @@ class Classification final : public Task {
     return image_network_of(run);
   }
 
+  void add_network_flags(program::Options& options) override {
+    options.add("classes", flags_.classes, "auto", {1, 1 << 20}, "N",
+                "number of classes; `auto`: as in the model file");
+    options.add("unit,u", flags_.units, "auto", {1, 1 << 20}, "N",
+                "units in each of the two hidden layers of mlp; `auto`: as in the model file");
+    options.add("image-size", flags_.image_side, "auto", {8, 1024}, "N",
+                "height and width in pixels to which image files are scaled; `auto`: as in "
+                "training");
+  }
+
+  std::unique_ptr<Module> create_network(const TaskContext& context) const override {
+    std::optional<Shape> example = example_shape(context.network, context.trained);
+    if (!example || (flags_.image_side && example->rank() == 3)) {
+      const std::int64_t side = flags_.image_side.value_or(find_model(context.network).insize);
+      example = Shape{example ? (*example)[0] : 3, side, side};
+    }
+    return create_image_network(context.network, context.trained, *example,
+                                number_of_classes(flags_, context), flags_.units);
+  }
+
   void add_flags(program::Options& options) override {
     options.group("Images", program::OnScreen::no);
     options.add("top", flags_.top, {1, 1000}, "K", "show the K most probable classes").common();
@@ -127,13 +149,6 @@ class Classification final : public Task {
                 "NAME", "test or train: the split to use of a data set that has both");
     options.add("classes-file", flags_.classes_file, "none", "FILE",
                 "names of the classes, one per line; default: those of the training data");
-    options.add("classes", flags_.classes, "auto", {1, 1 << 20}, "N",
-                "number of classes; `auto`: as in the model file");
-    options.add("unit,u", flags_.units, "auto", {1, 1 << 20}, "N",
-                "units in each of the two hidden layers of mlp; `auto`: as in the model file");
-    options.add("image-size", flags_.image_side, "auto", {8, 1024}, "N",
-                "height and width in pixels to which image files are scaled; `auto`: as in "
-                "training");
     options.add(
         "standardize", flags_.standardize,
         {{"auto", Standardize::automatic}, {"on", Standardize::on}, {"off", Standardize::off}},

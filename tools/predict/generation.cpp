@@ -49,6 +49,12 @@ class Generation final : public Task {
     return std::nullopt;
   }
 
+  void add_network_flags(program::Options&) override {}
+
+  std::unique_ptr<Module> create_network(const TaskContext& context) const override {
+    return std::make_unique<DcganGenerator>(settings_of(context.trained));
+  }
+
   void add_flags(program::Options& options) override {
     options.group("Generated images (of train_dcgan)", program::OnScreen::no);
     options

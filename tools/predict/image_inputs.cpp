@@ -1,5 +1,6 @@
 #include "tools/predict/image_inputs.hpp"
 
+#include <algorithm>
 #include <filesystem>
 #include <span>
 #include <stdexcept>
@@ -13,6 +14,7 @@
 #include "core/named_file.hpp"
 #include "dataset/catalog.hpp"
 #include "dataset/images/image.hpp"
+#include "models/catalog.hpp"
 #include "program/flags/option_value.hpp"
 
 namespace tasuki::predict {
@@ -28,9 +30,16 @@ std::string given(const FinishedRun& run, const std::string& flag) {
 
 }  // namespace
 
-std::optional<ImageStreamSettings> middle_crops_of(const FinishedRun& run, std::int64_t side,
+bool takes_middle_crops(const FinishedRun& run, const std::string& network) {
+  if (!run.program.empty()) return run.program == "train_imagenet";
+  const auto kind = std::ranges::find(model_kinds(), network, &ModelKind::name);
+  return kind != model_kinds().end() && kind->is_published;
+}
+
+std::optional<ImageStreamSettings> middle_crops_of(const FinishedRun& run,
+                                                   const std::string& network, std::int64_t side,
                                                    Exif exif) {
-  if (run.program != "train_imagenet") return std::nullopt;
+  if (!takes_middle_crops(run, network)) return std::nullopt;
   ImageStreamSettings settings{.side = side, .exif = exif, .shorter = usual_shorter_side(side)};
   try {
     if (const std::string shorter = given(run, "resize"); !shorter.empty())

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "dataset/images/image_folder.hpp"
@@ -13,9 +14,13 @@
 
 namespace tasuki::predict {
 
+// Whether images are read as train_imagenet reads them: for its runs, and for published weights.
+bool takes_middle_crops(const FinishedRun& run, const std::string& network);
+
 // The middle crops of side x side pixels, and the scale of their colours, as the run's flags say;
-// nothing for runs of other programs. Reads the mean image of --mean.
-std::optional<ImageStreamSettings> middle_crops_of(const FinishedRun& run, std::int64_t side,
+// nothing without takes_middle_crops(). Reads the mean image of --mean.
+std::optional<ImageStreamSettings> middle_crops_of(const FinishedRun& run,
+                                                   const std::string& network, std::int64_t side,
                                                    Exif exif);
 
 // The images on which the run evaluated, from --val or --data.

@@ -11,6 +11,7 @@
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "saving/model_file.hpp"
+#include "saving/name_map.hpp"
 #include "saving/npz.hpp"
 #include "saving/saved_states.hpp"
 
@@ -100,7 +101,7 @@ ModelFiles open_model(const fs::path& path) {
   if (part_number(named)) {
     files.place.replace_extension();
   } else if (fs::exists(named, ignored) || parts == 1) {
-    files.parts.push_back(std::make_unique<NpzFile>(named));
+    files.parts.push_back(open_model_file(named));
     return files;
   }
   for (std::size_t part = 0; part < static_cast<std::size_t>(parts); ++part)
@@ -109,9 +110,17 @@ ModelFiles open_model(const fs::path& path) {
   return files;
 }
 
-void load_parts(const ModelFiles& files, const std::string& prefix, const Module& model) {
+void load_parts(const ModelFiles& files, const std::string& prefix,
+                const std::optional<std::string>& map, const Module& model) {
   if (files.parts.size() == 1) {
-    load_npz(*files.parts[0], model, prefix);
+    const std::vector<std::string> names = array_names(model);
+    const std::string named = map              ? *map
+                              : prefix.empty() ? fitting_map(*files.parts[0], names)
+                                               : tasuki_names;
+    if (named == tasuki_names)
+      load_npz(*files.parts[0], model, prefix);
+    else
+      load_npz(MappedSource(*files.parts[0], read_name_map(named), names), model);
     return;
   }
   for (const auto& [path, parameter] : model.unshaped_parameters())

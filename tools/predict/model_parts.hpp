@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ ModelFiles open_model(const std::filesystem::path& path);
 // Loads a whole model. An array with its full shape is taken from the first part that has it; any
 // other array is divided along one axis, and its parts are concatenated
 // (parallel/split_layers.hpp). If arrays do not fit, an error of kind data names the first.
-// `prefix`: of the entries' names.
-void load_parts(const ModelFiles& files, const std::string& prefix, const Module& model);
+// `prefix`: of the entries' names. `map`: of their names in a model file (--model-map).
+void load_parts(const ModelFiles& files, const std::string& prefix,
+                const std::optional<std::string>& map, const Module& model);
 
 }  // namespace tasuki::predict

@@ -1,5 +1,7 @@
 #include "tools/predict/networks.hpp"
 
+#include "core/error.hpp"
+
 #include "models/catalog.hpp"
 #include "models/mlp.hpp"
 
@@ -11,9 +13,14 @@ const char* const mlp = "mlp";
 // The size of an axis of an array in the file.
 std::optional<std::int64_t> size_in(const TrainedModel& trained, const std::string& name,
                                     int axis) {
+  constexpr std::int64_t most = 1 << 20;  // of a flag that gives it; a file may say anything
   const auto found = trained.shapes.find(name);
   if (found == trained.shapes.end() || axis >= found->second.rank()) return std::nullopt;
-  return found->second[axis];
+  const std::int64_t size = found->second[axis];
+  if (size < 1 || size > most)
+    fail_everywhere(ErrorKind::data, "{}: {} is {}; expected sizes from 1 to {}",
+                    trained.file.string(), name, found->second.text(), most);
+  return size;
 }
 
 }  // namespace
@@ -35,6 +42,8 @@ std::optional<std::string> image_network_of(const FinishedRun& run) {
 std::optional<Shape> example_shape(const std::string& network, const TrainedModel& trained) {
   if (network == "lenet") return Shape{1, 28, 28};
   if (network == mlp) return Shape{size_in(trained, "l1/W", 1).value_or(784)};
+  if (const ModelKind& kind = find_model(network); kind.is_published && !trained.run.example)
+    return Shape{3, kind.insize, kind.insize};
   return trained.run.example;
 }
 

@@ -16,6 +16,7 @@ struct PredictionSettings {
   std::string model = "result";     // a checkpoint, snapshot or model file, or an output folder
   std::vector<std::string> inputs;  // files and folders; empty: the run's test data
   std::optional<std::string> arch;
+  std::optional<std::string> model_map;  // of the names in the model's file (saving/name_map.hpp)
   std::int64_t batchsize = 100;          // per rank
   std::optional<std::int64_t> examples;  // only the first ones
   std::optional<std::int64_t> seed;      // for generated text or images; default: the run's

@@ -1,5 +1,5 @@
 // Task: what models of one kind do with their input. Each task has a file and a line in
-// create_tasks() (tasuki-predict.cpp).
+// create_tasks() (tasks.hpp).
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
+#include "nn/module.hpp"
 #include "program/flags/options.hpp"
 #include "tensor/device.hpp"
 #include "tools/predict/settings.hpp"
@@ -31,13 +32,19 @@ class Task {
   virtual std::vector<std::string> networks() const = 0;
   // The network of a training program's run; nothing if this task does not have it.
   virtual std::optional<std::string> network_of(const FinishedRun& run) const = 0;
-  // Adds the task's flags. They are bound to this object.
+  // Adds the flags that replace what about.json says of the network, and the task's other flags.
+  // They are bound to this object.
+  virtual void add_network_flags(program::Options& options) = 0;
   virtual void add_flags(program::Options& options) = 0;
+  // The known map of PyTorch's names for these networks (saving/name_map.hpp).
+  virtual std::string pytorch_names() const { return "torchvision"; }
+  // The network, without weights, as files have it: of a classifier the predictor.
+  virtual std::unique_ptr<Module> create_network(const TaskContext& context) const = 0;
   // Reads the input, runs the model, and writes the result (output.hpp). Collective.
   virtual void run(const TaskContext& context) = 0;
 };
 
-// All tasks, each from its own file.
+// Each from its own file.
 std::unique_ptr<Task> create_classification();
 std::unique_ptr<Task> create_generation();
 std::unique_ptr<Task> create_translation();

@@ -126,8 +126,17 @@ class Text final : public Task {
         .common();
     options.add("temperature", flags_.temperature, {0.0, 100.0}, "X",
                 "randomness of the continuation: below 1 likelier bytes, 0 only the likeliest");
+  }
+
+  void add_network_flags(program::Options& options) override {
     options.add("heads", flags_.heads, "auto", {1, 1024}, "N",
                 "attention heads of the model; `auto`: as in training");
+  }
+
+  std::string pytorch_names() const override { return "gpt2"; }
+
+  std::unique_ptr<Module> create_network(const TaskContext& context) const override {
+    return std::make_unique<Gpt>(settings_of(context, flags_));
   }
 
   void run(const TaskContext& context) override {

@@ -13,6 +13,7 @@
 #include "core/printable.hpp"
 #include "program/flags/option_value.hpp"
 #include "program/report/about.hpp"
+#include "saving/name_map.hpp"
 #include "saving/saved_states.hpp"
 #include "tools/predict/model_parts.hpp"
 
@@ -42,15 +43,33 @@ std::string prefix_in(const ModelFiles& files) {
   return prefix;
 }
 
-json shapes_in(const ModelFiles& files, const std::string& prefix) {
+// The maps that a file's names may have.
+std::vector<NameMap> maps_for(const std::string& prefix, const std::optional<std::string>& map) {
+  if (map) return {read_name_map(*map)};
+  std::vector<NameMap> maps;
+  if (prefix.empty())
+    for (const KnownNameMap& known : known_name_maps()) maps.push_back(known.map);
+  return maps;
+}
+
+json shapes_in(const ModelFiles& files, const std::string& prefix,
+               const std::optional<std::string>& map) {
+  const std::vector<NameMap> maps = maps_for(prefix, map);
   json shapes = json::object();
+  const auto add = [&](const std::string& name, const Shape& shape, bool is_transposed) {
+    std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+    if (is_transposed) std::ranges::reverse(sizes);
+    if (!shapes.contains(name)) shapes[name] = sizes;
+  };
   for (const auto& part : files.parts)
     for (const std::string& name : part->names()) {
-      if (!name.starts_with(prefix) || shapes.contains(name.substr(prefix.size()))) continue;
+      if (!name.starts_with(prefix)) continue;
       const auto header = part->find(name);
       if (!header || !header->dtype) continue;
-      shapes[name.substr(prefix.size())] =
-          std::vector<std::int64_t>(header->shape.begin(), header->shape.end());
+      add(name.substr(prefix.size()), header->shape, false);
+      for (const NameMap& each : maps)
+        for (const auto& [in_model, is_transposed] : each.names_in_model(name))
+          add(in_model, header->shape, is_transposed);
     }
   return shapes;
 }
@@ -122,17 +141,18 @@ std::int64_t FinishedRun::number(const std::string& name, std::int64_t other) co
   }
 }
 
-TrainedModel find_trained_model(const std::string& path, Communicator& communicator) {
+TrainedModel find_trained_model(const PredictionSettings& settings, Communicator& communicator) {
   const Bytes sent = run_on_root(communicator, 0, [&] {
-    const ModelFiles files = open_model(path);
+    const ModelFiles files = open_model(settings.model);
     const std::string prefix = prefix_in(files);
     return object_to_bytes({{"file", files.place.string()},
                             {"prefix", prefix},
-                            {"shapes", shapes_in(files, prefix)},
+                            {"shapes", shapes_in(files, prefix, settings.model_map)},
                             {"about", read_about(output_folder_of(files.place))}});
   });
   const json found = bytes_to_object(sent);
   TrainedModel trained;
+  trained.map = settings.model_map;
   trained.file = found.at("file").get<std::string>();
   trained.prefix = found.at("prefix");
   for (const auto& [name, sizes] : found.at("shapes").items())
@@ -143,7 +163,7 @@ TrainedModel find_trained_model(const std::string& path, Communicator& communica
 
 void load_weights(const TrainedModel& trained, const Module& model, Communicator& communicator) {
   run_on_root(communicator, 0, [&] {
-    load_parts(open_model(trained.file), trained.prefix, model);
+    load_parts(open_model(trained.file), trained.prefix, trained.map, model);
     return Bytes{};
   });
   for (const auto& [path, buffer] : model.buffers()) communicator.bcast_data(*buffer);

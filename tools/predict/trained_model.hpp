@@ -12,6 +12,7 @@
 #include "core/error.hpp"
 #include "nn/module.hpp"
 #include "tensor/shape.hpp"
+#include "tools/predict/settings.hpp"
 
 namespace tasuki::predict {
 
@@ -44,16 +45,18 @@ auto read_as_told(const Read& read) {
 }
 
 struct TrainedModel {
-  std::filesystem::path file;           // without the suffix of a part (model_parts.hpp)
-  std::string prefix;                   // of the model's entries in the file
-  std::map<std::string, Shape> shapes;  // of the entries, without the prefix; if divided, of the
-                                        // first part
+  std::filesystem::path file;  // without the suffix of a part (model_parts.hpp)
+  std::string prefix;          // of the model's entries in the file
+  // Of the entries, without the prefix; if divided, of the first part. Entries of a file that may
+  // have the names of another framework are here under all names that they may have in a model.
+  std::map<std::string, Shape> shapes;
+  std::optional<std::string> map;  // --model-map
   FinishedRun run;
 };
 
-// A checkpoint, a snapshot or a model file (Chainer's save_npz), or the newest intact one of these
-// in a run's folder. Rank 0 reads it for all; its errors are errors on all ranks. Collective.
-TrainedModel find_trained_model(const std::string& path, Communicator& communicator);
+// settings.model: a checkpoint, a snapshot or a model file, or the newest intact one of these in a
+// run's folder. Rank 0 reads it for all; its errors are errors on all ranks. Collective.
+TrainedModel find_trained_model(const PredictionSettings& settings, Communicator& communicator);
 
 // Gives all ranks' models, which are on CPUs, the file's weights. If the model does not fit the
 // file, an error of kind data names the first difference. Collective.

@@ -27,7 +27,7 @@ using seq2seq::NumberPairs;
 
 const char* const seq2seq_network = "seq2seq";
 
-std::unique_ptr<Seq2seq> create_network(const TrainedModel& trained) {
+std::unique_ptr<Seq2seq> create_seq2seq(const TrainedModel& trained) {
   const auto size = [&](const char* name, int axis, std::int64_t other) {
     const auto found = trained.shapes.find(name);
     return found == trained.shapes.end() || axis >= found->second.rank() ? other
@@ -129,6 +129,12 @@ class Translation final : public Task {
     return std::nullopt;
   }
 
+  void add_network_flags(program::Options&) override {}
+
+  std::unique_ptr<Module> create_network(const TaskContext& context) const override {
+    return create_seq2seq(context.trained);
+  }
+
   void add_flags(program::Options& options) override {
     options.group("Sentences (in --data, one per line)", program::OnScreen::no);
     options
@@ -150,7 +156,7 @@ class Translation final : public Task {
           return source_of(*pairs_);
         },
         comm);
-    const auto network = create_network(context.trained);
+    const auto network = create_seq2seq(context.trained);
     load_weights(context.trained, *network, comm);
     network->to(context.device);
     const auto batches = create_serial_iterator(std::move(share), context.settings.batchsize);

@@ -1,0 +1,30 @@
+#!/bin/bash
+# Checks the files that Tasuki reads and writes for other programs with those programs
+# (tests/clients/check.py), and prints the table of docs/clients.md. Fails if a check does.
+#
+#   scripts/check_clients.sh [--build DIR] [NAME...]     # default: build, all programs
+#
+# NAME: safetensors, torchvision, transformers. The programs come from PyPI into a virtual environment of its own,
+# DIR/clients (6 GB, of which PyTorch takes most). Not part of ctest, which needs no network.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+source scripts/usage.sh
+take_flags --build -- "$@"
+
+build=build
+if [[ "${1:-}" == --build ]]; then
+  build=${2:?--build needs a folder}
+  shift 2
+fi
+[[ -x $build/apps/tasuki-export ]] || {
+  echo "check_clients: no $build/apps/tasuki-export; build it first (cmake --build $build)" >&2
+  exit 64
+}
+
+venv=$build/clients
+if ! "$venv/bin/python" -c 'import safetensors, torchvision, transformers' 2> "$build/clients.log"; then
+  echo "installing the programs in $venv" >&2
+  python3 -m venv "$venv"
+  "$venv/bin/pip" install --quiet torch torchvision safetensors transformers
+fi
+exec "$venv/bin/python" -W ignore tests/clients/check.py --build "$build" "$@"

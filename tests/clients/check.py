@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Checks files for other programs with those programs, and prints the table of docs/clients.md.
+
+    scripts/check_clients.sh [NAME...]          makes a virtual environment, and calls this there
+
+NAME: safetensors, torchvision, transformers (default: all). What is compared is computed by them and by
+DIR/apps (--build DIR). Ends with 1 if a check fails.
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import traceback
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+APPS = ROOT / "build/apps"  # main() sets it
+LARGEST = 1e-4  # difference of scores, relative to the largest
+
+
+def run(*words):
+    command = [str(word) for word in words]
+    ran = subprocess.run(command, capture_output=True, text=True)
+    if ran.returncode != 0:
+        raise AssertionError(f"{' '.join(command)}: exit code {ran.returncode}: "
+                             f"{(ran.stderr or ran.stdout).strip()[-300:]}")
+    return ran.stdout
+
+
+def difference(found, expected):
+    """Relative to the largest expected value."""
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    return float(np.abs(found - expected).max() / np.abs(expected).max())
+
+
+def check(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+# --- safetensors ---
+
+def safetensors_bytes(folder):
+    """What tasuki-export writes has the bytes that the library writes, and the library reads it."""
+    import safetensors.numpy
+    arrays = {"l1/W": np.arange(20, dtype=np.float32).reshape(4, 5), "l1/b": np.zeros(4, np.float32),
+              "l2/W": np.ones((4, 4), np.float32), "l2/b": np.full(4, 0.5, np.float32),
+              "l3/W": np.ones((2, 4), np.float32), "l3/b": np.full(2, 0.25, np.float32)}
+    np.savez(folder / "mlp.npz", **arrays)
+    run(APPS / "tasuki-export", folder / "mlp.npz", "--arch", "mlp", "--names", "tasuki", "-o",
+        folder / "mlp.safetensors")
+    ours = (folder / "mlp.safetensors").read_bytes()
+    check(ours == safetensors.numpy.save(arrays, {"format": "pt"}), "the bytes differ")
+    read = safetensors.numpy.load(ours)
+    check(all(np.array_equal(read[name], arrays[name]) for name in arrays), "arrays differ")
+    return "the same bytes"
+
+
+def safetensors_types(folder):
+    """Weights of other types are read with the values that PyTorch reads."""
+    import safetensors.torch
+    import torch
+    codes = torch.arange(256, dtype=torch.uint8)
+    checked = []
+    for name in ("float16", "bfloat16", "float64", "float8_e4m3fn", "float8_e5m2",
+                 "float8_e4m3fnuz", "float8_e5m2fnuz", "int8", "uint8", "int16", "int32", "int64",
+                 "uint16", "uint32", "bool"):
+        dtype = getattr(torch, name)
+        if name.startswith("float8"):
+            values = codes.view(dtype)
+        elif name == "bool":
+            values = codes % 2 == 0
+        elif name.startswith(("float", "bfloat")):
+            values = torch.linspace(-3, 3, 256).to(dtype)
+        else:
+            info = torch.iinfo(dtype)
+            values = torch.tensor([info.min, info.max, 1, 100] * 64, dtype=dtype)
+        if values.dtype.is_floating_point:  # --init and tasuki-predict refuse other weights
+            wide = values.to(torch.float32)
+            values = torch.where(wide.isfinite(), wide, torch.zeros(())).to(dtype)
+        state = {"l1.weight": values.reshape(4, 64), "l1.bias": torch.zeros(4),
+                 "l2.weight": torch.zeros(4, 4), "l2.bias": torch.zeros(4),
+                 "l3.weight": torch.zeros(2, 4), "l3.bias": torch.zeros(2)}
+        safetensors.torch.save_file(state, folder / "types.safetensors")
+        run(APPS / "tasuki-export", folder / "types.safetensors", "--arch", "mlp", "-o",
+            folder / "types.npz")
+        with np.load(folder / "types.npz") as found:
+            check(np.array_equal(found["l1/W"], state["l1.weight"].to(torch.float32).numpy()),
+                  f"values of {name} differ")
+        checked.append(name)
+    return f"{len(checked)} types equal"
+
+
+# --- torchvision ---
+
+def make_images(folder):
+    """Images that are cropped, but not scaled: Pillow's pixels, scaled, are not ours to the bit."""
+    from PIL import Image
+    random = np.random.default_rng(0)
+    paths = []
+    for number, (height, width) in enumerate([(256, 400), (256, 256), (333, 256)]):
+        cells = random.integers(0, 256, (height // 8 + 1, width // 8 + 1, 3), dtype=np.uint8)
+        paths.append(folder / f"image{number}.png")
+        Image.fromarray(cells).resize((width, height)).save(paths[-1])
+    return paths
+
+
+def torchvision_scores(network, paths):
+    import torch
+    from PIL import Image
+    from torchvision import transforms
+    read = transforms.Compose([
+        transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor(),
+        transforms.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
+    with torch.no_grad():
+        scores = network(torch.stack([read(Image.open(path)) for path in paths]))
+        return torch.log_softmax(scores.double(), 1).numpy()
+
+
+def our_scores(file, arch, paths, classes):
+    said = run(APPS / "tasuki-predict", file, *paths, "--arch", arch, "--top", classes, "--conv",
+               "direct", "--format", "json")
+    scores = np.zeros((len(paths), classes))
+    for line in said.splitlines():
+        example = json.loads(line)
+        for each in example.get("predictions", []):
+            scores[example["example"], each["class"]] = np.log(each["probability"])
+    return scores
+
+
+def random_network(name):
+    """Random weights, whose scores for several images differ, and random statistics."""
+    import torch
+    import torchvision
+    torch.manual_seed(7)
+    network = getattr(torchvision.models, name)().eval()
+    for key, value in network.state_dict().items():
+        if key.endswith("running_mean"):
+            value.normal_(0, 0.2)
+        elif key.endswith("running_var"):
+            value.uniform_(0.5, 1.5)
+        elif value.dim() > 1:
+            torch.nn.init.kaiming_normal_(value)
+        elif key.endswith("bias"):
+            value.normal_(0, 0.1)
+    # Scores of deep networks would be so large that all probabilities but one are 0.
+    with torch.no_grad():
+        scores = network(torch.randn(4, 3, 224, 224))
+        list(network.parameters())[-2].mul_(2 / scores.std())
+    return network
+
+
+def torchvision_networks(folder):
+    """Scores of torchvision's weights here, and of weights exported from here in torchvision."""
+    import safetensors.torch
+    results = []
+    paths = make_images(folder)
+    for name in ("resnet18", "resnet50", "vgg16_bn", "alexnet"):
+        network = random_network(name)
+        state = {key: value.contiguous() for key, value in network.state_dict().items()}
+        safetensors.torch.save_file(state, folder / "theirs.safetensors", {"format": "pt"})
+        expected = torchvision_scores(network, paths)
+        there = difference(our_scores(folder / "theirs.safetensors", f"tv_{name}", paths, 1000),
+                           expected)
+        run(APPS / "tasuki-export", folder / "theirs.safetensors", "--arch", f"tv_{name}", "-o",
+            folder / "ours.npz")
+        run(APPS / "tasuki-export", folder / "ours.npz", "--arch", f"tv_{name}", "-o",
+            folder / "ours.safetensors")
+        back = safetensors.torch.load_file(folder / "ours.safetensors")
+        check(sorted(back) == sorted(state), f"{name}: other names")
+        other = random_network(name)
+        for value in other.state_dict().values():
+            value.zero_()
+        other.load_state_dict(back)
+        again = difference(torchvision_scores(other, paths), expected)
+        check(max(there, again) <= LARGEST, f"{name}: scores differ by {there:.1e} and {again:.1e}")
+        results.append(f"{name} {there:.0e}, {again:.0e}")
+    return "largest differences of log-probabilities: " + "; ".join(results)
+
+
+# --- transformers ---
+
+def transformers_gpt(folder):
+    """A transformer of train_lm in GPT2LMHeadModel (without tied weights), and back."""
+    import safetensors.torch
+    import torch
+    import transformers
+    context, width = 32, 16
+    random = np.random.default_rng(3)
+    text = bytes(random.choice(list(b"etaoin shrdlu"), 20000).astype(np.uint8))
+    (folder / "text").write_bytes(text)
+    run(APPS / "train_lm", "--data", folder / "text", "--layers", 2, "--heads", 2, "--width", width,
+        "--context", context, "--max-iterations", 20, "--threads", 1, "--sample", 0, "--out",
+        folder / "run")
+    run(APPS / "tasuki-export", folder / "run", "-o", folder / "lm.safetensors")
+
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=256, n_positions=context, n_embd=width, n_layer=2, n_head=2,
+        activation_function="gelu", tie_word_embeddings=False)).eval()
+    state = safetensors.torch.load_file(folder / "lm.safetensors")
+    check(sorted(state) == sorted(model.state_dict()), "the names differ")
+    model.load_state_dict(state)
+    windows = (len(text) - 1) // context
+    ids = torch.tensor(list(text))
+    with torch.no_grad():
+        scores = model(ids[:windows * context].reshape(windows, context)).logits.double()
+    targets = ids[1:windows * context + 1]
+    bits = float(torch.nn.functional.cross_entropy(scores.reshape(-1, 256), targets) / np.log(2))
+
+    model.save_pretrained(folder / "theirs")
+    found = []
+    for file in (folder / "lm.safetensors", folder / "theirs/model.safetensors"):
+        said = run(APPS / "tasuki-predict", file, folder / "text", "--arch", "gpt", "--heads", 2,
+                   "--format", "json")
+        found.append(json.loads(said.splitlines()[-1])["summary"]["bits_per_byte"])
+    largest = max(abs(each / bits - 1) for each in found)
+    check(largest <= LARGEST, f"bits per byte: {found}, and {bits} there")
+    return f"{bits:.4f} bits per byte, which differ by {largest:.0e}"
+
+
+CHECKS = {"safetensors": [safetensors_bytes, safetensors_types],
+          "torchvision": [torchvision_networks],
+          "transformers": [transformers_gpt]}
+
+
+def version_of(name):
+    import importlib.metadata
+    return importlib.metadata.version(name)
+
+
+def main():
+    global APPS
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", default=list(CHECKS))
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    options = parser.parse_args()
+    APPS = options.build.resolve() / "apps"
+    names = options.names or list(CHECKS)
+    unknown = [name for name in names if name not in CHECKS]
+    if unknown:
+        parser.exit(64, f"check_clients: unknown check '{unknown[0]}'; expected one of "
+                        f"{', '.join(CHECKS)}\n")
+    print("| program | version | check | result |\n|---|---|---|---|")
+    failed = False
+    for name in names:
+        for each in CHECKS[name]:
+            with tempfile.TemporaryDirectory() as folder:
+                try:
+                    result = each(pathlib.Path(folder))
+                except Exception as error:  # of any kind: the others are still checked
+                    traceback.print_exc()
+                    result, failed = f"**failed**: {error}", True
+            print(f"| {name} | {version_of(name)} | {each.__doc__} | {result} |", flush=True)
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
