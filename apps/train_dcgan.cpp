@@ -79,8 +79,9 @@ int main(int argc, char** argv) {
   add_network_flags(program.flags, model_settings);
   program.flags.add("gen-model", generator, "FILE",
                     "initial weights of the generator (a model file); empty: drawn from --seed");
-  program.flags.add("dis-model,d", discriminator, "FILE",
-                    "initial weights of the discriminator (a model file); empty: drawn from --seed");
+  program.flags.add(
+      "dis-model,d", discriminator, "FILE",
+      "initial weights of the discriminator (a model file); empty: drawn from --seed");
   program.flags
       .add("snapshot-interval", samples.interval, {1, 1 << 30}, "N",
            "iterations between grids of generated images, OUT/preview/image*.png, and "

@@ -73,7 +73,7 @@ bool widen(Elements from, const Tensor& to) {
     From value;
     std::memcpy(&value, from.data() + i * sizeof value, sizeof value);
     if (!std::in_range<To>(value)) return false;
-    values[i] = static_cast<To>(value);
+    values[i] = static_cast<To>(value);  // NOLINT(bugprone-signed-char-misuse): a number
   }
   return true;
 }
