@@ -78,6 +78,44 @@ std::vector<std::string_view> words_of(std::string_view line) {
   }
 }
 
+// The names of a GPT-2 without a head; with one they have a prefix.
+constexpr std::string_view gpt2_names = R"(
+wte.weight             = embed/W
+wpe.weight             = position/W
+h.*.ln_1.weight        = blocks/*/norm1/gamma
+h.*.ln_1.bias          = blocks/*/norm1/beta
+h.*.attn.c_attn.weight = blocks/*/qkv/W        transposed
+h.*.attn.c_attn.bias   = blocks/*/qkv/b
+h.*.attn.c_proj.weight = blocks/*/attention/W  transposed
+h.*.attn.c_proj.bias   = blocks/*/attention/b
+h.*.ln_2.weight        = blocks/*/norm2/gamma
+h.*.ln_2.bias          = blocks/*/norm2/beta
+h.*.mlp.c_fc.weight    = blocks/*/hidden/W     transposed
+h.*.mlp.c_fc.bias      = blocks/*/hidden/b
+h.*.mlp.c_proj.weight  = blocks/*/output/W     transposed
+h.*.mlp.c_proj.bias    = blocks/*/output/b
+ln_f.weight            = norm/gamma
+ln_f.bias              = norm/beta
+)";
+// Scores of their own, or the embedding's where both are tied; masks, in older files.
+constexpr std::string_view gpt2_head = R"(
+lm_head.weight         = scores/W
+transformer.wte.weight = scores/W
+wte.weight             = scores/W
+*.attn.bias            = -
+*.attn.masked_bias     = -
+)";
+
+// The lines with a prefix before each name in the file.
+std::string with_prefix(std::string_view prefix, std::string_view lines) {
+  std::string text;
+  for (const char c : lines) {
+    if (!text.empty() && text.back() == '\n' && c != '\n') text += prefix;
+    text += c;
+  }
+  return text;
+}
+
 }  // namespace
 
 NameMap NameMap::parse(std::string_view text, std::string_view place) {
@@ -149,7 +187,6 @@ bool NameMap::ignores(std::string_view name_in_file) const {
 }
 
 const std::vector<KnownNameMap>& known_name_maps() {
-  // Later versions of transformers leave out the masks, and the prefix where a model has no head.
   static const std::vector<KnownNameMap> maps = {
       {"torchvision", NameMap::parse(R"(
 *.weight              = */W
@@ -161,46 +198,8 @@ const std::vector<KnownNameMap>& known_name_maps() {
 *.num_batches_tracked = */N      optional  # files before 2018 lack it
 )",
                                      "torchvision's names")},
-      {"gpt2", NameMap::parse(R"(
-transformer.wte.weight             = embed/W
-transformer.wpe.weight             = position/W
-transformer.h.*.ln_1.weight        = blocks/*/norm1/gamma
-transformer.h.*.ln_1.bias          = blocks/*/norm1/beta
-transformer.h.*.attn.c_attn.weight = blocks/*/qkv/W        transposed
-transformer.h.*.attn.c_attn.bias   = blocks/*/qkv/b
-transformer.h.*.attn.c_proj.weight = blocks/*/attention/W  transposed
-transformer.h.*.attn.c_proj.bias   = blocks/*/attention/b
-transformer.h.*.ln_2.weight        = blocks/*/norm2/gamma
-transformer.h.*.ln_2.bias          = blocks/*/norm2/beta
-transformer.h.*.mlp.c_fc.weight    = blocks/*/hidden/W     transposed
-transformer.h.*.mlp.c_fc.bias      = blocks/*/hidden/b
-transformer.h.*.mlp.c_proj.weight  = blocks/*/output/W     transposed
-transformer.h.*.mlp.c_proj.bias    = blocks/*/output/b
-transformer.ln_f.weight            = norm/gamma
-transformer.ln_f.bias              = norm/beta
-lm_head.weight                     = scores/W
-transformer.wte.weight             = scores/W   # tied
-*.attn.bias                        = -          # masks
-*.attn.masked_bias                 = -
-
-wte.weight             = embed/W                # without a head
-wpe.weight             = position/W
-h.*.ln_1.weight        = blocks/*/norm1/gamma
-h.*.ln_1.bias          = blocks/*/norm1/beta
-h.*.attn.c_attn.weight = blocks/*/qkv/W        transposed
-h.*.attn.c_attn.bias   = blocks/*/qkv/b
-h.*.attn.c_proj.weight = blocks/*/attention/W  transposed
-h.*.attn.c_proj.bias   = blocks/*/attention/b
-h.*.ln_2.weight        = blocks/*/norm2/gamma
-h.*.ln_2.bias          = blocks/*/norm2/beta
-h.*.mlp.c_fc.weight    = blocks/*/hidden/W     transposed
-h.*.mlp.c_fc.bias      = blocks/*/hidden/b
-h.*.mlp.c_proj.weight  = blocks/*/output/W     transposed
-h.*.mlp.c_proj.bias    = blocks/*/output/b
-ln_f.weight            = norm/gamma
-ln_f.bias              = norm/beta
-wte.weight             = scores/W
-)",
+      {"gpt2", NameMap::parse(with_prefix("transformer.", gpt2_names) + std::string(gpt2_head) +
+                                  std::string(gpt2_names),
                               "GPT-2's names")}};
   return maps;
 }

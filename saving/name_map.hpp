@@ -21,8 +21,8 @@ namespace tasuki {
 //      -                        = fc/*
 //
 // The name in the file stands before the equals sign, the model's name after it. `*` is any text of
-// at least one character; what the stars of one side are, those of the other side are as well, with
-// dots in the file's names where the model's have slashes. Several lines may fit an array; the
+// at least one character. The stars of both sides stand for the same texts in the same order, with
+// dots in the file's name and slashes in the model's. Several lines may fit an array; the
 // first one whose name is in the file counts, and files are written with the first. An array that
 // no line fits has the model's name in the file.
 //

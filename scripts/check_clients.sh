@@ -4,8 +4,8 @@
 #
 #   scripts/check_clients.sh [--build DIR] [NAME...]     # default: build, all programs
 #
-# NAME: safetensors, torchvision, transformers. The programs come from PyPI into a virtual environment of its own,
-# DIR/clients (6 GB, of which PyTorch takes most). Not part of ctest, which needs no network.
+# NAME: safetensors, torchvision, transformers. pip installs the programs in a virtual environment, DIR/clients
+# (6 GB, most of it PyTorch). Not part of ctest, which needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/usage.sh

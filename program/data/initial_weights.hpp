@@ -13,8 +13,8 @@ namespace tasuki::program {
 struct InitialWeights {
   // A model file (NPZ or safetensors), a snapshot or a checkpoint.
   std::string path;
-  // The map of its names (saving/name_map.hpp): a known one or a file. Nothing: its names are the
-  // model's, or those of the known map that fits best.
+  // The map of its names (saving/name_map.hpp): a known one or a file. Nothing: the
+  // map that finds most of the model's arrays (fitting_map).
   std::optional<std::string> map = {};
 };
 

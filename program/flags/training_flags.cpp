@@ -118,7 +118,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options
       .add("init-map", settings.init_map, "auto", "NAME",
            "names of the arrays in --init's file: tasuki (the model's own), torchvision, gpt2, or "
-           "a file of patterns (docs/weights.md); auto: those of the three that fit best")
+           "a file of patterns (docs/weights.md); auto: the one of the three that fits best")
       .in_short("names of the arrays in --init's file");
   options.add("dry-run", settings.dry_run, "set everything up and print the plan without training");
   options.add("find-batchsize", settings.find_batchsize,

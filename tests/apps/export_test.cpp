@@ -88,7 +88,7 @@ TEST(ExportedNetworks, PredictAsTheirRunsDo) {
   EXPECT_EQ(run(predict_words(with({lm_file, "--arch", "gpt", "--heads", "2"}, prompt))), expected);
 }
 
-// Another number of classes: the last layer keeps its initial values.
+// A map may keep the last layer's initial values, as another number of classes needs it.
 TEST_F(ExportedDigits, MayLeaveOutTheirHead) {
   const std::string file = folder / "a.safetensors", map = folder / "map";
   exported({"-o", file});

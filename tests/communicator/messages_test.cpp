@@ -227,8 +227,8 @@ TEST_P(Messages, JsonWithTagAndSource) {
     send_object(*comm_, object_of(rank()), 0, 7 * rank());
   }
   comm_->barrier();  // else the next message could be received above
-  // The message has no bytes. Nobody would receive them, and MPICH would give them to a
-  // communicator that is made later.
+  // Empty, because nobody would receive further bytes, and MPICH would give them to a communicator
+  // that is made later.
   if (rank() == 1) send_bytes(*comm_, {}, 0);
   if (rank() == 0) {
     EXPECT_THROW(recv_object(*comm_, 1), Error);

@@ -51,7 +51,7 @@ void add_network_flags(program::Options& options, PredictionSettings& settings,
   options.group("Network, where about.json does not describe it", program::OnScreen::no);
   options.add("model-map", settings.model_map, "auto", "NAME",
               "names of the arrays in a model file: tasuki, torchvision, gpt2, or a file of "
-              "patterns (docs/weights.md); auto: those of the three that fit best");
+              "patterns (docs/weights.md); auto: the one of the three that fits best");
   for (const auto& task : tasks) task->add_network_flags(options);
 }
 
