@@ -26,32 +26,7 @@ import torch.distributed
 import torch.nn.functional as F
 from torch import nn
 
-
-class Noise(nn.Module):
-    def forward(self, x):
-        return x + 0.2 * torch.randn_like(x)
-
-
-def generator(channels):
-    layers = [nn.Linear(100, 16 * channels), nn.BatchNorm1d(16 * channels), nn.ReLU(inplace=True),
-              nn.Unflatten(1, (channels, 4, 4))]
-    for i in range(3):
-        layers += [nn.ConvTranspose2d(channels >> i, channels >> i + 1, 4, 2, 1),
-                   nn.BatchNorm2d(channels >> i + 1), nn.ReLU(inplace=True)]
-    return nn.Sequential(*layers, nn.ConvTranspose2d(channels >> 3, 3, 3, 1, 1), nn.Sigmoid())
-
-
-def discriminator(channels):
-    def convolve(before, after, halve, normalise=True):
-        made = [nn.Conv2d(before, after, 4 if halve else 3, 2 if halve else 1, 1)]
-        made += [nn.BatchNorm2d(after)] if normalise else []
-        return made + [Noise(), nn.LeakyReLU(0.2, inplace=True)]
-
-    layers = [Noise()] + convolve(3, channels >> 3, False, False)
-    for i in (3, 2, 1):
-        layers += convolve(channels >> i, channels >> i - 1, True)
-        layers += convolve(channels >> i - 1, channels >> i - 1, False)
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * channels, 1))
+import peer_models
 
 
 def work(rank):
@@ -59,7 +34,8 @@ def work(rank):
     torch.set_flush_denormal(True)
     torch.manual_seed(rank)
     order = torch.channels_last if options.channels_last else torch.contiguous_format
-    gen, dis = generator(options.channels), discriminator(options.channels)
+    gen = peer_models.dcgan_generator(options.channels)
+    dis = peer_models.dcgan_discriminator(options.channels)
     gen, dis = gen.to(memory_format=order), dis.to(memory_format=order)
     if options.ranks > 1:
         torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{options.port}", rank=rank,

@@ -16,44 +16,14 @@ import torch.distributed as dist
 import torch.nn as nn
 import torch.nn.functional as F
 
+import peer_models
+
 parser = argparse.ArgumentParser()
 for name, value in [("layers", 4), ("heads", 4), ("width", 256), ("context", 128), ("batch", 16),
                     ("steps", 20), ("bytes", 4_000_000)]:
     parser.add_argument(f"--{name}", type=int, default=value)
 parser.add_argument("--data", required=True)
 o = parser.parse_args()
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(o.width), nn.LayerNorm(o.width)
-        self.qkv, self.attention = nn.Linear(o.width, 3 * o.width), nn.Linear(o.width, o.width)
-        self.hidden, self.output = nn.Linear(o.width, 4 * o.width), nn.Linear(4 * o.width, o.width)
-
-    def forward(self, x):
-        q, k, v = (part.unflatten(2, (o.heads, -1)).transpose(1, 2)
-                   for part in self.qkv(self.norm1(x)).chunk(3, dim=2))
-        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.attention(seen.transpose(1, 2).flatten(2))
-        return x + self.output(F.gelu(self.hidden(self.norm2(x))))
-
-
-class Gpt(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.embed, self.position = nn.Embedding(256, o.width), nn.Embedding(o.context, o.width)
-        self.blocks = nn.Sequential(*[Block() for _ in range(o.layers)])
-        self.norm, self.scores = nn.LayerNorm(o.width), nn.Linear(o.width, 256, bias=False)
-        for name, w in self.named_parameters():
-            if w.dim() == 2:
-                last = name.endswith(("attention.weight", "output.weight"))
-                nn.init.normal_(w, std=0.02 / math.sqrt(2 * o.layers) if last else 0.02)
-            elif name.endswith("bias"):
-                nn.init.zeros_(w)
-
-    def forward(self, x):
-        return self.scores(self.norm(self.blocks(self.embed(x) + self.position.weight)))
 
 
 def main():
@@ -69,7 +39,8 @@ def main():
     block = min(256, windows // 10)
     order = [i for i in range(windows) if i // block % 10 != 9]
     random.Random(1).shuffle(order)
-    model = nn.parallel.DistributedDataParallel(Gpt())
+    model = nn.parallel.DistributedDataParallel(
+        peer_models.Gpt(o.layers, o.heads, o.width, o.context))
     matrices = [w for w in model.parameters() if w.dim() > 1]
     vectors = [w for w in model.parameters() if w.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1},

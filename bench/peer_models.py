@@ -1,4 +1,7 @@
 """The networks of models/ in PyTorch, for benchmarks: the same layers, sizes and biases."""
+import math
+
+import torch
 import torch.nn.functional as F
 from torch import nn
 
@@ -86,6 +89,67 @@ def resnet20():
             layers.append(ResidualBlock(channels, width, 2 if group and i == 0 else 1))
             channels = width
     return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+class GptBlock(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.attention = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.hidden, self.output = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2)
+                   for part in self.qkv(self.norm1(x)).chunk(3, dim=2))
+        seen = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.attention(seen.transpose(1, 2).flatten(2))
+        return x + self.output(F.gelu(self.hidden(self.norm2(x))))
+
+
+class Gpt(nn.Module):
+    """N x context symbols to their scores."""
+    def __init__(self, layers=4, heads=4, width=256, context=128, symbols=256):
+        super().__init__()
+        self.embed, self.position = nn.Embedding(symbols, width), nn.Embedding(context, width)
+        self.blocks = nn.Sequential(*[GptBlock(width, heads) for _ in range(layers)])
+        self.norm, self.scores = nn.LayerNorm(width), nn.Linear(width, symbols, bias=False)
+        for name, w in self.named_parameters():
+            if w.dim() == 2:
+                last = name.endswith(("attention.weight", "output.weight"))
+                nn.init.normal_(w, std=0.02 / math.sqrt(2 * layers) if last else 0.02)
+            elif name.endswith("bias"):
+                nn.init.zeros_(w)
+
+    def forward(self, x):
+        return self.scores(self.norm(self.blocks(self.embed(x) + self.position.weight)))
+
+
+class Noise(nn.Module):
+    def forward(self, x):
+        return x + 0.2 * torch.randn_like(x)
+
+
+def dcgan_generator(channels=512):
+    layers = [nn.Linear(100, 16 * channels), nn.BatchNorm1d(16 * channels), nn.ReLU(inplace=True),
+              nn.Unflatten(1, (channels, 4, 4))]
+    for i in range(3):
+        layers += [nn.ConvTranspose2d(channels >> i, channels >> i + 1, 4, 2, 1),
+                   nn.BatchNorm2d(channels >> i + 1), nn.ReLU(inplace=True)]
+    return nn.Sequential(*layers, nn.ConvTranspose2d(channels >> 3, 3, 3, 1, 1), nn.Sigmoid())
+
+
+def dcgan_discriminator(channels=512):
+    def convolve(before, after, halve, normalise=True):
+        made = [nn.Conv2d(before, after, 4 if halve else 3, 2 if halve else 1, 1)]
+        made += [nn.BatchNorm2d(after)] if normalise else []
+        return made + [Noise(), nn.LeakyReLU(0.2, inplace=True)]
+
+    layers = [Noise()] + convolve(3, channels >> 3, False, False)
+    for i in (3, 2, 1):
+        layers += convolve(channels >> i, channels >> i - 1, True)
+        layers += convolve(channels >> i - 1, channels >> i - 1, False)
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(16 * channels, 1))
 
 
 def image_shape(model):

@@ -112,6 +112,10 @@ else
   say "$build has no libtasuki_cuda.so: the bundle will compute on CPUs only"
 fi
 
+if [ -e "$build/bench/libkernel_trace.so" ]; then
+  add_file "$build/bench/libkernel_trace.so" "$root/lib"
+fi
+
 # --- Open MPI: its programs, the components that need nothing special, what they print ---
 path_of() { ompi_info --path "$1" --parsable | cut -d: -f3- | head -1; }
 components=$(path_of pkglibdir)

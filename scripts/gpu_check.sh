@@ -12,7 +12,8 @@
 # TASUKI_GPU_PARTS, a regular expression, only the parts whose names match it are run, so that they
 # can be split among calls (docs/gpu-status.md has calls that suit). For slow GPUs, such as simulated
 # ones: FLAGS such as `--unit 32`, TASUKI_GPU_FUNCTIONS, a filter of GoogleTest for the functions,
-# and TASUKI_GPU_STEPS, MODEL:BATCH:PRECISION of each case to be compared with PyTorch.
+# and TASUKI_GPU_STEPS, MODEL:BATCH:PRECISION of each case to be compared with PyTorch, and
+# TASUKI_GPU_KERNELS, those whose kernels are timed.
 #
 # It builds nothing: it uses the programs of the bundle that it is in (scripts/bundle.sh), else
 # those of TASUKI_BUILD (default: build/ beside scripts/). The most important parts come first, and
@@ -410,6 +411,47 @@ all_parts() {
     share spare $communicator
   done
   communicators spare 4 120 200
+  [ $planning = yes ] || [[ ! program_train_imagenet =~ $wanted ]] || make_images "$scratch/images"
+  for program in lm seq2seq dcgan imagenet; do
+    part "program_train_$program" 20 40 bash -c 'as_on_cpu "$@"' as "$scratch/$program" \
+      main/loss mean 2e-2 "$(program train_$program)" $(data_of $program) \
+      --max-iterations 10 --epoch 100 --log-every 1 --test-examples 32 --quiet
+  done
+  for case in ${TASUKI_GPU_KERNELS:-gpt2_small:8:bf16 lstm:64:bf16 wrn_28_10:128:bf16 gpt:64:bf16}; do
+    part "kernels_${case//:/_}" 15 40 "$bench/kernel_times.py" "$(program bench_gpu_step)" ${case//:/ } \
+      --graph
+  done
+}
+# Photographs' place: stripes of two directions, one for each class.
+make_images() {
+  limited 60 python3 -c '
+import os, random, struct, sys, zlib
+random.seed(1)
+def chunk(kind, data):
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+def png(side, is_lying):
+    phase, width = random.randrange(side), random.randrange(8, 32)
+    rows = b"".join(b"\0" + bytes(255 if ((y if is_lying else x) + phase) // width % 2 else channel
+                                  for x in range(side) for channel in (0, 64, 128))
+                    for y in range(side))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+            + chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
+for part, count in (("train", 24), ("test", 16)):
+    for name in ("lying", "standing"):
+        folder = f"{sys.argv[1]}/{part}/{name}"
+        os.makedirs(folder)
+        for i in range(count):
+            with open(f"{folder}/{i}.png", "wb") as file:
+                file.write(png(256, name == "lying"))
+' "$1"
+}
+data_of() {
+  case $1 in
+    lm) echo --data "$root/docs" --sample 0 --batchsize 16 ;;
+    seq2seq) echo --batchsize 32 --examples 2000 ;;
+    dcgan) echo --dataset mnist --data "$data" --batchsize 16 --channels 64 ;;
+    imagenet) echo --data "$scratch/images" --arch tv_resnet18 --batchsize 16 ;;
+  esac
 }
 sanitize() {
   part "sanitizer_$1" 60 90 "$sanitize" "$1" "$test_gpu" "$(program test_gpu_communicators)" \

@@ -17,13 +17,25 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODELS = [("mlp", 100), ("lenet", 256), ("cnn10", 128), ("cnn10", 1024), ("wrn_28_10", 128)]
+MODELS = [("mlp", 100), ("lenet", 256), ("cnn10", 128), ("cnn10", 1024), ("wrn_28_10", 128),
+          ("gpt", 64), ("gpt2_small", 8), ("lstm", 64), ("dcgan", 128)]
 PRECISIONS = ["fp32", "tf32", "bf16"]
 # What is aimed at, of our recorded steps: times PyTorch's eager mode, times the faster of its others.
 AIMS = {("mlp", 100, "fp32"): (5, 1.3), ("cnn10", 128, "bf16"): (None, 1.1),
-        ("cnn10", 1024, "bf16"): (None, 1.1), ("wrn_28_10", 128, "bf16"): (None, 1.1)}
-# Multiplications of convolutions and linear layers in one example's forward pass.
-PRODUCTS = {"mlp": 1_794_000, "lenet": 2_250_360, "cnn10": 266_013_184, "wrn_28_10": 5_243_328_768}
+        ("cnn10", 1024, "bf16"): (None, 1.1), ("wrn_28_10", 128, "bf16"): (None, 1.1),
+        ("gpt", 64, "bf16"): (None, 0.8)}
+
+
+def gpt_products(layers, width, context, symbols):
+    """A text's; each symbol attends to half of the context on average."""
+    return context * (layers * (12 * width ** 2 + context * width) + width * symbols)
+
+
+# Multiplications of convolutions, linear layers and attention in one example's forward pass; of
+# DCGAN's: an image is generated, and a real one and this one are judged.
+PRODUCTS = {"mlp": 1_794_000, "lenet": 2_250_360, "cnn10": 266_013_184, "wrn_28_10": 5_243_328_768,
+            "gpt": gpt_products(4, 256, 128, 256), "gpt2_small": gpt_products(12, 768, 1024, 50304),
+            "lstm": 2 * 32 * 8 * 512 ** 2, "dcgan": 534_577_152}
 MODES = ["eager", "graph", "compile"]  # the slowest to start comes last
 
 # Dense TFLOP/s from NVIDIA's data sheets by part of the name that nvidia-smi gives, the first that
@@ -42,7 +54,7 @@ def peak_of(name, precision):
 
 def lies_channels_last(model, precision):
     """Whether images lie channels last: as ours do on tensor cores."""
-    return model != "mlp" and precision != "fp32"
+    return model in ("lenet", "cnn10", "wrn_28_10", "dcgan") and precision != "fp32"
 
 
 def command(program, seconds, case, who):
@@ -110,12 +122,11 @@ def verdict(case, found):
 
 def schedule(cases, modes):
     """Cases and who computes them, in the order of what they are worth: first what the aims compare,
-    then torch.compile, which takes long to start, then the cases without an aim."""
-    aims, others = ([case for case in cases if (case in AIMS) == wanted] for wanted in (True, False))
+    then the cases without an aim, and in both orders torch.compile, which takes long to start, last."""
+    ordered = sorted(cases, key=lambda case: case not in AIMS)
     quick = ["Tasuki graph", *(mode for mode in modes if mode != "compile"), "Tasuki eager"]
     slow = [mode for mode in modes if mode == "compile"]
-    return [(case, who) for group, everyone in ((aims, quick), (aims, slow), (others, quick + slow))
-            for case in group for who in everyone]
+    return [(case, who) for everyone in (quick, slow) for case in ordered for who in everyone]
 
 
 def case_of(text):

@@ -12,7 +12,8 @@ import time
 
 parser = argparse.ArgumentParser(description=__doc__,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("model", choices=["mlp", "lenet", "cnn10", "wrn_28_10"])
+parser.add_argument("model", choices=["mlp", "lenet", "cnn10", "wrn_28_10", "gpt", "gpt2_small",
+                                          "lstm", "dcgan"])
 parser.add_argument("batch", type=int)
 parser.add_argument("precision", choices=["fp32", "tf32", "bf16", "fp16"])
 parser.add_argument("--mode", required=True, choices=["eager", "compile", "graph"],
@@ -31,6 +32,86 @@ sys.path += [str(here), str(here.parent)]  # a bundle has all scripts in one fol
 import peer_models
 
 
+def train(parts, losses):
+    """A step, and the workload's networks: each of `parts` (a network, what makes its optimizer)
+    learns from its own of the losses that losses(networks) returns."""
+    compiled = options.mode == "compile"
+    networks = [network for network, _ in parts]
+    optimizers = [create(network.parameters()) for network, create in parts]
+    forwards = [torch.compile(network, mode="reduce-overhead") if compiled else network
+                for network in networks]
+    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(options.precision)
+
+    def step():
+        for optimizer in optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        # Within a graph autocast may not keep converted weights from step to step.
+        with torch.autocast("cuda", half or torch.float16, enabled=half is not None,
+                            cache_enabled=options.mode != "graph"):
+            found = losses(*forwards)
+        if len(networks) == 1:
+            found[0].backward()
+        else:  # gradients of the other networks' parameters are not computed
+            for i, (network, loss) in enumerate(zip(networks, found)):
+                loss.backward(inputs=list(network.parameters()), retain_graph=i + 1 < len(networks))
+        for optimizer in optimizers:
+            optimizer.step()
+
+    return step
+
+
+def adam(kind=torch.optim.Adam, **settings):
+    return lambda parameters: kind(parameters, fused=True, capturable=options.mode == "graph", **settings)
+
+
+def image_step():
+    image = peer_models.image_shape(options.model)
+    order = torch.channels_last if options.channels_last else torch.contiguous_format
+    model = getattr(peer_models, options.model)().cuda().to(memory_format=order)
+    x = torch.rand(options.batch, *image, device="cuda")
+    x = x.to(memory_format=order) if len(image) == 3 else x
+    t = torch.arange(options.batch, device="cuda") % 10
+    sgd = lambda parameters: torch.optim.SGD(parameters, lr=0.01, momentum=0.9, fused=True)
+    return train([(model, adam() if options.model == "mlp" else sgd)],
+                 lambda model: [F.cross_entropy(model(x), t)])
+
+
+def text_step(**sizes):
+    model = peer_models.Gpt(**sizes).cuda()
+    context, symbols = model.position.num_embeddings, model.embed.num_embeddings
+    tokens = torch.arange(options.batch * context, device="cuda") % symbols
+    x = tokens.view(options.batch, context)
+    return train([(model, adam(torch.optim.AdamW))],
+                 lambda model: [F.cross_entropy(model(x).flatten(0, 1), tokens)])
+
+
+def lstm_step():
+    model = torch.nn.LSTM(512, 512, 2, batch_first=True).cuda()
+    x, t = (torch.rand(options.batch, 32, 512, device="cuda") for _ in range(2))
+    return train([(model, adam())], lambda model: [F.mse_loss(model(x)[0].float(), t)])
+
+
+def dcgan_step():
+    order = torch.channels_last if options.channels_last else torch.contiguous_format
+    gen, dis = (network().cuda().to(memory_format=order)
+                for network in (peer_models.dcgan_generator, peer_models.dcgan_discriminator))
+    real = torch.rand(options.batch, 3, 32, 32, device="cuda").to(memory_format=order)
+    ones, zeros = (make(options.batch, 1, device="cuda") for make in (torch.ones, torch.zeros))
+    entropy = F.binary_cross_entropy_with_logits
+
+    def losses(gen, dis):
+        real_scores = dis(real)
+        fake_scores = dis(gen(2 * torch.rand(options.batch, 100, device="cuda") - 1))
+        return [entropy(fake_scores, ones),
+                entropy(real_scores, ones) + entropy(fake_scores, zeros)]
+
+    return train([(gen, adam()), (dis, adam())], losses)
+
+
+STEPS = {"gpt": text_step, "lstm": lstm_step, "dcgan": dcgan_step,
+         "gpt2_small": lambda: text_step(layers=12, heads=12, width=768, context=1024, symbols=50304)}
+
+
 def main():
     if not torch.cuda.is_available():
         raise SystemExit("peer_gpu_step.py: PyTorch sees no GPU")
@@ -38,29 +119,7 @@ def main():
     torch.backends.cudnn.benchmark = True
     tf32 = options.precision == "tf32"
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(options.precision)
-    image = peer_models.image_shape(options.model)
-    model = getattr(peer_models, options.model)()
-    order = torch.channels_last if options.channels_last else torch.contiguous_format
-    model = model.cuda().to(memory_format=order)
-    x = torch.rand(options.batch, *image, device="cuda")
-    x = x.to(memory_format=order) if len(image) == 3 else x
-    t = torch.arange(options.batch, device="cuda") % 10
-    if options.model == "mlp":
-        optimizer = torch.optim.Adam(model.parameters(), fused=True,
-                                     capturable=options.mode == "graph")
-    else:
-        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
-    forward = torch.compile(model, mode="reduce-overhead") if options.mode == "compile" else model
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        # Within a graph autocast may not keep converted weights from step to step.
-        with torch.autocast("cuda", half or torch.float16, enabled=half is not None,
-                            cache_enabled=options.mode != "graph"):
-            loss = F.cross_entropy(forward(x), t)
-        loss.backward()
-        optimizer.step()
+    step = STEPS.get(options.model, image_step)()
 
     if options.mode == "graph":
         stream = torch.cuda.Stream()

@@ -1,7 +1,6 @@
 #include <cmath>
 
-#include "tensor/cuda/attention_kernels.hpp"
-#include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/attention_heads.cuh"
 
 namespace tasuki::kernels {
 namespace {
@@ -9,27 +8,6 @@ namespace {
 constexpr int tile = 32;  // rows: one for each lane
 constexpr int warps = 8;  // of a block, and rows that it computes at a time
 constexpr int threads = 32 * warps;
-
-// The part of the arrays that one block works on.
-struct OneHead {
-  std::int64_t queries, keys;  // without padding
-  std::int64_t item, head;
-};
-
-__device__ OneHead head_of(const AttentionArrays& a, std::int64_t number) {
-  OneHead one{0, 0, number / a.heads, number % a.heads};
-  one.keys = a.lengths != nullptr ? a.lengths[one.item] : a.k.rows;
-  one.keys = one.keys < 0 ? 0 : (one.keys > a.k.rows ? a.k.rows : one.keys);
-  one.queries = one.keys == 0 ? 0 : (a.causal ? one.keys : a.q.rows);
-  return one;
-}
-
-template <class T>
-__device__ T* row_of(const AttentionArrays& a, const HeadArray& array, const OneHead& one,
-                     std::int64_t row) {
-  return static_cast<T*>(array.values) + (one.item * array.rows + row) * array.width +
-         one.head * a.head_width;
-}
 
 // Rows begin .. begin + count of an array, zeros behind `end`. A row has one float more than its
 // width, so that lanes that read one column of 32 rows use different banks.
@@ -68,10 +46,6 @@ __device__ void store_row(const AttentionArrays& a, const HeadArray& array, cons
   T* const to = row_of<T>(a, array, one, row);
   for (int c = 0; c < width / 32; ++c)
     if (lane + 32 * c < a.head_width) to[lane + 32 * c] = convert<T>(sums[c] * factor);
-}
-
-__device__ float2* statistics_of(const AttentionArrays& a, const OneHead& one, std::int64_t query) {
-  return a.statistics + (one.item * a.heads + one.head) * a.q.rows + query;
 }
 
 // The softmax's value for a score.
@@ -116,7 +90,7 @@ __global__ void __launch_bounds__(threads) attention_kernel(AttentionArrays a) {
   if (i >= a.q.rows) return;
   const bool is_there = i < one.queries;
   store_row<width, T>(a, a.y, one, i, sums, is_there ? 1 / total : 0.0f);
-  if (lane == 0) *statistics_of(a, one, i) = is_there ? float2{top, total} : float2{};
+  if (lane == 0) a.statistics[place_of(a, one, i)] = is_there ? float2{top, total} : float2{};
 }
 
 // The sum over columns of y and dy of this row, in all lanes.
@@ -130,7 +104,8 @@ __device__ float delta_of(const AttentionArrays& a, const OneHead& one, std::int
 }
 
 template <int width, class T>
-__global__ void __launch_bounds__(threads) query_gradient_kernel(AttentionArrays a, HeadArray dq) {
+__global__ void __launch_bounds__(threads)
+    query_gradient_kernel(AttentionArrays a, HeadArray dq, float* products) {
   __shared__ float own[warps][width + 1], own_dy[warps][width + 1], rows[tile][width + 1];
   const OneHead one = head_of(a, blockIdx.y);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -139,7 +114,8 @@ __global__ void __launch_bounds__(threads) query_gradient_kernel(AttentionArrays
   load_rows<width, T>(own_dy, a, a.dy, one, first, one.queries, warps);
   const bool is_there = i < one.queries;
   const float delta = is_there ? delta_of<T>(a, one, i) : 0.0f;
-  const float2 statistics = is_there ? *statistics_of(a, one, i) : float2{};
+  if (lane == 0 && i < a.q.rows) products[place_of(a, one, i)] = delta;
+  const float2 statistics = is_there ? a.statistics[place_of(a, one, i)] : float2{};
   const std::int64_t end =
       first >= one.queries ? 0 : (a.causal && first + warps < one.keys ? first + warps : one.keys);
   float sums[width / 32] = {};
@@ -162,7 +138,7 @@ __global__ void __launch_bounds__(threads) query_gradient_kernel(AttentionArrays
 
 template <int width, class T>
 __global__ void __launch_bounds__(threads)
-    key_gradient_kernel(AttentionArrays a, HeadArray dk, HeadArray dv) {
+    key_gradient_kernel(AttentionArrays a, HeadArray dk, HeadArray dv, const float* products) {
   __shared__ float own[warps][width + 1], own_v[warps][width + 1], rows[tile][width + 1];
   const OneHead one = head_of(a, blockIdx.y);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -179,18 +155,14 @@ __global__ void __launch_bounds__(threads)
     const std::int64_t i = begin + lane;
     const bool is_seen = is_there && i < one.queries && (!a.causal || j <= i);
     const float weight = is_seen ? weight_of(a.scale * product<width>(own[warp], rows[lane]),
-                                             *statistics_of(a, one, i))
+                                             a.statistics[place_of(a, one, i)])
                                  : 0.0f;
     __syncthreads();
     load_rows<width, T>(rows, a, a.dy, one, begin, one.queries, tile);
     __syncthreads();
-    float slope = product<width>(own_v[warp], rows[lane]);
+    const float slope =
+        product<width>(own_v[warp], rows[lane]) - (is_seen ? products[place_of(a, one, i)] : 0.0f);
     add_rows<width>(value_sums, weight, rows);
-    // Each lane's own query, whose row of y only this lane reads.
-    if (is_seen) {
-      const T* const y = row_of<T>(a, a.y, one, i);
-      for (std::int64_t c = 0; c < a.head_width; ++c) slope -= convert<float>(y[c]) * rows[lane][c];
-    }
     __syncthreads();
     load_rows<width, T>(rows, a, a.q, one, begin, one.queries, tile);
     __syncthreads();
@@ -230,15 +202,17 @@ void attention(const Launch& launch, const AttentionArrays& arrays) {
   });
 }
 
-void attention_gradient(const Launch& launch, const AttentionArrays& arrays, const HeadArray& dq,
-                        const HeadArray& dk, const HeadArray& dv) {
+void attention_gradient(const Launch& launch, const AttentionArrays& arrays,
+                        const AttentionGradients& to) {
   with_width(arrays, [&](auto type, auto width) {
     using T = typename decltype(type)::type;
     [[maybe_unused]] constexpr int bound = decltype(width)::value;
     const dim3 of_queries = grid_of(arrays, arrays.q.rows);
-    query_gradient_kernel<bound, T><<<of_queries, threads, 0, launch.stream>>>(arrays, dq);
+    query_gradient_kernel<bound, T>
+        <<<of_queries, threads, 0, launch.stream>>>(arrays, to.dq, to.products);
     const dim3 of_keys = grid_of(arrays, arrays.k.rows);
-    key_gradient_kernel<bound, T><<<of_keys, threads, 0, launch.stream>>>(arrays, dk, dv);
+    key_gradient_kernel<bound, T>
+        <<<of_keys, threads, 0, launch.stream>>>(arrays, to.dk, to.dv, to.products);
   });
 }
 

@@ -1,5 +1,7 @@
-// Attention on a GPU: a warp per query (or, for the gradients of keys and values, per key), which
-// meets the other side in tiles of 32 rows in shared memory. Computed in float32 for all types.
+// Attention on a GPU. 16-bit values are multiplied on tensor cores where there are some
+// (attention_tensor_cores.cu). Otherwise (attention_kernels.cu) a warp computes in float32 for a
+// query or, for the gradients of keys and values, for a key, which meets the other side in tiles of
+// 32 rows in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +27,21 @@ struct AttentionArrays {
   const std::int64_t* lengths = nullptr;  // may be none
   float scale = 1;
   bool causal = false;
+  bool has_packs = false;  // 16 bytes of a head's row can be read, and written, at once
+};
+
+struct AttentionGradients {
+  HeadArray dq = {}, dk = {}, dv = {};
+  float* products = nullptr;  // scratch, N x heads x queries: of y and dy
 };
 
 void attention(const Launch& launch, const AttentionArrays& arrays);
-void attention_gradient(const Launch& launch, const AttentionArrays& arrays, const HeadArray& dq,
-                        const HeadArray& dk, const HeadArray& dv);
+void attention_gradient(const Launch& launch, const AttentionArrays& arrays,
+                        const AttentionGradients& to);
+
+// The same on tensor cores, for 16-bit values, from compute capability 8.0 on.
+void tensor_core_attention(const Launch& launch, const AttentionArrays& arrays);
+void tensor_core_attention_gradient(const Launch& launch, const AttentionArrays& arrays,
+                                    const AttentionGradients& to);
 
 }  // namespace tasuki::kernels

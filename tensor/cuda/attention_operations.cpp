@@ -1,5 +1,9 @@
 #include "tensor/attention_operations.hpp"
 
+#include <algorithm>
+#include <cstdint>
+#include <initializer_list>
+
 #include "tensor/cuda/attention_kernels.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
@@ -37,6 +41,25 @@ kernels::AttentionArrays arrays_of(const HeadColumns& q, const HeadColumns& k, c
           .causal = options.causal};
 }
 
+bool has_packs(const kernels::HeadArray& array, std::int64_t bytes) {
+  return reinterpret_cast<std::uintptr_t>(array.values) % 16 == 0 && array.width * bytes % 16 == 0;
+}
+
+// Whether rows of heads begin at multiples of 16 bytes in all of these.
+bool have_packs(const kernels::AttentionArrays& arrays,
+                std::initializer_list<kernels::HeadArray> others) {
+  const auto bytes = static_cast<std::int64_t>(size_of(arrays.type));
+  if (arrays.head_width * bytes % 16 != 0) return false;
+  for (const auto& array : {arrays.q, arrays.k, arrays.v, arrays.y})
+    if (!has_packs(array, bytes)) return false;
+  return std::all_of(others.begin(), others.end(),
+                     [&](const auto& array) { return has_packs(array, bytes); });
+}
+
+bool has_tensor_cores(DType type, Device device) {
+  return type != DType::float32 && CudaContext::of(device).compute_capability() >= 80;
+}
+
 class CudaAttentionOperations final : public AttentionOperations {
  public:
   AttentionResult attention(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
@@ -50,7 +73,10 @@ class CudaAttentionOperations final : public AttentionOperations {
     if (result.y.count() == 0) return result;
     arrays.y = array_of({result.y});
     arrays.statistics = static_cast<float2*>(result.statistics.raw());
-    kernels::attention(CudaContext::of(device).launch(), arrays);
+    arrays.has_packs = have_packs(arrays, {});
+    const auto run =
+        has_tensor_cores(arrays.type, device) ? kernels::tensor_core_attention : kernels::attention;
+    run(CudaContext::of(device).launch(), arrays);
     check_launch("attention");
     return result;
   }
@@ -68,8 +94,14 @@ class CudaAttentionOperations final : public AttentionOperations {
     arrays.dy = array_of({dy});
     arrays.statistics = static_cast<float2*>(forward.statistics.raw());
     const Device device = q.array.device();
-    kernels::attention_gradient(CudaContext::of(device).launch(), arrays, array_of(dq),
-                                array_of(dk), array_of(dv));
+    const Tensor products =
+        Tensor::empty({q.items(), options.heads, q.rows()}, DType::float32, device);
+    const kernels::AttentionGradients to = {array_of(dq), array_of(dk), array_of(dv),
+                                            products.data<float>()};
+    arrays.has_packs = have_packs(arrays, {arrays.dy, to.dq, to.dk, to.dv});
+    const auto run = has_tensor_cores(arrays.type, device) ? kernels::tensor_core_attention_gradient
+                                                           : kernels::attention_gradient;
+    run(CudaContext::of(device).launch(), arrays, to);
     check_launch("gradient of attention");
   }
 };

@@ -173,14 +173,28 @@ __global__ void channel_parameters_kernel(NormArray array, const T* x, const flo
   sums[channels + c] = sum;
 }
 
+// A block for 32 channels, of whose parts each warp adds some.
 __global__ void add_parts_kernel(const float* parts, std::int64_t count, std::int64_t channels,
                                  float* dgamma, float* dbeta, bool accumulate) {
-  const std::int64_t c = thread_index();
-  if (c >= channels) return;
-  float product = accumulate ? dgamma[c] : 0, sum = accumulate ? dbeta[c] : 0;
-  for (std::int64_t p = 0; p < count; ++p) {
-    product += parts[p * 2 * channels + c];
-    sum += parts[p * 2 * channels + channels + c];
+  constexpr int warps = block_threads / 32;
+  __shared__ float products[warps][32], sums[warps][32];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const std::int64_t c = std::int64_t{blockIdx.x} * 32 + lane;
+  float product = 0, sum = 0;
+  if (c < channels)
+    for (std::int64_t p = warp; p < count; p += warps) {
+      product += parts[p * 2 * channels + c];
+      sum += parts[p * 2 * channels + channels + c];
+    }
+  products[warp][lane] = product;
+  sums[warp][lane] = sum;
+  __syncthreads();
+  if (warp != 0 || c >= channels) return;
+  product = accumulate ? dgamma[c] : 0;
+  sum = accumulate ? dbeta[c] : 0;
+  for (int w = 0; w < warps; ++w) {
+    product += products[w][lane];
+    sum += sums[w][lane];
   }
   dgamma[c] = product;
   dbeta[c] = sum;
@@ -231,6 +245,8 @@ void softmax_gradient(const Launch& launch, DType type, const Axis& axis, const 
 
 void normalize(const Launch& launch, DType type, const NormArray& array, const void* x,
                const float* gamma, const float* beta, float eps, void* y, float* statistics) {
+  if (fits_layer_norm(type, array) && are_aligned(x, y))
+    return layer_norm(launch, type, array, x, gamma, beta, eps, y, statistics);
   const unsigned grid = blocks_for(launch, array.items * array.groups);
   const int threads = threads_for(array.channels * array.pixels);
   with_float_type(type, [&](auto element) {
@@ -242,6 +258,8 @@ void normalize(const Launch& launch, DType type, const NormArray& array, const v
 
 void normalize_gradient(const Launch& launch, DType type, const NormArray& array, const void* x,
                         const float* statistics, const void* dy, const float* gamma, void* dx) {
+  if (fits_layer_norm(type, array) && are_aligned(x, dy, dx))
+    return layer_norm_gradient(launch, type, array, x, statistics, dy, gamma, dx);
   const unsigned grid = blocks_for(launch, array.items * array.groups);
   const int threads = threads_for(array.channels * array.pixels);
   with_float_type(type, [&](auto element) {
@@ -279,8 +297,9 @@ void normalize_parameters(const Launch& launch, DType type, const NormArray& arr
           array, values, statistics, upstream, scratch);
     }
   });
-  add_parts_kernel<<<blocks, block_threads, 0, launch.stream>>>(scratch, parts, channels, dgamma,
-                                                                dbeta, accumulate);
+  const auto of_sums = static_cast<unsigned>((channels + 31) / 32);
+  add_parts_kernel<<<of_sums, block_threads, 0, launch.stream>>>(scratch, parts, channels, dgamma,
+                                                                 dbeta, accumulate);
 }
 
 }  // namespace tasuki::kernels

@@ -14,13 +14,15 @@ struct AttentionCase {
   bool is_large = false;  // scores of about 1000 (of heads of width 1), which are exact
 };
 
-// All of them columns of wider arrays.
+// All of them columns of wider arrays; in those of 16-bit values whose heads are 8 n wide, 16 bytes
+// can be read at once.
 Results attention(Side& side, const AttentionCase& test) {
   const std::int64_t width = test.heads * test.head_width;
+  const std::int64_t first_begin = test.head_width % 8 == 0 ? 8 : 2;
   const auto draw = [&](const Shape& shape, float high) {
     return test.is_large ? side.coarse_activations(shape, 31, high) : side.activations(shape);
   };
-  const Tensor first = draw({test.items, test.queries, width + 3}, 32.0f);
+  const Tensor first = draw({test.items, test.queries, width + 4 * first_begin}, 32.0f);
   const Tensor second = draw({test.items, test.keys, 2 * width}, 31.25f);
   const Tensor dy = side.activations({test.items, test.queries, width});
   AttentionOptions options{test.heads, test.head_width,
@@ -28,13 +30,13 @@ Results attention(Side& side, const AttentionCase& test) {
   if (!test.lengths.empty())
     options.lengths =
         Tensor::from(std::span<const std::int64_t>(test.lengths), {test.items}).to(side.device());
-  const HeadColumns q{first, 2}, k{second, 0}, v{second, width};
+  const HeadColumns q{first, first_begin}, k{second, 0}, v{second, width};
   AttentionOperations& operations = side.backend().attention();
   const AttentionResult forward = operations.attention(q, k, v, options);
   const Tensor d_first = side.activations(first.shape()),
                d_second = side.activations(second.shape());
-  operations.attention_gradient(q, k, v, forward, dy, options, {d_first, 2}, {d_second, 0},
-                                {d_second, width});
+  operations.attention_gradient(q, k, v, forward, dy, options, {d_first, first_begin},
+                                {d_second, 0}, {d_second, width});
   // The sums of q's and k's gradients nearly cancel out if all scores are large.
   if (test.is_large)
     return {{"y", forward.y},
@@ -54,6 +56,12 @@ void add_attention_operations_problems(Problems& problems) {
                                             {3, 8, 8, 1, 8, true, {8, 3, 0}},
                                             {3, 4, 35, 2, 8, false, {35, 33, 0}},
                                             {1, 40, 40, 2, 1, true, {}, true},
+                                            {2, 1, 1, 2, 32, true},
+                                            {1, 1, 70, 2, 64, false},
+                                            {1, 130, 130, 1, 64, true},
+                                            {1, 65, 129, 1, 32, false},
+                                            {2, 70, 70, 1, 128, true, {70, 33}},
+                                            {1, 300, 300, 1, 16, true},
                                             {0, 4, 4, 2, 8, false}};
   for (const AttentionCase& test : cases)
     problems.push_back(
