@@ -125,6 +125,7 @@
 #include "saving/npz.hpp"
 #include "saving/output_layout.hpp"
 #include "saving/replica_set.hpp"
+#include "saving/onnx/export_onnx.hpp"
 #include "saving/safetensors.hpp"
 #include "saving/saved_states.hpp"
 #include "saving/serializer.hpp"

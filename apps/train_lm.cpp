@@ -18,8 +18,11 @@ namespace {
 using namespace tasuki;
 namespace F = tasuki::functions;
 
+enum class Arch : std::uint8_t { gpt, gpt2 };
+
 struct Flags {
   GptSettings model;
+  Arch arch = Arch::gpt;
   std::optional<std::string> data;
   std::optional<std::int64_t> bytes;
   std::int64_t sample = 200;
@@ -91,6 +94,11 @@ int main(int argc, char** argv) {
   program.settings.lr_schedule = program::LrSchedule::cosine;
   program.settings.warmup = 0.05;
   program.settings.clip_norm = 1;
+  program.flags
+      .add("arch", flags.arch, {{"gpt", Arch::gpt}, {"gpt2", Arch::gpt2}}, "NAME",
+           "gpt: scores have weights of their own; gpt2: they share the embedding's, and GELU is "
+           "approximated by tanh, as in GPT-2's published models")
+      .in_short("gpt, or gpt2: with tied scores, as in GPT-2");
   program.flags.add("layers", flags.model.layers, {1, 1024}, "N", "blocks of the transformer");
   program.flags.add("heads", flags.model.heads, {1, 1024}, "N",
                     "attention heads of each block; must divide --width");
@@ -116,6 +124,7 @@ int main(int argc, char** argv) {
       .in_short("randomness of the sample");
 
   program.check_flags = [&] {
+    flags.model.is_gpt2 = flags.arch == Arch::gpt2;
     if (flags.model.width % flags.model.heads != 0)
       fail_everywhere(ErrorKind::usage, "--heads {}: expected a number that divides --width {}",
                       flags.model.heads, flags.model.width);

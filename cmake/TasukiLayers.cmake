@@ -34,6 +34,7 @@ function(tasuki_layer name)
   file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
   list(FILTER sources EXCLUDE REGEX "/cuda/")  # libtasuki_cuda.so (cmake/TasukiCuda.cmake)
+  list(FILTER sources EXCLUDE REGEX "/onnx/writer/")  # libtasuki_onnx.so (cmake/TasukiOnnx.cmake)
   set(grouped ${sources})
   foreach(folder IN LISTS ARG_SINGLY)
     list(FILTER grouped EXCLUDE REGEX "^${folder}/")

@@ -6,6 +6,7 @@
 #include "nn/functions/activation.hpp"
 #include "nn/functions/arithmetic.hpp"
 #include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
 #include "nn/functions/sequences.hpp"
 #include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"
@@ -66,13 +67,14 @@ Gpt::Gpt(const GptSettings& settings)
       embed_(settings.symbols, settings.width, weights()),
       position_(settings.context, settings.width),
       blocks_(settings),
-      norm_(settings.width, eps),
-      scores_(settings.width, settings.symbols, false, weights()) {
+      norm_(settings.width, eps) {
   add("embed", embed_);
   add("position", position_);
   add("blocks", blocks_);
   add("norm", norm_);
-  add("scores", scores_);
+  if (settings.is_gpt2) return;
+  scores_ = std::make_unique<Linear>(settings.width, settings.symbols, false, weights());
+  add("scores", *scores_);
 }
 
 Variable Gpt::forward(const Variable& ids) {
@@ -94,9 +96,10 @@ Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend
     Block& block = *blocks_.all[i];
     const Variable qkv = F::reshape(block.qkv(block.norm1(x)), {items, length, 3 * width});
     x = x + block.attention(F::reshape(attend(i, qkv), rows));
-    x = x + block.output(F::gelu(block.hidden(block.norm2(x))));
+    x = x + block.output(F::gelu(block.hidden(block.norm2(x)), settings_.is_gpt2));
   }
-  return scores_(norm_(x));
+  const Variable last = norm_(x);
+  return scores_ != nullptr ? (*scores_)(last) : F::linear(last, embed_.weights(), Variable());
 }
 
 Tensor GptText::read(const Tensor& ids) {

@@ -17,13 +17,16 @@ struct GptSettings {
   std::int64_t symbols = 256;
   std::int64_t layers = 4, heads = 4, width = 256;
   std::int64_t context = 128;  // the longest text that the model sees
+  // GPT-2's published form: scores are products with the symbols' embeddings, which have no weights
+  // of their own (tied weights), and GELU is approximated by tanh.
+  bool is_gpt2 = false;
 };
 
 // Symbol and position embeddings, `layers` blocks of x += attention(norm(x)), x += perceptron(
 // norm(x)), a last layer normalisation, and scores of all symbols. Initial values are GPT-2's:
 // normal with standard deviation 0.02 (of layers that add to x: divided by sqrt(2 layers)), biases
 // 0. Paths: embed/W, position/W, blocks/<i>/{norm1, qkv, attention, norm2, hidden, output}, norm,
-// scores/W. No dropout.
+// and unless they are tied scores/W. No dropout.
 class Gpt : public Layer {
  public:
   // A usage error if the heads do not divide the width.
@@ -62,7 +65,7 @@ class Gpt : public Layer {
   Positions position_;
   Blocks blocks_;
   LayerNorm norm_;
-  Linear scores_;
+  std::unique_ptr<Linear> scores_;  // null: tied
 };
 
 // A text that a transformer reads piece by piece. Keeps the keys and values of all attentions, so

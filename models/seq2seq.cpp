@@ -55,6 +55,14 @@ Variable Seq2seqDecoder::score(const std::vector<Variable>& states, const Tensor
   return w_(rows(decoder_(embed_y_(Variable(y)), y_lengths, states).y));
 }
 
+std::pair<Variable, std::vector<Variable>> Seq2seqDecoder::step(const std::vector<Variable>& states,
+                                                                const Tensor& words) {
+  const Tensor lengths = Tensor::full(words.shape(), 1, DType::int64, words.device());
+  const Variable x = F::expand_dims(embed_y_(Variable(words)), 1);
+  auto [y, next] = decoder_(x, lengths, states);
+  return {w_(F::squeeze(y, 1)), std::move(next)};
+}
+
 std::vector<std::vector<std::int32_t>> Seq2seqDecoder::translate(
     const std::vector<Variable>& states, std::int64_t longest) {
   const std::int64_t items = states.at(0).shape()[0];

@@ -2,6 +2,7 @@
 // sequence learning with neural networks", NIPS 2014): ChainerMN's example seq2seq.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "nn/connection.hpp"
@@ -39,6 +40,11 @@ class Seq2seqDecoder : public Module {
   // Scores of the next word after each word of y: (N U) x target words. y: N x U ids of the target
   // that begin with eos, padded, with their lengths (N int64).
   Variable score(const std::vector<Variable>& states, const Tensor& y, const Tensor& y_lengths);
+
+  // One word for each of N examples (N ids; eos first), from these states: scores of the next word
+  // (N x target words), and the states after it.
+  std::pair<Variable, std::vector<Variable>> step(const std::vector<Variable>& states,
+                                                  const Tensor& words);
 
   // Greedy decoding: the most probable word at each place, without eos; at most `longest` words.
   // Finished sequences are no longer computed. Waits for the device. To be called with NoGrad and

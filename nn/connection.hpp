@@ -111,6 +111,8 @@ class EmbedID : public Layer {
 
   // ids (int32 or int64) of any shape to the same shape x out_size.
   Variable forward(const Variable& ids) override;
+  // in_size x out_size, for a layer that shares them.
+  const Parameter& weights() const { return w_; }
 
  private:
   Parameter& w_;

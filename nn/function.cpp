@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/activity.hpp"
+#include "nn/call_recorder.hpp"
 #include "nn/node.hpp"
 #include "tensor/backend.hpp"
 
@@ -12,12 +13,14 @@ namespace tasuki {
 namespace {
 
 thread_local bool recording = true;
+thread_local CallRecorder* recorder = nullptr;
 std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may span several
 
 }  // namespace
 
 bool Function::wanted(const std::vector<Variable>& inputs) {
   report_progress();  // in the forward pass
+  if (recorder != nullptr) return true;
   if (!recording) return false;
   for (const Variable& input : inputs)
     if (input.requires_grad()) return true;
@@ -29,10 +32,25 @@ Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
   function->inputs_.reserve(inputs.size());
   for (const Variable& input : inputs)
     function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
+  if (recorder != nullptr) {
+    Call call = {function->name(), {}, result, {}};
+    for (const Variable& input : inputs)
+      call.inputs.push_back(input.defined() ? input.value() : Tensor());
+    function->describe(call.settings);
+    recorder->calls_.push_back(std::move(call));
+  }
   auto node = std::make_shared<detail::Node>();
   node->function = std::move(function);
   node->sequence = functions_made.fetch_add(1, std::memory_order_relaxed) + 1;
   return Variable(std::move(result), std::move(node));
+}
+
+CallRecorder::CallRecorder() {
+  TASUKI_CHECK(recorder == nullptr, "this thread has a CallRecorder already");
+  recorder = this;
+}
+CallRecorder::~CallRecorder() {
+  recorder = nullptr;
 }
 
 NoGrad::NoGrad() : previous_(std::exchange(recording, false)) {}

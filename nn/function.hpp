@@ -9,6 +9,8 @@
 
 namespace tasuki {
 
+class CallSettings;
+
 // Receives the gradients of a function's inputs in its backward pass.
 class Gradients {
  public:
@@ -46,6 +48,8 @@ class Function {
   // Called after an exception ended a backward pass: drops what backward() left for other
   // functions.
   virtual void drop_gradients() noexcept {}
+  // The settings of this call, for a CallRecorder. A function without them has none but its inputs.
+  virtual void describe(CallSettings& /*settings*/) const {}
 
   // The nodes of the inputs in the graph; nullptr for those without gradients.
   const std::vector<std::shared_ptr<detail::Node>>& inputs() const { return inputs_; }

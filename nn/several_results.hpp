@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "nn/call_recorder.hpp"
 #include "nn/function.hpp"
 
 namespace tasuki {
@@ -20,6 +21,9 @@ class OneOfResults final : public Function {
   OneOfResults(const char* name, ResultGradients gradients, std::size_t i)
       : name_(name), gradients_(std::move(gradients)), i_(i) {}
   const char* name() const override { return name_; }
+  void describe(CallSettings& settings) const override {
+    settings.set("result", static_cast<std::int64_t>(i_));
+  }
 
   void backward(const Tensor& gradient, Gradients& gradients) override {
     (*gradients_)[i_] = gradient;

@@ -116,6 +116,12 @@ if [ -e "$build/bench/libkernel_trace.so" ]; then
   add_file "$build/bench/libkernel_trace.so" "$root/lib"
 fi
 
+# Loaded for the first ONNX model.
+if [ -e "$build/libtasuki_onnx.so" ]; then
+  add_file "$build/libtasuki_onnx.so" "$root/lib"
+  add_libraries_of "$build/libtasuki_onnx.so"
+fi
+
 # --- Open MPI: its programs, the components that need nothing special, what they print ---
 path_of() { ompi_info --path "$1" --parsable | cut -d: -f3- | head -1; }
 components=$(path_of pkglibdir)

@@ -4,8 +4,9 @@
 #
 #   scripts/check_clients.sh [--build DIR] [NAME...]     # default: build, all programs
 #
-# NAME: safetensors, torchvision, transformers. pip installs the programs in a virtual environment, DIR/clients
-# (6 GB, most of it PyTorch). Not part of ctest, which needs no network.
+# NAME: safetensors, torchvision, transformers, onnx, onnxruntime. pip installs the programs in a
+# virtual environment, DIR/clients (6 GB, most of it PyTorch). DIR has tests (./test.sh builds it
+# so). Not part of ctest, which needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/usage.sh
@@ -22,9 +23,9 @@ fi
 }
 
 venv=$build/clients
-if ! "$venv/bin/python" -c 'import safetensors, torchvision, transformers' 2> "$build/clients.log"; then
+if ! "$venv/bin/python" -c 'import safetensors, torchvision, transformers, onnx, onnxruntime' 2> "$build/clients.log"; then
   echo "installing the programs in $venv" >&2
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet torch torchvision safetensors transformers
+  "$venv/bin/pip" install --quiet torch torchvision safetensors transformers onnx onnxruntime
 fi
 exec "$venv/bin/python" -W ignore tests/clients/check.py --build "$build" "$@"

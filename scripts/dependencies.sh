@@ -16,6 +16,7 @@ build_packages=(
   libdnnl-dev libhwloc-dev libboost-program-options-dev
   nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libzip-dev zlib1g-dev
   libjpeg-dev libpng-dev  # folders of images
+  libonnx-dev libprotobuf-dev protobuf-compiler  # models in ONNX
   dataset-fashion-mnist
 )
 packages_packages=(dpkg-dev file gzip)

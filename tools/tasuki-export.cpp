@@ -1,4 +1,4 @@
-// Writes the weights of a trained model to a file for other programs.
+// Writes a trained model, or its weights, to a file for other programs.
 //
 //   build/apps/tasuki-export result -o model.safetensors
 
@@ -31,12 +31,14 @@ namespace {
 
 using program::Options;
 
-enum class FileKind { npz, safetensors };
+enum class FileKind { npz, safetensors, onnx };
 
 FileKind kind_of(const std::filesystem::path& file) {
   if (file.extension() == ".npz") return FileKind::npz;
   if (file.extension() == ".safetensors") return FileKind::safetensors;
-  fail_everywhere(ErrorKind::usage, "--out {}: expected a name that ends in .npz or .safetensors",
+  if (file.extension() == ".onnx") return FileKind::onnx;
+  fail_everywhere(ErrorKind::usage,
+                  "--out {}: expected a name that ends in .npz, .safetensors or .onnx",
                   file.string());
 }
 
@@ -71,23 +73,33 @@ void write(const std::filesystem::path& file, FileKind kind, const std::vector<N
               file.c_str());
 }
 
+void write_models(const TaskContext& context, const Task& task, Module& model,
+                  const std::filesystem::path& file) {
+  make_output_folder(std::filesystem::absolute(file).parent_path());
+  for (const std::filesystem::path& written : task.export_onnx(context, model, file))
+    std::printf("%.1f MB, in %s\n", static_cast<double>(std::filesystem::file_size(written)) / 1e6,
+                written.c_str());
+}
+
 int export_weights(int argc, char** argv) {
   PredictionSettings settings;
   std::optional<std::string> out, names;
   const Tasks tasks = create_tasks();
-  Options options("tasuki-export", "writes a trained model's weights to a file for other programs",
+  Options options("tasuki-export", "writes a trained model, or its weights, for other programs",
                   "tasuki-export result -o model.safetensors");
   options.group("Model");
   add_model_flags(options, settings, tasks);
   options.group("File");
   options
       .add("out,o", out, "none", "FILE",
-           "the file to write: .safetensors, or .npz as Chainer's save_npz writes it")
-      .in_short("file to write: .safetensors or .npz");
+           "the file to write: .safetensors, .npz as Chainer's save_npz writes it, or .onnx, the "
+           "network with its weights")
+      .in_short("file to write: .safetensors, .npz or .onnx");
   options
       .add("names", names, "auto", "NAME",
            "names of the arrays in the file: tasuki (Chainer's), torchvision, gpt2, or a file of "
-           "patterns (docs/weights.md); auto: PyTorch's in .safetensors, Tasuki's in .npz")
+           "patterns (docs/weights.md); auto: PyTorch's in .safetensors, Tasuki's in .npz. Not for "
+           ".onnx")
       .in_short("names of the arrays in the file");
   add_network_flags(options, settings, tasks);
 
@@ -106,6 +118,9 @@ int export_weights(int argc, char** argv) {
   configure_log(communicator->rank(), LogLevel::warning);
 
   const FileKind kind = kind_of(*out);
+  if (kind == FileKind::onnx && names)
+    fail_everywhere(ErrorKind::usage,
+                    "--names is not for .onnx, whose weights have Tasuki's names");
   run_on_root(*communicator, 0, [&] {
     PredictionSettings checked;
     checked.out = *out;
@@ -117,13 +132,16 @@ int export_weights(int argc, char** argv) {
   });
   const TrainedModel trained = find_trained_model(settings, *communicator);
   const auto [task, network] = choose_task(tasks, settings, trained);
-  const auto model =
-      task->create_network({settings, trained, network, *communicator, Device::cpu()});
+  const TaskContext context = {settings, trained, network, *communicator, Device::cpu()};
+  const auto model = task->create_network(context);
   load_weights(trained, *model, *communicator);
   // PyTorch's names in the file of PyTorch's users, Chainer's in Chainer's.
   const std::string usual = kind == FileKind::npz ? tasuki_names : task->pytorch_names();
   run_on_root(*communicator, 0, [&] {
-    write(end_of_links(*out), kind, entries_of(*model, names.value_or(usual)));
+    if (kind == FileKind::onnx)
+      write_models(context, *task, *model, end_of_links(*out));
+    else
+      write(end_of_links(*out), kind, entries_of(*model, names.value_or(usual)));
     return Bytes{};
   });
   return 0;

@@ -64,13 +64,16 @@ GptSettings settings_of(const std::map<std::string, Shape>& weights, std::int64_
   const Shape embed = shape("embed/W"), position = shape("position/W");
   std::int64_t layers = 0;
   while (weights.contains(fmt::format("blocks/{}/qkv/W", layers))) ++layers;
-  if (layers == 0 || embed[0] != 256)
-    fail(ErrorKind::data, "expected a transformer on bytes, found {} blocks and {} symbols", layers,
-         embed[0]);
+  if (layers == 0)
+    fail(ErrorKind::data, "expected the weights of train_lm's transformer, found none of a block");
   if (heads < 1 || embed[1] % heads != 0)
     fail(ErrorKind::usage, "expected a number of heads that divides the model's width {}, found {}",
          embed[1], heads);
-  return {.layers = layers, .heads = heads, .width = embed[1], .context = position[0]};
+  return {.symbols = embed[0],
+          .layers = layers,
+          .heads = heads,
+          .width = embed[1],
+          .context = position[0]};
 }
 
 CodeLength code_length(Gpt& model, Iterator& batches) {

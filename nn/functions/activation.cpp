@@ -1,5 +1,6 @@
 #include "nn/functions/activation.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/functions/building_blocks.hpp"
 
 namespace tasuki::functions {
@@ -22,6 +23,10 @@ class Activation final : public Function {
         return "tanh";
     }
     return "activation";
+  }
+
+  void describe(CallSettings& settings) const override {
+    settings.set("slope", static_cast<double>(slope_));
   }
 
   void backward(const Tensor& dy, Gradients& gradients) override {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "nn/call_recorder.hpp"
 #include "nn/function.hpp"
 #include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"
@@ -17,11 +18,19 @@ AttentionOptions options_of(const AttentionSettings& settings, std::int64_t widt
           settings.causal, settings.lengths};
 }
 
+void describe_attention(CallSettings& settings, const AttentionOptions& options) {
+  settings.set("heads", options.heads);
+  settings.set("scale", static_cast<double>(options.scale));
+  settings.set("causal", options.causal);
+  if (options.lengths) settings.set("lengths", options.lengths);
+}
+
 class SelfAttention final : public Function {
  public:
   SelfAttention(Tensor qkv, AttentionResult forward, AttentionOptions options)
       : qkv_(std::move(qkv)), forward_(std::move(forward)), options_(std::move(options)) {}
   const char* name() const override { return "self_attention"; }
+  void describe(CallSettings& settings) const override { describe_attention(settings, options_); }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     const std::int64_t width = options_.heads * options_.head_width;
@@ -48,6 +57,7 @@ class Attention final : public Function {
         forward_(std::move(forward)),
         options_(std::move(options)) {}
   const char* name() const override { return "attention"; }
+  void describe(CallSettings& settings) const override { describe_attention(settings, options_); }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     const auto like = [](const Tensor& x) {

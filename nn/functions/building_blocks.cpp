@@ -1,15 +1,23 @@
 #include "nn/functions/building_blocks.hpp"
 
 #include "core/error.hpp"
+#include "nn/call_recorder.hpp"
 
 namespace tasuki::functions {
 namespace {
+
+void describe_map(CallSettings& settings, Map f, float p, float q) {
+  settings.set("map", static_cast<std::int64_t>(f));
+  settings.set("p", static_cast<double>(p));
+  settings.set("q", static_cast<double>(q));
+}
 
 class Mapped final : public Function {
  public:
   Mapped(const char* name, Map f, Tensor kept, float p, float q)
       : name_(name), f_(f), kept_(std::move(kept)), p_(p), q_(q) {}
   const char* name() const override { return name_; }
+  void describe(CallSettings& settings) const override { describe_map(settings, f_, p_, q_); }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(0, backend(dy.device()).elementwise().map_gradient(f_, kept_, dy, p_, q_));
@@ -25,8 +33,12 @@ class Mapped final : public Function {
 // Its gradient depends on neither x nor the result, so nothing is kept.
 class Affine final : public Function {
  public:
-  Affine(const char* name, float factor) : name_(name), factor_(factor) {}
+  Affine(const char* name, float factor, float number)
+      : name_(name), factor_(factor), number_(number) {}
   const char* name() const override { return name_; }
+  void describe(CallSettings& settings) const override {
+    describe_map(settings, Map::affine, factor_, number_);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(
@@ -35,7 +47,7 @@ class Affine final : public Function {
 
  private:
   const char* name_;
-  float factor_;
+  float factor_, number_;
 };
 
 }  // namespace
@@ -92,7 +104,7 @@ Variable mapped(const char* name, Map f, const Variable& x, float p, float q) {
   check_operand_type(name, x);
   const Tensor y = backend(x.value().device()).elementwise().map(f, x.value(), p, q);
   return Function::record(y, {x}, [&]() -> std::unique_ptr<Function> {
-    if (f == Map::affine) return std::make_unique<Affine>(name, p);
+    if (f == Map::affine) return std::make_unique<Affine>(name, p, q);
     return std::make_unique<Mapped>(name, f, gradient_needs_result(f) ? y : x.value(), p, q);
   });
 }

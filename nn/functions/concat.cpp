@@ -1,5 +1,6 @@
 #include "nn/functions/arrays.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/functions/building_blocks.hpp"
 
 namespace tasuki::functions {
@@ -9,6 +10,9 @@ class Concat final : public Function {
  public:
   Concat(int axis, std::vector<std::int64_t> sizes) : axis_(axis), sizes_(std::move(sizes)) {}
   const char* name() const override { return "concat"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("axis", std::int64_t{axis_});
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     const Tensor plain = dy.plain();

@@ -1,6 +1,7 @@
 #include "nn/functions/connection.hpp"
 
 #include "core/error.hpp"
+#include "nn/call_recorder.hpp"
 #include "nn/function.hpp"
 #include "nn/functions/arrays.hpp"
 #include "tensor/backend.hpp"
@@ -48,6 +49,7 @@ class Linear final : public Function {
   // `y` is kept only with ReLU, for its signs.
   Linear(Tensor x, Tensor w, Tensor y) : x_(std::move(x)), w_(std::move(w)), y_(std::move(y)) {}
   const char* name() const override { return "linear"; }
+  void describe(CallSettings& settings) const override { settings.set("relu", y_.defined()); }
 
   void backward(const Tensor& upstream, Gradients& gradients) override {
     Backend& device = backend(upstream.device());
@@ -80,11 +82,19 @@ Variable linear(const Variable& input, const Variable& w, const Variable& b, boo
 
 namespace {
 
+void describe_convolution(CallSettings& settings, const Conv2dOptions& o) {
+  settings.set("stride", std::vector{o.stride_h, o.stride_w});
+  settings.set("pad", std::vector{o.pad_h, o.pad_w});
+  settings.set("dilation", std::vector{o.dilation_h, o.dilation_w});
+  settings.set("groups", o.groups);
+}
+
 class Conv2dFunction final : public Function {
  public:
   Conv2dFunction(Tensor x, Tensor w, const Conv2dOptions& options)
       : x_(std::move(x)), w_(std::move(w)), options_(options) {}
   const char* name() const override { return "conv2d"; }
+  void describe(CallSettings& settings) const override { describe_convolution(settings, options_); }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(dy.device());
@@ -123,6 +133,7 @@ class Deconv2dFunction final : public Function {
   Deconv2dFunction(Tensor x, Tensor w, const Conv2dOptions& options)
       : x_(std::move(x)), w_(std::move(w)), options_(options) {}
   const char* name() const override { return "deconv2d"; }
+  void describe(CallSettings& settings) const override { describe_convolution(settings, options_); }
 
   // With the roles of input and result exchanged.
   void backward(const Tensor& dy, Gradients& gradients) override {
@@ -190,6 +201,10 @@ class EmbedId final : public Function {
   EmbedId(Tensor ids, Shape w, std::optional<std::int64_t> ignore)
       : ids_(std::move(ids)), w_(w), ignore_(ignore) {}
   const char* name() const override { return "embed_id"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("ids", ids_);
+    if (ignore_) settings.set("ignore_label", *ignore_);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     const auto [dw, accumulate] = gradients.into(0, w_);

@@ -1,5 +1,6 @@
 #include "nn/functions/normalization.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/function.hpp"
 #include "tensor/backend.hpp"
 
@@ -12,6 +13,12 @@ class LocalResponseNorm final : public Function {
                     std::shared_ptr<Workspace> workspace)
       : x_(std::move(x)), options_(options), workspace_(std::move(workspace)) {}
   const char* name() const override { return "local_response_norm"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("window", options_.window);
+    settings.set("k", static_cast<double>(options_.k));
+    settings.set("alpha", static_cast<double>(options_.alpha));
+    settings.set("beta", static_cast<double>(options_.beta));
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(

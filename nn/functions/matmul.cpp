@@ -1,5 +1,6 @@
 #include "nn/functions/arrays.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/functions/building_blocks.hpp"
 
 namespace tasuki::functions {
@@ -15,6 +16,10 @@ class Matmul final : public Function {
         type_a_(type_a),
         type_b_(type_b) {}
   const char* name() const override { return "matmul"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("transpose_a", transpose_a_);
+    settings.set("transpose_b", transpose_b_);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     ArrayOperations& arrays = backend(dy.device()).arrays();

@@ -1,5 +1,6 @@
 #include "nn/functions/normalization.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/function.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/normalization_operations.hpp"
@@ -57,23 +58,42 @@ class BatchNormFunction final : public Function {
 // An error, because gradients would silently stop here.
 class FixedBatchNorm final : public Function {
  public:
+  FixedBatchNorm(BatchStatistics statistics, float eps, bool relu)
+      : statistics_(std::move(statistics)), eps_(eps), relu_(relu) {}
   const char* name() const override { return "fixed_batch_norm"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("mean", statistics_.mean);
+    settings.set("variance", statistics_.variance);
+    settings.set("eps", static_cast<double>(eps_));
+    settings.set("relu", relu_);
+  }
   void backward(const Tensor&, Gradients&) override {
     fail(ErrorKind::internal,
          "batch normalisation with fixed statistics has no backward pass; was the forward pass run "
          "with TrainingMode(false)?");
   }
+
+ private:
+  BatchStatistics statistics_;
+  float eps_;
+  bool relu_;
 };
 
 class Normalization final : public Function {
  public:
-  Normalization(const char* name, const NormRows& rows, Tensor x, Tensor gamma, Tensor statistics)
+  Normalization(const char* name, const NormRows& rows, float eps, Tensor x, Tensor gamma,
+                Tensor statistics)
       : name_(name),
         rows_(rows),
+        eps_(eps),
         x_(std::move(x)),
         gamma_(std::move(gamma)),
         statistics_(std::move(statistics)) {}
   const char* name() const override { return name_; }
+  void describe(CallSettings& settings) const override {
+    settings.set("groups", rows_.groups);
+    settings.set("eps", static_cast<double>(eps_));
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     const GammaBetaGradients to = gamma_beta_gradients(gradients, gamma_);
@@ -87,6 +107,7 @@ class Normalization final : public Function {
  private:
   const char* name_;
   NormRows rows_;
+  float eps_;
   Tensor x_, gamma_, statistics_;
 };
 
@@ -96,7 +117,7 @@ Variable normalized(const char* name, const NormRows& rows, const Variable& x,
                            .normalization()
                            .normalize(x.value(), rows, gamma.value(), beta.value(), eps);
   return Function::record(std::move(forward.y), {x, gamma, beta}, [&] {
-    return std::make_unique<Normalization>(name, rows, x.value(), gamma.value(),
+    return std::make_unique<Normalization>(name, rows, eps, x.value(), gamma.value(),
                                            std::move(forward.statistics));
   });
 }
@@ -121,7 +142,7 @@ Variable fixed_batch_norm(const Variable& x, const Variable& gamma, const Variab
                  .batch_norm_inference(x.value(), gamma.value(), beta.value(), statistics.mean,
                                        statistics.variance, eps, relu);
   return Function::record(std::move(y), {x, gamma, beta},
-                          [] { return std::make_unique<FixedBatchNorm>(); });
+                          [&] { return std::make_unique<FixedBatchNorm>(statistics, eps, relu); });
 }
 
 Variable layer_norm(const Variable& x, const Variable& gamma, const Variable& beta, float eps) {

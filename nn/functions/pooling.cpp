@@ -1,5 +1,6 @@
 #include "nn/functions/images.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/function.hpp"
 #include "nn/functions/arrays.hpp"
 #include "tensor/backend.hpp"
@@ -15,6 +16,12 @@ class Pool2d final : public Function {
   const char* name() const override {
     if (options_.kind == PoolKind::max) return "max_pooling_2d";
     return relu_ ? "relu_average_pooling_2d" : "average_pooling_2d";
+  }
+
+  void describe(CallSettings& settings) const override {
+    settings.set("window", std::vector{options_.kernel_h, options_.kernel_w});
+    settings.set("stride", std::vector{options_.stride_h, options_.stride_w});
+    settings.set("pad", std::vector{options_.pad_h, options_.pad_w});
   }
 
   void backward(const Tensor& dy, Gradients& gradients) override {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "nn/call_recorder.hpp"
 #include "nn/functions/building_blocks.hpp"
 
 namespace tasuki::functions {
@@ -20,6 +21,18 @@ Tensor surrounded(const Tensor& part, const Shape& whole, const View& place, flo
   return result;
 }
 
+// Where a part, whose steps are those of the array that it is in, begins along each axis.
+std::vector<std::int64_t> begin_of(const View& part) {
+  std::vector<std::int64_t> begin;
+  std::int64_t left = part.offset;
+  for (int axis = 0; axis < part.shape.rank(); ++axis) {
+    const std::int64_t stride = part.strides[static_cast<std::size_t>(axis)];
+    begin.push_back(stride == 0 ? 0 : left / stride);
+    left -= begin.back() * stride;
+  }
+  return begin;
+}
+
 class BroadcastTo final : public Function {
  public:
   explicit BroadcastTo(const Shape& from) : from_(from) {}
@@ -34,13 +47,15 @@ class BroadcastTo final : public Function {
 
 class Transpose final : public Function {
  public:
-  explicit Transpose(View back) : back_(back) {}
+  Transpose(std::vector<std::int64_t> axes, View back) : axes_(std::move(axes)), back_(back) {}
   const char* name() const override { return "transpose"; }
+  void describe(CallSettings& settings) const override { settings.set("axes", axes_); }
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(0, arrays_of(dy).take_view(dy, back_));
   }
 
  private:
+  std::vector<std::int64_t> axes_;
   View back_;
 };
 
@@ -48,6 +63,7 @@ class Slice final : public Function {
  public:
   Slice(const Shape& from, View place) : from_(from), place_(place) {}
   const char* name() const override { return "slice"; }
+  void describe(CallSettings& settings) const override { settings.set("begin", begin_of(place_)); }
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(0, surrounded(dy, from_, place_, 0));
   }
@@ -59,14 +75,19 @@ class Slice final : public Function {
 
 class Pad final : public Function {
  public:
-  explicit Pad(View place) : place_(place) {}
+  Pad(View place, float value) : place_(place), value_(value) {}
   const char* name() const override { return "pad"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("before", begin_of(place_));
+    settings.set("value", static_cast<double>(value_));
+  }
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(0, arrays_of(dy).take_view(dy, place_));
   }
 
  private:
   View place_;
+  float value_;
 };
 
 // A split array in the graph. Its parts write their gradients into one array; this function runs
@@ -90,6 +111,7 @@ class SplitPart final : public Function {
   SplitPart(std::shared_ptr<Tensor> whole, const Shape& from, View place)
       : whole_(std::move(whole)), from_(from), place_(place) {}
   const char* name() const override { return "split"; }
+  void describe(CallSettings& settings) const override { settings.set("begin", begin_of(place_)); }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     if (*whole_) {
@@ -168,7 +190,8 @@ Variable transpose(const Variable& x, const std::vector<int>& axes) {
                fmt::join(axes, ", "), x.shape().text());
   const View view = transposed(x.shape(), order);
   return Function::record(arrays_of(x.value()).take_view(x.value(), view), {x}, [&] {
-    return std::make_unique<Transpose>(transposed(view.shape, inverse));
+    return std::make_unique<Transpose>(std::vector<std::int64_t>(order.begin(), order.end()),
+                                       transposed(view.shape, inverse));
   });
 }
 
@@ -268,7 +291,7 @@ Variable pad(const Variable& x, const std::vector<AxisPadding>& widths, float va
   for (int axis = 0; axis < static_cast<int>(widths.size()); ++axis)
     narrow(place, axis, widths[static_cast<std::size_t>(axis)].before, x.shape()[axis]);
   return Function::record(surrounded(x.value().plain(), whole, place, value), {x},
-                          [&] { return std::make_unique<Pad>(place); });
+                          [&] { return std::make_unique<Pad>(place, value); });
 }
 
 Variable expand_dims(const Variable& x, int axis) {

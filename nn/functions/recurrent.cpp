@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "nn/call_recorder.hpp"
 #include "nn/several_results.hpp"
 #include "tensor/backend.hpp"
 
@@ -79,11 +80,18 @@ class StackedGradient {
 // Inputs: x, states, w0 .., b0 ..; results: y, states.
 class Recurrent final : public Function {
  public:
-  Recurrent(RecurrentLayer layer, std::shared_ptr<Workspace> workspace, ResultGradients upstream)
+  Recurrent(RecurrentLayer layer, Tensor lengths, std::shared_ptr<Workspace> workspace,
+            ResultGradients upstream)
       : layer_(std::move(layer)),
+        lengths_(std::move(lengths)),
         workspace_(std::move(workspace)),
         upstream_(std::move(upstream)) {}
   const char* name() const override { return "recurrent"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("is_lstm", layer_.kind == Recurrence::lstm);
+    settings.set("is_reversed", layer_.is_reversed);
+    settings.set("lengths", lengths_);
+  }
 
   void backward(const Tensor&, Gradients& gradients) override {
     const auto gates = static_cast<std::size_t>(gates_of(layer_.kind));
@@ -104,6 +112,7 @@ class Recurrent final : public Function {
 
  private:
   RecurrentLayer layer_;
+  Tensor lengths_;
   std::shared_ptr<Workspace> workspace_;
   ResultGradients upstream_;
 };
@@ -139,11 +148,12 @@ RecurrentResult recurrent(Recurrence kind, const Variable& x, const Tensor& leng
                      .sequences()
                      .recurrent(layer, x.value(), lengths,
                                 states.defined() ? states.value() : Tensor(), &workspace);
-  const auto results = record_results(
-      "recurrent", {std::move(outputs.y), std::move(outputs.states)}, inputs,
-      [&](const ResultGradients& upstream) {
-        return std::make_unique<Recurrent>(std::move(layer), std::move(workspace), upstream);
-      });
+  const auto results =
+      record_results("recurrent", {std::move(outputs.y), std::move(outputs.states)}, inputs,
+                     [&](const ResultGradients& upstream) {
+                       return std::make_unique<Recurrent>(std::move(layer), lengths,
+                                                          std::move(workspace), upstream);
+                     });
   return {results[0], results[1]};
 }
 

@@ -1,5 +1,6 @@
 #include "nn/functions/arrays.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/functions/arithmetic.hpp"
 #include "nn/functions/building_blocks.hpp"
 
@@ -14,11 +15,16 @@ Shape without(const Shape& reduced, AxisSet axes) {
   return Shape(std::span<const std::int64_t>(sizes));
 }
 
+void describe_reduced(CallSettings& settings, const Shape& with_axes) {
+  settings.set("reduced", std::vector<std::int64_t>(with_axes.begin(), with_axes.end()));
+}
+
 class Sum final : public Function {
  public:
   Sum(const char* name, const Shape& x, const Shape& reduced, float factor)
       : name_(name), x_(x), reduced_(reduced), factor_(factor) {}
   const char* name() const override { return name_; }
+  void describe(CallSettings& settings) const override { describe_reduced(settings, reduced_); }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(dy.device());
@@ -39,6 +45,7 @@ class Max final : public Function {
  public:
   Max(Tensor x, Tensor y) : x_(std::move(x)), y_(std::move(y)) {}
   const char* name() const override { return "max"; }
+  void describe(CallSettings& settings) const override { describe_reduced(settings, y_.shape()); }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(0, backend(dy.device())

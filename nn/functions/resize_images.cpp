@@ -1,5 +1,6 @@
 #include "nn/functions/images.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/function.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/image_operations.hpp"
@@ -12,6 +13,10 @@ class ResizeImages final : public Function {
   ResizeImages(const Shape& shape, const ResizeOptions& options)
       : shape_(shape), options_(options) {}
   const char* name() const override { return "resize_images"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("nearest", options_.interpolation == Interpolation::nearest);
+    settings.set("align_corners", options_.align_corners);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(0, backend(dy.device()).images().resize_backward(dy, shape_, options_));

@@ -1,5 +1,6 @@
 #include "nn/functions/activation.hpp"
 
+#include "nn/call_recorder.hpp"
 #include "nn/functions/building_blocks.hpp"
 #include "tensor/normalization_operations.hpp"
 
@@ -11,6 +12,9 @@ class Softmax final : public Function {
   Softmax(Tensor y, int axis, bool logarithm)
       : y_(std::move(y)), axis_(axis), logarithm_(logarithm) {}
   const char* name() const override { return logarithm_ ? "log_softmax" : "softmax"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("axis", std::int64_t{axis_});
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     gradients.add(0,

@@ -78,14 +78,75 @@ TEST(ExportedNetworks, PredictAsTheirRunsDo) {
     EXPECT_EQ(job.exit_code, 0) << job.all();
     return job.out;
   };
-  const std::string lm = folder / "lm", lm_file = folder / "lm.safetensors";
+  for (const std::string arch : {"gpt", "gpt2"}) {
+    SCOPED_TRACE(arch);
+    const std::string lm = folder / arch, lm_file = folder / (arch + ".safetensors");
+    run({TRAIN_LM,
+         "--arch",
+         arch,
+         "--data",
+         folder / "text",
+         "--layers",
+         "1",
+         "--heads",
+         "2",
+         "--width",
+         "8",
+         "--context",
+         "16",
+         "--max-iterations",
+         "3",
+         "--threads",
+         "1",
+         "--sample",
+         "0",
+         "--out",
+         lm});
+    run({EXPORT, lm, "-o", lm_file});
+    EXPECT_EQ(SafetensorsFile(lm_file).has("lm_head.weight"), arch == "gpt");
+    const std::vector<std::string> prompt = {"--prompt", "ab", "--length", "40",
+                                             "--seed",   "3",  "--quiet"};
+    const std::string expected = run(predict_words(with({lm}, prompt)));
+    EXPECT_EQ(run(predict_words(with({lm_file, "--arch", arch, "--heads", "2"}, prompt))),
+              expected);
+  }
+}
+
+// ONNX's own programs compute what is in these files (scripts/check_clients.sh).
+TEST_F(ExportedDigits, AreOneOnnxModel) {
+#ifndef TASUKI_TEST_HAS_ONNX
+  GTEST_SKIP() << "this build has no ONNX: libonnx-dev is missing";
+#endif
+  const std::string file = folder / "digits.onnx";
+  EXPECT_THAT(exported({"-o", file}), HasSubstr(" MB, in " + file));
+  const std::string bytes = read_file(file);
+  for (const char* const name : {"Tasuki", "l1/W", "l3/linear", "batch", "Gemm"})
+    EXPECT_THAT(bytes, HasSubstr(name));
+  const Finished job = run_program({EXPORT, result(), "-o", file, "--names", "tasuki"});
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::usage)) << job.all();
+  EXPECT_EQ(count_of(job.err, "--names is not for .onnx"), 1) << job.err;
+}
+
+TEST(ExportedNetworks, OfTextAndTranslationAreOnnxModels) {
+#ifndef TASUKI_TEST_HAS_ONNX
+  GTEST_SKIP() << "this build has no ONNX: libonnx-dev is missing";
+#endif
+  const TemporaryFolder folder;
+  write_file(folder / "text", std::string(6000, 'a') + std::string(6000, 'b'));
+  const auto run = [](const std::vector<std::string>& words) {
+    const Finished job = run_program(words);
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    return job.out;
+  };
   run({TRAIN_LM, "--data", folder / "text", "--layers", "1", "--heads", "2", "--width", "8",
-       "--context", "16", "--max-iterations", "3", "--threads", "1", "--sample", "0", "--out", lm});
-  run({EXPORT, lm, "-o", lm_file});
-  const std::vector<std::string> prompt = {"--prompt", "ab", "--length", "40",
-                                           "--seed",   "3",  "--quiet"};
-  const std::string expected = run(predict_words(with({lm}, prompt)));
-  EXPECT_EQ(run(predict_words(with({lm_file, "--arch", "gpt", "--heads", "2"}, prompt))), expected);
+       "--context", "16", "--max-iterations", "1", "--threads", "1", "--sample", "0", "--out",
+       folder / "lm"});
+  EXPECT_EQ(count_of(run({EXPORT, folder / "lm", "-o", folder / "lm.onnx"}), ".onnx\n"), 1);
+  run({TRAIN_SEQ2SEQ, "--unit", "8", "--examples", "600", "--max-iterations", "1", "--threads", "1",
+       "--out", folder / "dates"});
+  const std::string said = run({EXPORT, folder / "dates", "-o", folder / "dates.onnx"});
+  EXPECT_THAT(said, HasSubstr("dates_encoder.onnx\n"));
+  EXPECT_THAT(said, HasSubstr("dates_decoder.onnx\n"));
 }
 
 // A map may keep the last layer's initial values, as another number of classes needs it.
@@ -118,7 +179,7 @@ TEST_F(ExportedDigits, RefuseWrongInputInOneLine) {
   write_file(folder / "model.npz", "");
   expect_line({EXPORT, folder / "model.npz", "-o", folder / "model.npz"},
               "model.npz is the model; give another name", ErrorKind::usage);
-  expect_line({EXPORT, result(), "-o", folder / "x.h5"}, "ends in .npz or .safetensors",
+  expect_line({EXPORT, result(), "-o", folder / "x.h5"}, "ends in .npz, .safetensors or .onnx",
               ErrorKind::usage);
   expect_line({EXPORT, result(), "other", "-o", file}, "expected one model, found other",
               ErrorKind::usage);

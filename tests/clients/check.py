@@ -3,7 +3,7 @@
 
     scripts/check_clients.sh [NAME...]          makes a virtual environment, and calls this there
 
-NAME: safetensors, torchvision, transformers (default: all). What is compared is computed by them and by
+NAME: safetensors, torchvision, transformers, onnx, onnxruntime (default: all). What is compared is computed by them and by
 DIR/apps (--build DIR). Ends with 1 if a check fails.
 """
 import argparse
@@ -221,9 +221,86 @@ def transformers_gpt(folder):
     return f"{bits:.4f} bits per byte, which differ by {largest:.0e}"
 
 
+# --- onnx, onnxruntime ---
+
+def onnx_models(folder):
+    """Its checker accepts each function that can be exported, and its inference of shapes agrees."""
+    import onnx
+    run(APPS.parent / "tests/saving/onnx_examples", "--small", folder)
+    files = sorted(folder.glob("*.onnx"))
+    for file in files:
+        onnx.checker.check_model(str(file), full_check=True)
+        model = onnx.load(file, load_external_data=False)
+        batch = model.graph.input[0].type.tensor_type.shape.dim[0]
+        check(batch.dim_param == "batch", f"{file.name}: the first axis is not of any size")
+    return f"{len(files)} models"
+
+
+def runtime_results(file, inputs):
+    import onnxruntime
+    session = onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs)))
+
+
+def runtime_results_of_networks(folder):
+    """It computes what Tasuki computes, for all networks of the catalogue, too."""
+    import onnxruntime
+    onnxruntime.set_default_logger_severity(3)
+    run(APPS.parent / "tests/saving/onnx_examples", folder)
+    largest, count, where = 0.0, 0, ""
+    for file in sorted(folder.glob("*.onnx")):
+        with np.load(file.with_suffix(".npz")) as arrays:
+            inputs = {name[3:]: arrays[name] for name in arrays if name.startswith("in/")}
+            found = runtime_results(file, inputs)
+            for name in arrays:
+                if name.startswith("out/"):
+                    check(found[name[4:]].shape == arrays[name].shape, f"{file.stem}: another shape")
+                    apart = difference(found[name[4:]], arrays[name])
+                    check(apart <= LARGEST, f"{file.stem}: results differ by {apart:.1e}")
+                    if apart > largest:
+                        largest, where = apart, file.stem
+        count += 1
+        file.unlink()
+    return f"{count} models, largest difference {largest:.0e} ({where})"
+
+
+def transformers_gpt2(folder):
+    """GPT2LMHeadModel as it is published (tied, tanh), with other sizes: exported weights, and scores by ONNX."""
+    import safetensors.torch
+    import torch
+    import transformers
+    torch.manual_seed(5)
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=503, n_positions=24, n_embd=128, n_layer=3, n_head=2)).eval()
+    with torch.no_grad():
+        for value in model.parameters():
+            value.add_(torch.randn_like(value) * 0.05)
+    model.save_pretrained(folder / "theirs")
+    theirs = folder / "theirs/model.safetensors"
+    for file, flags in (("gpt2.onnx", []), ("ours.safetensors", []), ("ours.npz", [])):
+        run(APPS / "tasuki-export", theirs, "--arch", "gpt2", "-o", folder / file, *flags)
+    run(APPS / "tasuki-export", folder / "ours.npz", "--arch", "gpt2", "-o", folder / "again.safetensors")
+    state = safetensors.torch.load_file(theirs)
+    for file in ("ours.safetensors", "again.safetensors"):
+        back = safetensors.torch.load_file(folder / file)
+        for name, value in back.items():
+            check(torch.equal(value, state[name]), f"{file}: {name} differs")
+        check(len(back) == len(state), f"{file}: {len(back)} arrays, expected {len(state)}")
+    ids = torch.randint(0, 503, (3, 24))
+    with torch.no_grad():
+        expected = model(ids).logits.double().numpy()
+    found = runtime_results(folder / "gpt2.onnx", {"x": ids.numpy()})["y"]
+    apart = difference(found, expected)
+    check(apart <= LARGEST, f"scores differ by {apart:.1e}")
+    return f"{len(state)} arrays equal, largest difference of scores {apart:.0e}"
+
+
 CHECKS = {"safetensors": [safetensors_bytes, safetensors_types],
           "torchvision": [torchvision_networks],
-          "transformers": [transformers_gpt]}
+          "transformers": [transformers_gpt, transformers_gpt2],
+          "onnx": [onnx_models],
+          "onnxruntime": [runtime_results_of_networks]}
 
 
 def version_of(name):

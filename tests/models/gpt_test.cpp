@@ -28,6 +28,32 @@ TEST(Gpt, HasParametersOfGpt2) {
   EXPECT_THROW(Gpt({.heads = 3, .width = 8}), Error);
 }
 
+// GPT-2's scores are products with the embeddings, whose gradients are those of both uses.
+TEST(Gpt, TiedScoresShareTheEmbeddings) {
+  GptSettings settings = small_gpt;
+  settings.is_gpt2 = true;
+  Gpt tied(settings), apart(small_gpt);
+  EXPECT_EQ(tied.parameter_count(), apart.parameter_count() - 11 * 8);
+  tied.initialize(3);
+  const Variable ids = ids_of({1, 2, 3, 4, 5, 10}, 1);
+  const Tensor t = ids_of({2, 3, 4, 5, 10, 0}, 6).value().reshape({6});
+  F::softmax_cross_entropy(tied(ids), t).backward();
+  const Tensor& w = tied.parameters().front().parameter->value();
+  const Tensor found = tied.parameters().front().parameter->grad();
+  constexpr float step = 1e-3f;
+  for (const std::int64_t at : {8, 9, 85}) {  // symbols 1 and 10
+    const auto loss_at = [&](float change) {
+      const float before = w.data<float>()[at];
+      w.data<float>()[at] = before + change;
+      const double loss = F::softmax_cross_entropy(tied(ids), t).value().item();
+      w.data<float>()[at] = before;
+      return loss;
+    };
+    EXPECT_NEAR((loss_at(step) - loss_at(-step)) / (2 * step), found.data<float>()[at], 3e-4) << at;
+    EXPECT_GT(std::abs(found.data<float>()[at]), 3e-3) << at;
+  }
+}
+
 TEST(Gpt, ScoresDependOnlyOnEarlierSymbols) {
   Gpt model(small_gpt);
   model.initialize(3);

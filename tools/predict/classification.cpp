@@ -11,6 +11,7 @@
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/scatter.hpp"
 #include "models/catalog.hpp"
+#include "saving/onnx/export_onnx.hpp"
 #include "tensor/backend.hpp"
 #include "tools/predict/class_report.hpp"
 #include "tools/predict/image_inputs.hpp"
@@ -128,13 +129,19 @@ class Classification final : public Task {
   }
 
   std::unique_ptr<Module> create_network(const TaskContext& context) const override {
-    std::optional<Shape> example = example_shape(context.network, context.trained);
-    if (!example || (flags_.image_side && example->rank() == 3)) {
-      const std::int64_t side = flags_.image_side.value_or(find_model(context.network).insize);
-      example = Shape{example ? (*example)[0] : 3, side, side};
-    }
-    return create_image_network(context.network, context.trained, *example,
+    return create_image_network(context.network, context.trained, shape_of_image(context),
                                 number_of_classes(flags_, context), flags_.units);
+  }
+
+  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
+                                                 const std::filesystem::path& file) const override {
+    const Shape image = shape_of_image(context);
+    std::vector<std::int64_t> sizes(image.begin(), image.end());
+    sizes.insert(sizes.begin(), 1);
+    tasuki::export_onnx(dynamic_cast<Layer&>(model),
+                        Tensor::full(Shape(std::span<const std::int64_t>(sizes)), 0.5), file,
+                        {{"network", context.network}});
+    return {file};
   }
 
   void add_flags(program::Options& options) override {
@@ -203,6 +210,14 @@ class Classification final : public Task {
   }
 
  private:
+  // Of the images that the network takes.
+  Shape shape_of_image(const TaskContext& context) const {
+    const std::optional<Shape> example = example_shape(context.network, context.trained);
+    if (example && (!flags_.image_side || example->rank() != 3)) return *example;
+    const std::int64_t side = flags_.image_side.value_or(find_model(context.network).insize);
+    return Shape{example ? (*example)[0] : 3, side, side};
+  }
+
   // Where an older run decides for images as they are stored.
   void say_if_not_turned(const TaskContext& context, const DataSource& source) const {
     if (flags_.exif == ExifFlag::automatic && !context.trained.run.flag("exif") &&

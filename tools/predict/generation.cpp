@@ -7,6 +7,7 @@
 #include "apps/dcgan/samples.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
+#include "saving/onnx/export_onnx.hpp"
 #include "tools/predict/output.hpp"
 #include "tools/predict/task.hpp"
 
@@ -53,6 +54,13 @@ class Generation final : public Task {
 
   std::unique_ptr<Module> create_network(const TaskContext& context) const override {
     return std::make_unique<DcganGenerator>(settings_of(context.trained));
+  }
+
+  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
+                                                 const std::filesystem::path& file) const override {
+    const Tensor noise = Tensor::full({1, settings_of(context.trained).hidden}, 0.5);
+    tasuki::export_onnx(dynamic_cast<Layer&>(model), noise, file, {{"network", context.network}});
+    return {file};
   }
 
   void add_flags(program::Options& options) override {

@@ -13,6 +13,8 @@
 #include "dataset/iterators/share_iterator.hpp"
 #include "dataset/scatter.hpp"
 #include "dataset/views.hpp"
+#include "nn/functions/arrays.hpp"
+#include "saving/onnx/export_onnx.hpp"
 #include "tools/predict/output.hpp"
 #include "tools/predict/task.hpp"
 #include "tools/predict/text_table.hpp"
@@ -23,6 +25,7 @@ namespace {
 using nlohmann::ordered_json;
 
 const char* const gpt_network = "gpt";
+const char* const gpt2_network = "gpt2";  // tied scores, GELU by tanh
 
 struct Flags {
   std::optional<std::string> prompt;
@@ -31,13 +34,24 @@ struct Flags {
   std::optional<std::int64_t> heads;
 };
 
+// Of GPT-2's models, each head has 64 columns.
+std::int64_t usual_heads(const TaskContext& context) {
+  const auto found = context.trained.shapes.find("embed/W");
+  const bool is_known = context.network == gpt2_network && found != context.trained.shapes.end() &&
+                        found->second.rank() == 2;
+  return is_known ? found->second[1] / 64 : 0;
+}
+
 GptSettings settings_of(const TaskContext& context, const Flags& flags) {
-  const std::int64_t heads = flags.heads.value_or(context.trained.run.number("heads", 0));
+  const std::int64_t heads =
+      flags.heads.value_or(context.trained.run.number("heads", usual_heads(context)));
   if (heads == 0)
     fail_everywhere(ErrorKind::usage,
                     "the model's number of attention heads is not known; give --heads");
   try {
-    return lm::settings_of(context.trained.shapes, heads);
+    GptSettings settings = lm::settings_of(context.trained.shapes, heads);
+    settings.is_gpt2 = context.network == gpt2_network;
+    return settings;
   } catch (const Error& error) {  // the same on all ranks
     fail_everywhere(error.kind(), "{}: {}", context.trained.file.string(), error.what());
   }
@@ -112,9 +126,9 @@ Report report_of(const std::string& prompt, const std::string& continuation) {
 
 class Text final : public Task {
  public:
-  std::vector<std::string> networks() const override { return {gpt_network}; }
+  std::vector<std::string> networks() const override { return {gpt_network, gpt2_network}; }
   std::optional<std::string> network_of(const FinishedRun& run) const override {
-    if (run.program == "train_lm") return gpt_network;
+    if (run.program == "train_lm") return run.flag("arch").value_or(gpt_network);
     return std::nullopt;
   }
 
@@ -130,7 +144,7 @@ class Text final : public Task {
 
   void add_network_flags(program::Options& options) override {
     options.add("heads", flags_.heads, "auto", {1, 1024}, "N",
-                "attention heads of the model; `auto`: as in training");
+                "attention heads of the model; `auto`: as in training, or GPT-2's");
   }
 
   std::string pytorch_names() const override { return "gpt2"; }
@@ -139,12 +153,31 @@ class Text final : public Task {
     return std::make_unique<Gpt>(settings_of(context, flags_));
   }
 
+  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
+                                                 const std::filesystem::path& file) const override {
+    auto& gpt = dynamic_cast<Gpt&>(model);
+    const GptSettings& settings = gpt.settings();
+    const auto scores = [&](const std::vector<Variable>& inputs) {
+      const Shape& ids = inputs[0].shape();
+      return std::vector{std::pair<std::string, Variable>{
+          "y", functions::reshape(gpt(inputs[0]), {ids[0], ids[1], settings.symbols})}};
+    };
+    tasuki::export_onnx(gpt, {{"x", Tensor::zeros({1, settings.context}, DType::int64)}}, scores,
+                        file, {{"network", context.network}});
+    return {file};
+  }
+
   void run(const TaskContext& context) override {
     if (flags_.prompt && !context.settings.inputs.empty())
       fail_everywhere(ErrorKind::usage,
                       "--prompt and {}: a text is either continued or measured; leave one out",
                       context.settings.inputs[0]);
     Gpt model(settings_of(context, flags_));
+    if (model.settings().symbols != 256)
+      fail_everywhere(ErrorKind::data,
+                      "{}: expected a transformer on bytes, found one on {} symbols; it can be "
+                      "exported (tasuki-export)",
+                      context.trained.file.string(), model.settings().symbols);
     load_weights(context.trained, model, context.communicator);
     model.to(context.device);
     if (flags_.prompt)

@@ -13,6 +13,7 @@
 #include "dataset/iterators/share_iterator.hpp"
 #include "dataset/scatter.hpp"
 #include "models/seq2seq.hpp"
+#include "saving/onnx/export_onnx.hpp"
 #include "tools/predict/output.hpp"
 #include "tools/predict/sentences.hpp"
 #include "tools/predict/task.hpp"
@@ -133,6 +134,46 @@ class Translation final : public Task {
 
   std::unique_ptr<Module> create_network(const TaskContext& context) const override {
     return create_seq2seq(context.trained);
+  }
+
+  // MODEL_encoder.onnx makes the states with which MODEL_decoder.onnx begins, and
+  // MODEL_decoder.onnx goes on by a word.
+  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
+                                                 const std::filesystem::path& file) const override {
+    auto& both = dynamic_cast<Seq2seq&>(model);
+    const auto named = [&](const char* part) {
+      std::filesystem::path path = file;
+      return path.replace_filename(file.stem().string() + "_" + part + file.extension().string());
+    };
+    using Results = std::vector<std::pair<std::string, Variable>>;
+    const auto with_states = [](Results results, const std::vector<Variable>& states) {
+      for (std::size_t i = 0; i < states.size(); ++i)
+        results.emplace_back("next_state_" + std::to_string(i), states[i]);
+      return results;
+    };
+    const OnnxNotes notes = {{"network", context.network}};
+    constexpr std::int64_t words = 4;
+    tasuki::export_onnx(
+        both.encoder(),
+        {{"x", Tensor::zeros({1, words}, DType::int64), {"time"}},
+         {"lengths", Tensor::full({1}, words, DType::int64)}},
+        [&](const std::vector<Variable>& in) {
+          return with_states({}, both.encoder().encode(in[0].value(), in[1].value()));
+        },
+        named("encoder"), notes);
+    const std::vector<Variable> states = both.encoder().encode(
+        Tensor::zeros({1, words}, DType::int64), Tensor::full({1}, words, DType::int64));
+    std::vector<OnnxInput> inputs = {{"word", Tensor::zeros({1}, DType::int64)}};
+    for (std::size_t i = 0; i < states.size(); ++i)
+      inputs.push_back({"state_" + std::to_string(i), states[i].value()});
+    tasuki::export_onnx(
+        both.decoder(), inputs,
+        [&](const std::vector<Variable>& in) {
+          auto [scores, next] = both.decoder().step({in.begin() + 1, in.end()}, in[0].value());
+          return with_states({{"scores", scores}}, next);
+        },
+        named("decoder"), notes);
+    return {named("encoder"), named("decoder")};
   }
 
   void add_flags(program::Options& options) override {

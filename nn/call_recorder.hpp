@@ -1,0 +1,81 @@
+// CallRecorder: writes down which functions a forward pass calls, with their settings, so that a
+// network can be written in another form (saving/onnx).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tensor/tensor.hpp"
+
+namespace tasuki {
+
+// The settings of a function's call, by name: those of the function's declaration.
+class CallSettings {
+ public:
+  void set(const char* name, std::int64_t number) { add(name).number = number; }
+  void set(const char* name, bool flag) { add(name).number = flag ? 1 : 0; }
+  void set(const char* name, double real) { add(name).real = real; }
+  void set(const char* name, std::vector<std::int64_t> list) { add(name).list = std::move(list); }
+  void set(const char* name, const Tensor& tensor) { add(name).tensor = tensor; }
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+  // The value of a setting that is there.
+  std::int64_t number(std::string_view name) const { return at(name).number; }
+  double real(std::string_view name) const { return at(name).real; }
+  const std::vector<std::int64_t>& list(std::string_view name) const { return at(name).list; }
+  const Tensor& tensor(std::string_view name) const { return at(name).tensor; }
+
+ private:
+  struct Setting {
+    std::string name;
+    std::int64_t number = 0;
+    double real = 0;
+    std::vector<std::int64_t> list;
+    Tensor tensor;
+  };
+  Setting& add(const char* name) {
+    settings_.emplace_back();
+    settings_.back().name = name;
+    return settings_.back();
+  }
+  const Setting* find(std::string_view name) const {
+    for (const Setting& each : settings_)
+      if (each.name == name) return &each;
+    return nullptr;
+  }
+  const Setting& at(std::string_view name) const {
+    const Setting* const found = find(name);
+    TASUKI_CHECK(found != nullptr, "a function's call has no setting {}", name);
+    return *found;
+  }
+  std::vector<Setting> settings_;
+};
+
+// One call of a function: its inputs (undefined for those that it did not get) and its result.
+struct Call {
+  std::string name;  // Function::name()
+  std::vector<Tensor> inputs;
+  Tensor result;
+  CallSettings settings;  // as Function::describe() says
+};
+
+// While it exists, its thread's functions are recorded whether or not they need gradients, and each
+// call is kept here with its tensors, in order. One at a time.
+class CallRecorder {
+ public:
+  CallRecorder();
+  ~CallRecorder();
+  CallRecorder(const CallRecorder&) = delete;
+  CallRecorder& operator=(const CallRecorder&) = delete;
+
+  const std::vector<Call>& calls() const { return calls_; }
+
+ private:
+  friend class Function;
+  std::vector<Call> calls_;
+};
+
+}  // namespace tasuki
