@@ -35,8 +35,8 @@ std::shared_ptr<const Dataset> part_of(const std::shared_ptr<const Dataset>& win
                                        bool is_held_out);
 
 // The settings of train_lm's model from the shapes of its weights, by path. Shapes do not determine
-// `heads`, nor whether it is GPT-2's. Weights of another model are an error of kind data; heads that
-// do not fit are one of kind usage.
+// `heads`, nor whether it is GPT-2's. Weights of another model are an error of kind data; heads
+// that do not fit are one of kind usage.
 GptSettings settings_of(const std::map<std::string, Shape>& weights, std::int64_t heads);
 
 // The number of bits of a code with the model's probabilities for all bytes of field "t", and the

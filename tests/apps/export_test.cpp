@@ -103,7 +103,8 @@ TEST(ExportedNetworks, PredictAsTheirRunsDo) {
          "--out",
          lm});
     run({EXPORT, lm, "-o", lm_file});
-    EXPECT_EQ(SafetensorsFile(lm_file).has("lm_head.weight"), arch == "gpt");
+    const std::vector<std::string> names = SafetensorsFile(lm_file).names();
+    EXPECT_EQ(std::ranges::count(names, "lm_head.weight"), arch == "gpt" ? 1 : 0);
     const std::vector<std::string> prompt = {"--prompt", "ab", "--length", "40",
                                              "--seed",   "3",  "--quiet"};
     const std::string expected = run(predict_words(with({lm}, prompt)));
