@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "kernel.hpp"
 #include "tensor/cuda/kernel_support.cuh"
+#include "tests/support/simulated_cuda/kernel.hpp"
 
 namespace tasuki::kernels {
 
