@@ -126,6 +126,16 @@ std::vector<std::string> dataset_names() {
   return names;
 }
 
+std::vector<fs::path> default_data_folders(std::string_view name) {
+  std::vector<fs::path> folders;
+  if (const char* data = std::getenv("TASUKI_DATA"); data != nullptr && *data != '\0')
+    folders.push_back(fs::path(data) / name);
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
+    folders.push_back(fs::path(home) / ".cache" / "tasuki" / name);
+  if (entry_of(name).in_debian) folders.emplace_back(debian_folder);
+  return folders;
+}
+
 fs::path find_data_folder(std::string_view name, const fs::path& given) {
   const CatalogEntry& entry = entry_of(name);
   if (!given.empty()) {
@@ -134,13 +144,9 @@ fs::path find_data_folder(std::string_view name, const fs::path& given) {
            given.string(), name);
     return given;
   }
-  std::vector<fs::path> candidates;
+  const std::vector<fs::path> candidates = default_data_folders(name);
   const char* const data = std::getenv("TASUKI_DATA");
   const bool is_named = data != nullptr && *data != '\0';
-  if (is_named) candidates.push_back(fs::path(data) / name);
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
-    candidates.push_back(fs::path(home) / ".cache" / "tasuki" / name);
-  if (entry.in_debian) candidates.emplace_back(debian_folder);
   if (const auto found = std::ranges::find_if(candidates, is_folder); found != candidates.end()) {
     if (is_named && found != candidates.begin())
       log_warning("TASUKI_DATA is set, but {} is not a folder; using {}", candidates[0].string(),

@@ -24,6 +24,10 @@ std::vector<std::string> dataset_names();
 std::filesystem::path find_data_folder(std::string_view name,
                                        const std::filesystem::path& given = {});
 
+// The folders where find_data_folder() looks for a data set that was not given, in this order,
+// whether they exist or not.
+std::vector<std::filesystem::path> default_data_folders(std::string_view name);
+
 // Opens the files of a data set in `folder`. Examples are 1 x 28 x 28 (mnist, fashion-mnist) or 3 x
 // 32 x 32 (cifar10, cifar100 with its 100 fine labels); for images (the user's folders) `images`
 // sets the shape (image_folder.hpp). An unknown name is a usage error.

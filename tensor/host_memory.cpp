@@ -66,26 +66,12 @@ HostMemory of_group(const fs::path& group, const char* limit_name, const char* u
   return {difference(*limit, difference(*used, caches)), *limit};
 }
 
-// The lines of /proc/self/cgroup are "0::/path" (version 2) and "4:memory:/path" (version 1).
-// Inside a container the path may lead nowhere; the container's own group is then at the top.
 HostMemory of_groups(const MemoryFiles& files) {
   HostMemory narrowest = unlimited;
-  std::ifstream lines(files.proc / "self" / "cgroup");
-  for (std::string line; std::getline(lines, line);) {
-    const auto first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool is_version_2 = controllers.empty();
-    if (!is_version_2 && (',' + controllers + ',').find(",memory,") == std::string::npos) continue;
-    const fs::path top = is_version_2 ? files.cgroups : files.cgroups / "memory";
-    const char* const limit = is_version_2 ? "memory.max" : "memory.limit_in_bytes";
-    const char* const used = is_version_2 ? "memory.current" : "memory.usage_in_bytes";
-    for (fs::path path = fs::path(line.substr(second + 1)).relative_path();;
-         path = path.parent_path()) {
-      narrowest = narrower(narrowest, of_group(top / path, limit, used));
-      if (path.empty()) break;
-    }
-  }
+  for (const auto& [folder, version] : control_groups("memory", files))
+    narrowest = narrower(narrowest, version == 2 ? of_group(folder, "memory.max", "memory.current")
+                                                 : of_group(folder, "memory.limit_in_bytes",
+                                                            "memory.usage_in_bytes"));
   return narrowest;
 }
 

@@ -2,17 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <filesystem>
-
+#include "core/control_groups.hpp"
 #include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
 
 // Where the kernel reports memory.
-struct MemoryFiles {
-  std::filesystem::path proc = "/proc";
-  std::filesystem::path cgroups = "/sys/fs/cgroup";
-};
+using MemoryFiles = ControlGroupFiles;
 
 // Bytes that can still be allocated under a limit, and the limit.
 struct HostMemory {

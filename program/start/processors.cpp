@@ -45,16 +45,37 @@ CpuMask make_mask() {
   return {CPU_ALLOC(static_cast<std::size_t>(most_cpus())), [](cpu_set_t* set) { CPU_FREE(set); }};
 }
 
-// The number of CPUs that the control group's quota amounts to (version 2: "quota period", or "max
-// period"); nothing if there is no limit.
-std::optional<int> cpu_quota() {
-  std::ifstream file("/sys/fs/cgroup/cpu.max");
+// The CPUs that a group's quota amounts to: "quota period" or "max period" in one file (version 2),
+// a number, -1 for no limit, in each of two (version 1).
+std::optional<double> quota_of(const ControlGroup& group) {
   double quota = 0, period = 0;
-  if (!(file >> quota >> period) || period <= 0) return std::nullopt;
-  return std::max(1, static_cast<int>(std::ceil(quota / period)));
+  if (group.version == 2) {
+    std::ifstream(group.folder / "cpu.max") >> quota >> period;
+  } else {
+    std::ifstream(group.folder / "cpu.cfs_quota_us") >> quota;
+    std::ifstream(group.folder / "cpu.cfs_period_us") >> period;
+  }
+  return quota > 0 && period > 0 ? std::optional(quota / period) : std::nullopt;
 }
 
 }  // namespace
+
+std::optional<double> cpu_quota(const ControlGroupFiles& files) {
+  std::optional<double> least;
+  for (const ControlGroup& group : control_groups("cpu", files))
+    if (const auto quota = quota_of(group)) least = std::min(least.value_or(*quota), *quota);
+  return least;
+}
+
+std::string hwloc_version() {
+  const unsigned version = hwloc_get_api_version();
+  return fmt::format("{}.{}.{}", version >> 16, version >> 8 & 0xff, version & 0xff);
+}
+
+int memory_nodes() {
+  const HardwareTopology topology = load_topology(false);
+  return topology ? std::max(1, hwloc_get_nbobjs_by_type(topology.get(), HWLOC_OBJ_NUMANODE)) : 1;
+}
 
 std::string system_id() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
@@ -74,7 +95,8 @@ Processors find_processors() {
 
   found.cores = count_cores();
   if (found.cores < 1) found.cores = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  if (const auto quota = cpu_quota()) found.cores = std::min(found.cores, *quota);
+  if (const auto quota = cpu_quota())
+    found.cores = std::min(found.cores, static_cast<int>(std::ceil(*quota)));
   found.cores = std::max(1, found.cores);
   return found;
 }

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/control_groups.hpp"
+
 namespace tasuki::program {
 
 struct Processors {
@@ -14,6 +16,15 @@ struct Processors {
   std::vector<int> cpus;  // logical CPUs that this process may run on, ascending
 };
 Processors find_processors();
+
+// How many CPUs the control groups let this process use at a time, 1.5 for example; nothing if they
+// set no limit.
+std::optional<double> cpu_quota(const ControlGroupFiles& files = {});
+
+// The version of the interface of the hwloc that is loaded: "2.9.0".
+std::string hwloc_version();
+// The number of NUMA nodes, at least 1.
+int memory_nodes();
 
 // An id of the running system. Containers and network namespaces of one machine have the same id;
 // empty if the system has none.

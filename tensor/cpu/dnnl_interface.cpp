@@ -4,6 +4,8 @@
 
 #include <tuple>
 
+#include "tensor/cpu/instruction_set.hpp"
+
 namespace tasuki {
 namespace {
 
@@ -51,6 +53,12 @@ std::string dnnl_version_text() {
   const dnnl_version_t& version = *dnnl_version();
   return fmt::format("{}.{}.{} ({})", version.major, version.minor, version.patch,
                      runtime_name(version.cpu_runtime));
+}
+
+std::string instruction_set() {
+  std::string name = dnnl_cpu_isa2str(static_cast<dnnl_cpu_isa_t>(dnnl::get_effective_cpu_isa()));
+  if (name.starts_with("cpu_isa_")) name.erase(0, 8);
+  return name;
 }
 
 bool has_instructions(dnnl::cpu_isa set) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "communicator/mpi/open_mpi.hpp"
 #include "core/error.hpp"
 #include "tools/supervisor/hydra.hpp"
 
@@ -64,11 +65,11 @@ Words tuning(const Surroundings& around, const Words& chosen, const McaParameter
 Words without_network(const Surroundings& around, const Placement& placement, const Words& chosen,
                       const McaParameters& users) {
   constexpr const char* parameter = "btl";
-  constexpr std::uintmax_t of_rank = 8 << 20;  // twice what Open MPI uses
   const bool is_here = placement.is_here && (!around.slurm || around.slurm->nodes == 1) &&
                        (!placement.hostfile.empty() || !around.may_have_other_hosts) &&
                        !has_flag(chosen, {"rankfile", "rf", "app"});
-  if (!is_here || !placement.np || around.shared_memory / of_rank < std::uintmax_t(*placement.np) ||
+  if (!is_here || !placement.np ||
+      around.shared_memory / shared_memory_of_rank < std::uintmax_t(*placement.np) ||
       users.find_given(parameter))
     return {};
   const std::string left_out = users.find_in_files(parameter).value_or("^");
