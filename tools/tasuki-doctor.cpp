@@ -14,8 +14,8 @@
 #include "core/json.hpp"
 #include "core/version.hpp"
 #include "job/run_job.hpp"
-#include "job/stall_limits.hpp"
 #include "program/flags/options.hpp"
+#include "program/flags/training_flags.hpp"
 #include "program/start/rank_setup.hpp"
 #include "tools/doctor/bounded.hpp"
 #include "tools/doctor/check.hpp"
@@ -30,17 +30,11 @@ namespace {
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-// A rank that does not answer the others ends the job soon, not after a training's five minutes.
-void limit_waiting() {
-  StallLimits limits;
-  limits.warning = 15;
-  limits.timeout = 45;
-  limits.way_out = "look for what holds it up there: a disk, a driver, the network";
-  limits.way_out_of_silence = limits.way_out;
-  set_stall_limits(limits);
-}
+// A rank that does not start or does not answer ends the job soon, not after a training's five
+// minutes.
+constexpr program::StallSettings short_stalls = {.warning = 15, .timeout = 60, .silence = 15};
 
-program::Options make_options(Settings& settings) {
+program::Options make_options(Settings& settings, program::StallSettings& stalls) {
   program::Options options("tasuki-doctor",
                            "says what is wrong with this machine or cluster, and what to do",
                            "tasuki-run --hostfile hostfiles/two_nodes tasuki-doctor --out result");
@@ -62,6 +56,7 @@ program::Options make_options(Settings& settings) {
       .in_short("leave out long measurements");
   options.add("json", settings.wants_json, "print one JSON object in place of lines")
       .in_short("print one JSON object");
+  program::add_stall_flags(options, stalls);
   return options;
 }
 
@@ -175,16 +170,17 @@ class Doctor {
 };
 
 int examine(int argc, char** argv) {
-  limit_waiting();
   const auto communicator = create_communicator("naive");
   Settings settings;
-  program::Options options = make_options(settings);
+  program::StallSettings stalls = short_stalls;
+  program::Options options = make_options(settings, stalls);
   const auto request =
       options.parse(flags_of_root(*communicator, argc, argv), program::read_on_root(*communicator));
   if (request != program::Options::Request::run) {
     program::print_on_root(*communicator, options.text(request));
     return 0;
   }
+  program::apply(stalls);
   return Doctor(settings, *communicator).run();
 }
 
@@ -194,6 +190,7 @@ int examine(int argc, char** argv) {
 int main(int argc, char** argv) {
   return tasuki::run_tool([&] {
     tasuki::doctor::make_room_for_mpi();
+    tasuki::program::apply(tasuki::doctor::short_stalls);
     return tasuki::run_job(argc, argv, tasuki::doctor::examine);
   });
 }

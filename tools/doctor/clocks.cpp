@@ -37,9 +37,7 @@ std::vector<ClockOffset> measure_clocks(const Communicator& communicator) {
   for (int node = 1; node < hosts; ++node) {
     const int other = topology.ranks_of_node(node).front();
     if (topology.rank != 0 && topology.rank != other) continue;
-    Talk talk(comm.get(), topology.rank == 0 ? other : 0,
-              silence_between(topology.host_of.front(),
-                              topology.host_of[static_cast<std::size_t>(other)]));
+    Talk talk(communicator, comm.get(), topology.rank == 0 ? other : 0, node);
     std::array<TimeStamps, exchanges> stamps;
     report_progress();
     for (TimeStamps& each : stamps) {

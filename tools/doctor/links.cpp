@@ -143,8 +143,7 @@ std::vector<PairLink> measure_links(const Communicator& communicator) {
     report_progress();
     if (!partner) continue;
     const int other = members[static_cast<std::size_t>(*partner)];
-    const auto host = [&](int rank) { return topology.host_of[static_cast<std::size_t>(rank)]; };
-    Talk talk(comm.get(), other, silence_between(host(topology.rank), host(other)));
+    const Talk talk(communicator, comm.get(), other, round);
     if (other < topology.rank) {
       answer(talk);
       continue;
