@@ -9,36 +9,40 @@
 namespace tasuki {
 namespace {
 
-// How a library tells its version.
-std::string version_from_pointer(void* function, std::size_t major_factor) {
+// How a library tells its version: the driver's 12040 is CUDA 12.4, the others' 90100 is 9.1.0.
+std::string version_of_driver(void* function) {
   int number = 0;
   if (reinterpret_cast<int (*)(int*)>(function)(&number) != 0) return "";
-  return nvidia_version_text(static_cast<std::size_t>(number), major_factor);
+  return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
 }
-std::string version_as_result(void* function, std::size_t /*major_factor*/) {
-  const std::size_t number = reinterpret_cast<std::size_t (*)()>(function)();
-  // cuDNN's numbers had four digits before version 9.
-  return nvidia_version_text(number, number < 10'000 ? 1000 : 10'000);
+std::string with_three_parts(std::size_t number) {
+  return fmt::format("{}.{}.{}", number / 10'000, number % 10'000 / 100, number % 100);
+}
+std::string version_from_pointer(void* function) {
+  int number = 0;
+  if (reinterpret_cast<int (*)(int*)>(function)(&number) != 0) return "";
+  return with_three_parts(static_cast<std::size_t>(number));
+}
+std::string version_as_result(void* function) {
+  return with_three_parts(reinterpret_cast<std::size_t (*)()>(function)());
 }
 
 struct Known {
   const char* name;
   std::vector<std::string> files;  // newest first
   const char* function;
-  std::string (*version)(void* function, std::size_t major_factor);
-  std::size_t major_factor;
+  std::string (*version)(void* function);
 };
 
 const std::vector<Known>& known_libraries() {
   static const std::vector<Known> known = {
-      {"driver (CUDA)", {"libcuda.so.1"}, "cuDriverGetVersion", version_from_pointer, 1000},
+      {"driver (CUDA)", {"libcuda.so.1"}, "cuDriverGetVersion", version_of_driver},
       {"cuBLASLt",
-       {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11"},
+       {"libcublasLt.so.13", "libcublasLt.so.12"},
        "cublasLtGetVersion",
-       version_as_result,
-       10'000},
-      {"cuDNN", {"libcudnn.so.9", "libcudnn.so.8"}, "cudnnGetVersion", version_as_result, 10'000},
-      {"NCCL", {"libnccl.so.2"}, "ncclGetVersion", version_from_pointer, 10'000}};
+       version_as_result},
+      {"cuDNN", {"libcudnn.so.9"}, "cudnnGetVersion", version_as_result},
+      {"NCCL", {"libnccl.so.2"}, "ncclGetVersion", version_from_pointer}};
   return known;
 }
 
@@ -52,7 +56,7 @@ NvidiaLibrary look_for(const Known& known, Opener& opener) {
       continue;
     }
     void* const function = ::dlsym(opened.handle, known.function);
-    if (function != nullptr) found.version = known.version(function, known.major_factor);
+    if (function != nullptr) found.version = known.version(function);
     found.problem = found.version.empty() ? fmt::format("{} does not tell its version", file) : "";
     return found;
   }
@@ -62,13 +66,6 @@ NvidiaLibrary look_for(const Known& known, Opener& opener) {
 }
 
 }  // namespace
-
-std::string nvidia_version_text(std::size_t number, std::size_t major_factor) {
-  // The driver's 12040 is 12.4: its last digit has no meaning.
-  if (major_factor == 1000 && number >= 10'000)
-    return fmt::format("{}.{}", number / 1000, number % 1000 / 10);
-  return fmt::format("{}.{}.{}", number / major_factor, number % major_factor / 100, number % 100);
-}
 
 std::vector<NvidiaLibrary> find_nvidia_libraries() {
   Opener opener;

@@ -16,7 +16,4 @@ struct NvidiaLibrary {
 // (load_cuda_backend() in loader.hpp), in the newest version that Tasuki can use. They stay loaded.
 std::vector<NvidiaLibrary> find_nvidia_libraries();
 
-// "9.1.0" for 90100, and with cuDNN's factors before version 9 "8.9.7" for 8907.
-std::string nvidia_version_text(std::size_t number, std::size_t major_factor);
-
 }  // namespace tasuki

@@ -112,9 +112,6 @@ TEST(Bounded, WorkThatTakesTooLongOrThrowsHasFailed) {
 }
 
 TEST(NvidiaLibraries, TellTheirVersionsOrWhatIsMissing) {
-  EXPECT_EQ(nvidia_version_text(8907, 1000), "8.9.7");
-  EXPECT_EQ(nvidia_version_text(90100, 10'000), "9.1.0");
-  EXPECT_EQ(nvidia_version_text(12040, 1000), "12.4");
   const auto found = find_nvidia_libraries();
   ASSERT_EQ(found.size(), 4U);
   for (const NvidiaLibrary& each : found)

@@ -385,6 +385,17 @@ TEST_F(Doctor, FindsAFullDisk) {
   EXPECT_THAT(examined.faults("output"), HasSubstr("No space left on device"));
 }
 
+// With the simulated GPU and its driver (ctest -R simulated_gpu.doctor).
+TEST_F(Doctor, FindsMoreRanksThanGpus) {
+  const Examined enough = examine(doctor());
+  EXPECT_EQ(enough.faults("GPUs"), "");
+  const Examined examined = examine(mpirun(2, doctor()));
+  EXPECT_EQ(examined.job.exit_code, 0);
+  EXPECT_THAT(examined.faults("GPUs"),
+              AllOf(HasSubstr("warning "), HasSubstr("1 x "),
+                    HasSubstr(" for 2 ranks; start 1 rank there"), HasSubstr("--share-gpu")));
+}
+
 TEST_F(Doctor, TakesTheFlagsOfRankZero) {
   const std::string drop = "[ $" + rank_variable() + " = 0 ] || set -- \"$1\"";
   const Examined examined = examine(mpirun(2, with_script(drop, doctor())));

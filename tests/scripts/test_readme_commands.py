@@ -355,6 +355,8 @@ COMMANDS = {
          else "Open MPI 5.0.7 does not always end after so short a program"),
         ("mpirun --hostfile hostfiles/two_nodes -np 4 build/apps/train_mnist --dry-run",
          prints_on_nodes(".* 3  node2 .*")),
+        ("build/apps/tasuki-run --hostfile hostfiles/two_nodes build/apps/tasuki-doctor",
+         prints_on_nodes(".*ok +Tasuki: .*")),
         (ON_TWO_MACHINES, "README.md has it, too"),
         ("mpirun --tune hostfiles/mca-params.conf"
          " --launch-agent \"'$PWD'/hostfiles/start_orted\" --hostfile hostfiles/two_nodes -np 4"
