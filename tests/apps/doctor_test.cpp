@@ -202,7 +202,12 @@ fi
   EXPECT_THAT(examined.faults("links"),
               AllOf(HasSubstr("warning node1, node3: between node1 and node3: "),
                     HasSubstr("cables, ports")));
-  EXPECT_EQ(count_of(examined.faults("links"), "\n"), 1) << examined.faults("links");
+  // Other pairs may be slow, too, where other work takes the cores, but not as slow.
+  json slowest;
+  for (const json& link : examined.report.at("links"))
+    if (slowest.is_null() || link.at("bytes_per_second") < slowest.at("bytes_per_second"))
+      slowest = link;
+  EXPECT_EQ(slowest.at("ranks"), (std::vector<int>{0, 2})) << examined.report.at("links");
   EXPECT_EQ(examined.report.at("links").size(), 6U);
   EXPECT_EQ(examined.report.at("clocks").size(), 3U);
   for (const json& clock : examined.report.at("clocks"))  // of one machine

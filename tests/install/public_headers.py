@@ -19,7 +19,7 @@ INTERNAL_FOLDERS = {
 # Headers of the other folders that only the library includes.
 INTERNAL = {
     "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "sum_search"],
-    "core": ["background_thread", "descriptor", "environment", "file_lock", "hash",
+    "core": ["background_thread", "control_groups", "descriptor", "environment", "file_lock", "hash",
              "job_process", "json", "keep_until_exit", "long_call", "named_file", "own_file",
              "own_library",
              "polite_wait", "printable", "process_state", "stopwatch", "system_error",
