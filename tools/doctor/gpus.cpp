@@ -41,6 +41,7 @@ std::string gpus_text(const json& gpus) {
   std::map<std::string, int> counts;
   for (const json& gpu : gpus) ++counts[gpu.get<std::string>()];
   std::vector<std::string> texts;
+  texts.reserve(counts.size());
   for (const auto& [name, count] : counts) texts.push_back(fmt::format("{} x {}", count, name));
   return join(texts, ", ");
 }

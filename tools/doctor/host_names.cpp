@@ -116,6 +116,7 @@ void judge_names(const std::vector<Seen>& seen, const Settings&, Report& report)
                 "add them to /etc/hosts or to the name server, or put addresses into the hostfile");
   if (report.count(Mark::warning) + report.count(Mark::error) > before) return;
   std::vector<std::string> names;
+  names.reserve(owner.size());
   for (const auto& [name, of_owner] : owner) names.push_back(name);
   report.ok(names_title, report.all(),
             names.size() == 1 ? names.front() : join(names, ", ") + " know each other's names");
