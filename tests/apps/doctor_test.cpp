@@ -131,8 +131,7 @@ TEST_F(Doctor, SaysTheSameInLines) {
   EXPECT_EQ(job.exit_code, 0) << job.all();
   EXPECT_THAT(job.out,
               AllOf(HasSubstr("tasuki-doctor: 2 ranks on "), HasSubstr("ok       Tasuki: "),
-                    HasSubstr("ok       links: between ranks 0 and 1: "),
-                    HasSubstr("ok       output: "), HasSubstr("no errors, ")));
+                    HasSubstr("  links"), HasSubstr("  output"), HasSubstr("no errors, ")));
   EXPECT_EQ(count_of(job.out, "\n"),
             count_of(job.out, "\nok       ") + count_of(job.out, "\nwarning  ") + 2)
       << job.out;
@@ -227,7 +226,7 @@ fi
   if (job.exit_code == 77) GTEST_SKIP() << job.all();
   constexpr int failed_while_running = 74;
   EXPECT_EQ(job.exit_code, failed_while_running) << job.all();
-  EXPECT_THAT(job.out, HasSubstr("ok       memory: "));  // what is known is said before
+  EXPECT_THAT(job.out, HasSubstr("ok       memory"));  // what is known is said before
   EXPECT_THAT(job.err, ::testing::AnyOf(HasSubstr("node2 and node3 do not get each other's"),
                                         HasSubstr("node3 and node2 do not get each other's")));
   EXPECT_EQ(count_of(job.err, "node4 and "), 0) << job.err;
