@@ -6,6 +6,7 @@
 //                                                 its name (core/temporary_name.hpp)
 //   result/snapshot_iter_600                      a snapshot; of a model on several ranks
 //                                                 snapshot_iter_600.0, .1, ... for its parts
+//   result/ema.npz      the averaged weights at the end of the run, with --ema
 //   result/latest       one line: "checkpoints/iter_600", or "snapshot_iter_600": what was saved,
 //                       or resumed from, last
 //   result/abandoned    a line for each checkpoint or snapshot that the run left behind; nothing
@@ -33,6 +34,8 @@ namespace tasuki {
 inline constexpr const char* checkpoints_name = "checkpoints";
 inline constexpr const char* latest_name = "latest";
 inline constexpr const char* abandoned_name = "abandoned";
+// Averaged weights (training/extensions/weight_average.hpp).
+inline constexpr const char* averaged_weights_name = "ema.npz";
 // The name that programs of older versions gave to the snapshot with the best value.
 inline constexpr const char* best_snapshot_name = "snapshot_best";
 

@@ -44,7 +44,7 @@ bool is_result(std::string_view name) {
   if (const auto dot = name.rfind('.'); dot != name.npos && are_digits(name.substr(dot + 1)))
     name = name.substr(0, dot);
   constexpr std::string_view numbered = "snapshot_iter_";
-  return name == best_snapshot_name ||
+  return name == best_snapshot_name || name == averaged_weights_name ||
          (name.starts_with(numbered) && are_digits(name.substr(numbered.size())));
 }
 

@@ -43,9 +43,15 @@ void CpuBackend::scale(const Tensor& x, float factor) {
 }
 
 void CpuBackend::move_averages(std::span<const MovingAverage> averages) {
-  for (const auto& [average, value, decay, weight] : averages) {
-    scale(average, decay);
-    accumulate(average, value, weight);
+  for (const MovingAverage& each : averages) {
+    const Tensor value = aligned(each.value, each.average, "move_averages");
+    float* const to = floats(each.average);
+    const float* const from = floats(value);
+    parallel_for(stored_count(each.average), elementwise_grain,
+                 [&, decay = each.decay, weight = each.weight](std::int64_t begin,
+                                                               std::int64_t end) {
+                   move_average_kernel(to + begin, from + begin, decay, weight, end - begin);
+                 });
   }
 }
 

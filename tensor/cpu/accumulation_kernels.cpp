@@ -17,6 +17,11 @@ TASUKI_VECTORIZE void scale_kernel(float* x, float factor, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) x[i] *= factor;
 }
 
+TASUKI_VECTORIZE void move_average_kernel(float* average, const float* value, float decay,
+                                          float weight, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) average[i] = decay * average[i] + weight * value[i];
+}
+
 TASUKI_VECTORIZE void column_sum_kernel(const float* x, float* __restrict sums, std::int64_t rows,
                                         std::int64_t columns) {
   // Four rows at a time, so that the sums are loaded and stored a quarter as often.

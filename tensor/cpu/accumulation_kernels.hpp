@@ -14,6 +14,9 @@ void add_kernel(const float* a, const float* b, float* c, std::int64_t count);
 void accumulate_kernel(float* y, const float* x, float scale, std::int64_t count);
 // x *= factor
 void scale_kernel(float* x, float factor, std::int64_t count);
+// average = decay * average + weight * value
+void move_average_kernel(float* average, const float* value, float decay, float weight,
+                         std::int64_t count);
 // sums[j] += sum over rows i of x[i * columns + j]
 void column_sum_kernel(const float* x, float* sums, std::int64_t rows, std::int64_t columns);
 // sums[i] += sum over columns j of x[i * columns + j]
