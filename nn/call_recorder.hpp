@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/tensor.hpp"
+#include "nn/function.hpp"
 
 namespace tasuki {
 
@@ -62,19 +62,14 @@ struct Call {
   CallSettings settings;  // as Function::describe() says
 };
 
-// While it exists, its thread's functions are recorded whether or not they need gradients, and each
-// call is kept here with its tensors, in order. One at a time.
-class CallRecorder {
+// While it exists, each call of its thread's functions is kept here with its tensors, in order.
+class CallRecorder final : public FunctionHook {
  public:
-  CallRecorder();
-  ~CallRecorder();
-  CallRecorder(const CallRecorder&) = delete;
-  CallRecorder& operator=(const CallRecorder&) = delete;
-
+  void called(const Function& function, const std::vector<Variable>& inputs,
+              const Variable& result) override;
   const std::vector<Call>& calls() const { return calls_; }
 
  private:
-  friend class Function;
   std::vector<Call> calls_;
 };
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "core/activity.hpp"
-#include "nn/call_recorder.hpp"
 #include "nn/node.hpp"
 #include "tensor/backend.hpp"
 
@@ -13,44 +12,44 @@ namespace tasuki {
 namespace {
 
 thread_local bool recording = true;
-thread_local CallRecorder* recorder = nullptr;
+thread_local FunctionHook* hook = nullptr;      // the innermost one
 std::atomic<std::uint64_t> functions_made = 0;  // by all threads: a graph may span several
 
 }  // namespace
 
 bool Function::wanted(const std::vector<Variable>& inputs) {
   report_progress();  // in the forward pass
-  if (recorder != nullptr) return true;
   if (!recording) return false;
   for (const Variable& input : inputs)
     if (input.requires_grad()) return true;
   return false;
 }
 
+bool Function::is_watched() {
+  return hook != nullptr;
+}
+
 Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
-                          std::unique_ptr<Function> function) {
+                          std::unique_ptr<Function> function, bool is_recorded) {
+  const auto shown = [&inputs](const Function& called, Variable made) {
+    for (FunctionHook* each = hook; each != nullptr; each = each->outer_)
+      each->called(called, inputs, made);
+    return made;
+  };
+  if (!is_recorded) return shown(*function, Variable(std::move(result)));
   function->inputs_.reserve(inputs.size());
   for (const Variable& input : inputs)
     function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
-  if (recorder != nullptr) {
-    Call call = {function->name(), {}, result, {}};
-    for (const Variable& input : inputs)
-      call.inputs.push_back(input.defined() ? input.value() : Tensor());
-    function->describe(call.settings);
-    recorder->calls_.push_back(std::move(call));
-  }
   auto node = std::make_shared<detail::Node>();
   node->function = std::move(function);
   node->sequence = functions_made.fetch_add(1, std::memory_order_relaxed) + 1;
-  return Variable(std::move(result), std::move(node));
+  const Function& called = *node->function;
+  return shown(called, Variable(std::move(result), std::move(node)));
 }
 
-CallRecorder::CallRecorder() {
-  TASUKI_CHECK(recorder == nullptr, "this thread has a CallRecorder already");
-  recorder = this;
-}
-CallRecorder::~CallRecorder() {
-  recorder = nullptr;
+FunctionHook::FunctionHook() : outer_(std::exchange(hook, this)) {}
+FunctionHook::~FunctionHook() {
+  hook = outer_;
 }
 
 NoGrad::NoGrad() : previous_(std::exchange(recording, false)) {}

@@ -45,6 +45,12 @@ class Function {
   virtual const char* name() const = 0;
   // Runs once, when the gradient of the result is complete.
   virtual void backward(const Tensor& grad_output, Gradients& grad_inputs) = 0;
+  // For summaries of a model (model_summary.hpp): the multiplications with an addition of the
+  // forward pass from `inputs` to `result`; 0: none that count, as of functions of single elements.
+  virtual double multiply_adds(const std::vector<Variable>& /*inputs*/,
+                               const Tensor& /*result*/) const {
+    return 0;
+  }
   // Called after an exception ended a backward pass: drops what backward() left for other
   // functions.
   virtual void drop_gradients() noexcept {}
@@ -58,17 +64,38 @@ class Function {
   // remembers the function that `make` builds; otherwise nothing is kept.
   template <class Make>
   static Variable record(Tensor result, const std::vector<Variable>& inputs, Make&& make) {
-    if (!wanted(inputs)) return Variable(std::move(result));
-    return attach(std::move(result), inputs, std::forward<Make>(make)());
+    const bool is_recorded = wanted(inputs);
+    if (!is_recorded && !is_watched()) return Variable(std::move(result));
+    return attach(std::move(result), inputs, std::forward<Make>(make)(), is_recorded);
   }
 
  private:
   friend struct detail::Node;
   static bool wanted(const std::vector<Variable>& inputs);
+  static bool is_watched();
   static Variable attach(Tensor result, const std::vector<Variable>& inputs,
-                         std::unique_ptr<Function> function);
+                         std::unique_ptr<Function> function, bool is_recorded);
 
   std::vector<std::shared_ptr<detail::Node>> inputs_;
+};
+
+// Watches the functions of forward passes, like Chainer's FunctionHook: while it exists, called()
+// is called after each function of its thread, whether the function is recorded or not. Hooks end
+// in the reverse order of their beginning.
+class FunctionHook {
+ public:
+  FunctionHook();
+  virtual ~FunctionHook();
+  FunctionHook(const FunctionHook&) = delete;
+  FunctionHook& operator=(const FunctionHook&) = delete;
+
+  // `function` lives only as long as the call if nothing is recorded.
+  virtual void called(const Function& function, const std::vector<Variable>& inputs,
+                      const Variable& result) = 0;
+
+ private:
+  friend class Function;
+  FunctionHook* outer_;
 };
 
 }  // namespace tasuki

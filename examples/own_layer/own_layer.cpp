@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <string_view>
+#include <vector>
 
 #include <tasuki/tasuki.hpp>
 
@@ -81,43 +82,21 @@ class Swish : public Layer {
   Parameter& b_;
 };
 
-// The largest difference between a gradient and (f(v + h) - f(v - h)) / 2h, over all elements v.
-double compare(const std::function<Variable()>& f, const Tensor& values, const Tensor& gradient) {
-  constexpr float h = 1e-2F;
-  double largest = 0;
-  for (std::int64_t i = 0; i < values.count(); ++i) {
-    float& value = values.data<float>()[i];
-    const float before = value;
-    value = before + h;
-    const double above = f().value().item();
-    value = before - h;
-    const double below = f().value().item();
-    value = before;
-    largest = std::max(largest, std::abs((above - below) / (2 * h) - gradient.data<float>()[i]));
-  }
-  return largest;
-}
-
-int check_gradients() {
-  Parameter b("b", Tensor::full({1}, 0.7));
-  const Tensor values = Tensor::empty({4, 5}), targets = Tensor::zeros({4, 5});
+// Throws an error that names the element whose gradient is off.
+int check_own_gradients() {
+  const Tensor values = Tensor::empty({4, 5});
   RandomStream random(/*seed=*/0);
   for (float& value : values.span<float>()) value = 2 * random.normal();
-  const Variable x(values, /*requires_grad=*/true);
-  const auto loss = [&] { return F::mean_squared_error(swish(x, b), targets); };
-
-  b.clear_grad();
-  loss().backward();
-  const double difference =
-      std::max(compare(loss, x.value(), x.grad()), compare(loss, b.value(), b.grad_storage()));
-  std::printf("gradients differ by at most %.1e\n", difference);
-  return difference < 1e-3 ? 0 : 1;
+  const Variable x(values, /*requires_grad=*/true), b(Tensor::full({1}, 0.7), true);
+  check_gradients([](const std::vector<Variable>& in) { return swish(in[0], in[1]); }, {x, b});
+  std::puts("the gradients of swish are right");
+  return 0;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::string_view(argv[1]) == "check-gradients") return check_gradients();
+  if (argc == 2 && std::string_view(argv[1]) == "check-gradients") return check_own_gradients();
 
   TrainingProgram program("own_layer", "trains a perceptron with a custom activation function");
   program.settings.epoch = 5;

@@ -25,12 +25,22 @@ void describe_attention(CallSettings& settings, const AttentionOptions& options)
   if (options.lengths) settings.set("lengths", options.lengths);
 }
 
+// Of scores and of weighted values; lengths count as if all items were complete.
+double multiply_adds_of(const Shape& q, const Shape& k, bool causal) {
+  const auto queries = static_cast<double>(q[1]), keys = static_cast<double>(k[1]);
+  const double pairs = causal ? queries * (queries + 1) / 2 : queries * keys;
+  return 2 * static_cast<double>(q[0] * k[2]) * pairs;
+}
+
 class SelfAttention final : public Function {
  public:
   SelfAttention(Tensor qkv, AttentionResult forward, AttentionOptions options)
       : qkv_(std::move(qkv)), forward_(std::move(forward)), options_(std::move(options)) {}
   const char* name() const override { return "self_attention"; }
   void describe(CallSettings& settings) const override { describe_attention(settings, options_); }
+  double multiply_adds(const std::vector<Variable>&, const Tensor& y) const override {
+    return multiply_adds_of(y.shape(), y.shape(), options_.causal);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     const std::int64_t width = options_.heads * options_.head_width;
@@ -58,6 +68,9 @@ class Attention final : public Function {
         options_(std::move(options)) {}
   const char* name() const override { return "attention"; }
   void describe(CallSettings& settings) const override { describe_attention(settings, options_); }
+  double multiply_adds(const std::vector<Variable>&, const Tensor&) const override {
+    return multiply_adds_of(q_.shape(), k_.shape(), options_.causal);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     const auto like = [](const Tensor& x) {

@@ -38,6 +38,11 @@ void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients
   if (gradients.needed(0)) gradients.add(0, data());
 }
 
+// Each weight is multiplied once at each of these places.
+double each_at(const Tensor& w, std::int64_t places) {
+  return static_cast<double>(w.count()) * static_cast<double>(places);
+}
+
 }  // namespace
 
 // --- linear ---
@@ -50,6 +55,9 @@ class Linear final : public Function {
   Linear(Tensor x, Tensor w, Tensor y) : x_(std::move(x)), w_(std::move(w)), y_(std::move(y)) {}
   const char* name() const override { return "linear"; }
   void describe(CallSettings& settings) const override { settings.set("relu", y_.defined()); }
+  double multiply_adds(const std::vector<Variable>&, const Tensor& y) const override {
+    return each_at(w_, y.count() / w_.shape()[0]);
+  }
 
   void backward(const Tensor& upstream, Gradients& gradients) override {
     Backend& device = backend(upstream.device());
@@ -95,6 +103,9 @@ class Conv2dFunction final : public Function {
       : x_(std::move(x)), w_(std::move(w)), options_(options) {}
   const char* name() const override { return "conv2d"; }
   void describe(CallSettings& settings) const override { describe_convolution(settings, options_); }
+  double multiply_adds(const std::vector<Variable>& inputs, const Tensor& y) const override {
+    return each_at(inputs[1].value(), y.count() / y.shape()[1]);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     Backend& device = backend(dy.device());
@@ -134,6 +145,9 @@ class Deconv2dFunction final : public Function {
       : x_(std::move(x)), w_(std::move(w)), options_(options) {}
   const char* name() const override { return "deconv2d"; }
   void describe(CallSettings& settings) const override { describe_convolution(settings, options_); }
+  double multiply_adds(const std::vector<Variable>& inputs, const Tensor&) const override {
+    return each_at(inputs[1].value(), x_.count() / x_.shape()[1]);
+  }
 
   // With the roles of input and result exchanged.
   void backward(const Tensor& dy, Gradients& gradients) override {

@@ -20,6 +20,11 @@ class Matmul final : public Function {
     settings.set("transpose_a", transpose_a_);
     settings.set("transpose_b", transpose_b_);
   }
+  double multiply_adds(const std::vector<Variable>&, const Tensor& y) const override {
+    const Shape& a = a_.shape();
+    return static_cast<double>(y.count()) *
+           static_cast<double>(a[a.rank() - (transpose_a_ ? 2 : 1)]);
+  }
 
   void backward(const Tensor& dy, Gradients& gradients) override {
     ArrayOperations& arrays = backend(dy.device()).arrays();

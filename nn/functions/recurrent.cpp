@@ -92,6 +92,12 @@ class Recurrent final : public Function {
     settings.set("is_reversed", layer_.is_reversed);
     settings.set("lengths", lengths_);
   }
+  // As if all examples were as long as the longest.
+  double multiply_adds(const std::vector<Variable>& inputs, const Tensor&) const override {
+    const Shape& x = inputs[0].shape();
+    return static_cast<double>(x[0] * x[1]) *
+           static_cast<double>(layer_.wx.count() + layer_.wh.count());
+  }
 
   void backward(const Tensor&, Gradients& gradients) override {
     const auto gates = static_cast<std::size_t>(gates_of(layer_.kind));

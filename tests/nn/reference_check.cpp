@@ -6,6 +6,7 @@
 
 #include "core/json.hpp"
 #include "nn/backward.hpp"
+#include "nn/check_gradients.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki::testing {
@@ -36,17 +37,19 @@ void expect_the_same_again(const Variable& loss, const Inputs& inputs, const Ref
     EXPECT_EQ(relative_error(gradient, first.at(name)), 0) << "second pass, gradient of " << name;
 }
 
-// sum(result * upstream) with the inputs moved by `step` along `direction`.
-double moved(const Subject& run, const ReferenceCase& test,
-             const std::map<std::string, Tensor>& direction, float step) {
-  NoGrad no_grad;
+// The derivative of sum(result * upstream) along `direction`, from differences.
+double difference_along(const Subject& run, const ReferenceCase& test,
+                        const std::map<std::string, Tensor>& direction, double step) {
+  const NoGrad no_grad;
+  std::vector<Tensor> values, along;
   Inputs inputs = as_variables(test);
-  for (const auto& [name, along] : direction) {
-    const Tensor place = test.inputs.at(name).clone();
-    backend(Device::cpu()).accumulate(place, along, step);
-    inputs[name] = Variable(place);
+  for (const auto& [name, tensor] : direction) {
+    values.push_back(test.inputs.at(name).clone());
+    along.push_back(tensor);
+    inputs[name] = Variable(values.back());
   }
-  return inner_product(run(inputs, test).value(), test.upstream);
+  return central_difference([&] { return inner_product(run(inputs, test).value(), test.upstream); },
+                            values, along, step);
 }
 
 }  // namespace
@@ -83,10 +86,7 @@ void check_case(const Subject& run, const ReferenceCase& test) {
   if (expected == 0) return;
   double length = 0;
   for (const auto& [name, along] : direction) length += inner_product(along, along);
-  const float step = 4e-3f / static_cast<float>(std::sqrt(length));
-  const double difference =
-      (moved(run, test, direction, step) - moved(run, test, direction, -step)) /
-      (2 * static_cast<double>(step));
+  const double difference = difference_along(run, test, direction, 4e-3 / std::sqrt(length));
   EXPECT_NEAR(difference, expected, difference_tolerance * std::abs(expected));
 }
 

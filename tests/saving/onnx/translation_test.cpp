@@ -97,14 +97,6 @@ TEST(OnnxGraph, RefusesWhatItCannotSay) {
               HasSubstr("calls mul for a small input and exp for a larger one"));
 }
 
-TEST(OnnxGraph, RecordsNothingAfterwards) {
-  OneCall layer([](const Variable& x) { return x * 2; });
-  pass_of(layer, {2, 3});
-  EXPECT_FALSE(layer(Variable(Tensor::zeros({2, 3}))).requires_grad());
-  const CallRecorder one;
-  EXPECT_THROW(CallRecorder(), Error);
-}
-
 TEST(OnnxGraph, FilesNeedTheLibrary) {
   OneCall layer([](const Variable& x) { return x * 2; });
   const std::string file = ::testing::TempDir() + "twice.onnx";
