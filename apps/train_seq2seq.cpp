@@ -62,6 +62,7 @@ program::Option model_parallel_option(program::TrainingSettings& settings) {
       "ChainerMN's seq2seq_mp1: in each pair of ranks, the encoder on one and the decoder on the "
       "other";
   option.implicit = "true";
+  option.choices = {"true", "false"};
   option.set = [&settings](const std::string& text) {
     settings.model_ranks = program::parse_switch(text) ? 2 : 1;
   };

@@ -317,6 +317,10 @@ int bench_allreduce(int argc, char** argv) {
   Options options("tasuki-bench-allreduce", "times the exchange of gradients between all ranks",
                   "mpirun -np 4 tasuki-bench-allreduce --communicator all --json allreduce.json");
   constexpr std::int64_t longest = std::int64_t{1} << 33;
+  std::vector<std::string> kinds = {"all"}, algorithms = {"all", "auto"};
+  for (const CommunicatorKind& kind : communicator_kinds()) kinds.push_back(kind.name);
+  for (const AllreduceAlgorithm each : allreduce_algorithms())
+    algorithms.emplace_back(name_of(each));
   options.group("What to exchange");
   options.add("min", settings.min, {4, longest}, "BYTES", "smallest vector");
   options.add("max", settings.max, {4, longest}, "BYTES", "largest vector");
@@ -325,15 +329,19 @@ int bench_allreduce(int argc, char** argv) {
   options
       .add("communicator", settings.communicators, "NAMES",
            "communicators, separated by commas; `all`: those that can run here")
-      .in_short("communicators, or `all`");
+      .in_short("communicators, or `all`")
+      .choices = kinds;
   options
       .add("allreduce", settings.algorithms, "NAMES",
            "algorithms of communicators that send an allreduce's messages themselves: some of "
            "auto, ring, halving-doubling, tree, direct and mpi, separated by commas, or `all`")
-      .in_short("algorithms, or `all`");
-  options.add(
-      "wire-dtype", settings.wires, "NAMES",
-      "types of gradients on the wire: some of fp32, fp16 and bf16, separated by commas, or `all`");
+      .in_short("algorithms, or `all`")
+      .choices = algorithms;
+  options
+      .add("wire-dtype", settings.wires, "NAMES",
+           "types of gradients on the wire: some of fp32, fp16 and bf16, separated by commas, or "
+           "`all`")
+      .choices = {"all", "fp32", "fp16", "bf16"};
   add_gpu_flags(options, settings.gpu);
   options.group("How");
   options.add("iterations", settings.iterations, {1, 1'000'000}, "N", "timed exchanges per size");

@@ -27,6 +27,7 @@ Option compress_flag(TrainingSettings& settings) {
       "none or powersgd:R: on CPUs, send a low-rank approximation (matrix rank R) of each "
       "parameter's gradient (PowerSGD), and add its error to the next step's gradient. Gradients "
       "then travel after the backward pass";
+  option.choices = {"none", "powersgd:4"};
   option.set = [&settings](const std::string& text) {
     const std::string method = "powersgd:";
     if (text != "none" && !text.starts_with(method))

@@ -23,6 +23,7 @@ void add_gpu_flags(Options& options, GpuSettings& settings) {
       "its rank within the node; with N, every rank uses GPU N, which allows only one rank per "
       "node (unless --share-gpu is given)";
   option.implicit = "auto";
+  option.choices = {"auto", "none"};
   option.set = [&settings](const std::string& text) {
     std::optional<int> number;
     if (text != "none" && text != "auto") {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
+#include <sstream>
 #include <stdexcept>
 
 #include "core/printable.hpp"
@@ -34,6 +35,13 @@ std::string describe(NumberRange range) {
 }
 
 }  // namespace
+
+std::vector<std::string> split_at(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text + separator);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
 
 std::int64_t parse_integer(std::string_view text, IntegerRange range) {
   std::int64_t value = 0;

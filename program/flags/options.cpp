@@ -31,6 +31,7 @@ Option optional_option(std::optional<T>& value, const std::string& absent, Parse
     }
   };
   option.get = [&value, absent, write] { return value ? write(*value) : absent; };
+  option.choices = {absent};
   return option;
 }
 
@@ -49,6 +50,12 @@ Option& Option::common(const std::string& text) {
 
 Option& Option::in_short(const std::string& text) {
   summary = text;
+  return *this;
+}
+
+Option& Option::words_or_file(std::vector<std::string> words) {
+  choices = std::move(words);
+  may_be_file = true;
   return *this;
 }
 
@@ -94,6 +101,7 @@ Option& Options::add(const std::string& names, std::string& value,
                      const std::vector<std::string>& choices, const std::string& value_name,
                      const std::string& help) {
   Option option;
+  option.choices = choices;
   option.set = [&value, choices](const std::string& text) { value = parse_choice(text, choices); };
   option.get = [&value] { return value; };
   return add(names, described(std::move(option), value_name, help));
@@ -102,6 +110,7 @@ Option& Options::add(const std::string& names, std::string& value,
 Option& Options::add(const std::string& names, bool& value, const std::string& help) {
   Option option;
   option.implicit = "true";
+  option.choices = {"true", "false"};
   option.set = [&value](const std::string& text) { value = parse_switch(text); };
   option.get = [&value] { return value ? "true" : "false"; };
   return add(names, described(std::move(option), "", help));
@@ -111,6 +120,7 @@ Option& Options::add(const std::string& names, std::vector<double>& values,
                      const std::string& absent, NumberRange range, const std::string& value_name,
                      const std::string& help) {
   Option option;
+  option.choices = {absent};
   option.set = [&values, absent, range](const std::string& text) {
     values = text == absent ? std::vector<double>{} : parse_numbers(text, range, absent);
   };

@@ -45,12 +45,18 @@ struct Option {
   // Returns the text for the value `help`, usually a table of the flag's names. Null: `help` is a
   // value like any other.
   std::function<std::string()> listing;
+  // Words that may be the value, for completion in shells; others may be allowed, too.
+  std::vector<std::string> choices{};
+  // Whether it may also be a file; values called FILE, PATH, DIR or FOLDER are one without this.
+  bool may_be_file = false;
 
   // Called on the result of Options::add(): options.add(...).common("a few words"). common() shows
   // the flag on the screen of --help even if its group is not shown. Both set the words that appear
   // there instead of the first clause of `help`.
   Option& common(const std::string& text = "");
   Option& in_short(const std::string& text);
+  // Sets `choices` of a value that may also be a file.
+  Option& words_or_file(std::vector<std::string> words);
   OnScreen on_screen = OnScreen::in_group;
   std::string summary;
 
@@ -75,6 +81,7 @@ void bind_or_none(Option& option, std::optional<T>& value, Parse parse, Text tex
     }
   };
   option.get = [&value, text]() -> std::string { return value ? text(*value) : "none"; };
+  option.choices = {"none"};
 }
 
 class Options {
@@ -198,6 +205,7 @@ class Options {
     Option option;
     option.value_name = value_name;
     option.help = help;
+    option.choices = texts;
     option.set = [set_value = std::move(set_value), choices, texts](const std::string& text) {
       const std::string found = parse_choice(text, texts);
       std::optional<T> chosen;
@@ -225,6 +233,9 @@ class Options {
   std::string help_head() const;
   std::string help_on_screen() const;
   std::string help_text() const;
+  // options_pages.cpp: a manual page in groff's macros, and a file for bash-completion.
+  std::string manual_page() const;
+  std::string bash_completion() const;
   std::string listing_text() const;
   std::string config_text() const;
 

@@ -20,8 +20,8 @@ inline constexpr std::string_view help = "help", version = "version", config = "
 
 inline constexpr std::array<Flag, 4> flags = {
     {{help, 'h', "WORD",
-      "print the most common flags; `all`: every flag; another WORD: the flags with WORD in "
-      "their name, text or group",
+      "print the most common flags; `all`: every flag; `man`: a manual page; `bash`: a file for "
+      "bash-completion; another WORD: the flags with WORD in their name, text or group",
       true},
      {version, 0, "", "print the versions of Tasuki and of its libraries"},
      {config, 0, "FILE",

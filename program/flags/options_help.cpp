@@ -134,6 +134,10 @@ bool asks_for_all(const std::string& word) {
   return lower_case(word) == "all";
 }
 
+bool asks_for_page(const std::string& word) {
+  return word == "man" || word == "bash";
+}
+
 }  // namespace
 
 std::string Options::help_head() const {
@@ -167,8 +171,8 @@ std::vector<Option> Options::flags_to_describe() const {
 }
 
 void Options::check_help_word() const {
-  if (help_word_.empty() || asks_for_all(help_word_) || contains(appendix_, help_word_) ||
-      !mentioning(help_word_, flags_to_describe()).empty())
+  if (help_word_.empty() || asks_for_all(help_word_) || asks_for_page(help_word_) ||
+      contains(appendix_, help_word_) || !mentioning(help_word_, flags_to_describe()).empty())
     return;
   fail_everywhere(ErrorKind::usage, "--help: no flag mentions '{}'{} (--help all lists all flags)",
                   printable(help_word_), did_you_mean(help_word_));
@@ -191,6 +195,7 @@ std::string Options::help_on_screen() const {
 }
 
 std::string Options::help_text() const {
+  if (asks_for_page(help_word_)) return help_word_ == "man" ? manual_page() : bash_completion();
   const std::string appendix = appendix_.empty() ? "" : '\n' + appendix_;
   if (!help_word_.empty() && !asks_for_all(help_word_)) {
     std::string text = in_full(mentioning(help_word_, flags_to_describe()));

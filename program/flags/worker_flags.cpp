@@ -14,13 +14,6 @@ constexpr const char* expected_devices =
     "numbers of different GPUs (0,1), or a number of workers on the CPU (cpu:2)";
 constexpr std::size_t most_workers = 1024;
 
-std::vector<std::string> split_at(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text + separator);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 void append_devices(const std::string& word, std::vector<Device>& devices) {
   if (word == "cpu" || word.starts_with("cpu:")) {
     const std::int64_t count =
@@ -103,6 +96,7 @@ void add_worker_flags(Options& options, WorkerSettings& settings) {
   split.help =
       "how a batch is divided among the devices: `even`, `auto` (in proportion to their measured "
       "speed) or parts such as `3:1`";
+  split.choices = {"even", "auto"};
   split.set = [&settings](const std::string& text) { parse_split(text, settings); };
   split.get = [&settings] { return split_text(settings); };
   options.add("split", split).common("parts of a batch for the devices");
