@@ -17,6 +17,7 @@
 #include "training/extensions/snapshot.hpp"
 #include "training/extensions/time_limit.hpp"
 #include "training/extensions/trace_file.hpp"
+#include "training/extensions/weight_average.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -28,7 +29,11 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
   trainer.extend(std::make_unique<LogReport>(std::move(due)));
   if (settings.quiet) return;
   trainer.extend(std::make_unique<PrintProgress>(settings.progress_every, data.train.header.count));
-  std::vector<std::string> columns = program.columns;
+  std::vector<std::string> columns;
+  for (const std::string& column : program.columns) {
+    columns.push_back(column);
+    if (settings.ema && column.starts_with("validation/")) columns.push_back("ema/" + column);
+  }
   if (settings.log_every)
     columns.insert(columns.begin() + std::min<std::ptrdiff_t>(1, std::ssize(columns)), "iteration");
   trainer.extend(std::make_unique<PrintReport>(std::move(columns)));
@@ -95,6 +100,10 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
   Shift* const schedule = extend_with_schedule(trainer, settings);
   trainer.extend(std::make_unique<FailOnNonNumber>(
       FailOnNonNumber::Settings{.max_loss = settings.max_loss}, every(1, Unit::epoch)));
+  if (settings.ema)
+    trainer.extend(std::make_unique<WeightAverage>(
+        trainer.updater().optimizers(),
+        WeightAverage::Settings{.decay = *settings.ema, .replicas = setup.grid->replicas()}));
   if (program.extend) program.extend(trainer);
   if (settings.check_replicas) trainer.extend(check_replicas(*settings.check_replicas));
   if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));

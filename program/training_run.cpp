@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "nn/normalization.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
+#include "program/data/chosen_parameters.hpp"
 #include "program/data/initial_weights.hpp"
 #include "program/data/kept_data.hpp"
 #include "program/data/training_data.hpp"
@@ -18,6 +19,7 @@
 #include "program/report/about.hpp"
 #include "program/report/banner.hpp"
 #include "program/report/dry_run.hpp"
+#include "program/report/model_table.hpp"
 #include "program/report/result_files.hpp"
 #include "program/report/summary.hpp"
 #include "program/start/optimizer.hpp"
@@ -40,6 +42,12 @@ namespace {
 void normalise_locally(Module& model) {
   for (Module* module : model.modules())
     if (auto* const layer = dynamic_cast<BatchNorm*>(module)) layer->normalise_by(nullptr);
+}
+
+std::vector<std::string> paths_of_parameters(const Module& model) {
+  std::vector<std::string> paths;
+  for (const auto& [path, parameter] : model.all_parameters()) paths.push_back(path);
+  return paths;
 }
 
 std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
@@ -86,6 +94,7 @@ struct TrainingRun::Parts {
   std::unique_ptr<Optimizer> first_optimizer;  // its flags are checked before data are looked for
   TrainingData data;
 
+  Module* whole = nullptr;  // from initialize() on
   // From prepare() on.
   NamedOptimizers optimizers;
   Module* model = nullptr;
@@ -143,11 +152,14 @@ TrainingData& TrainingRun::data() const {
 
 void TrainingRun::initialize(Module& model) {
   const TrainingSettings& settings = parts_->settings();
+  parts_->whole = &model;
   if (!std::ranges::all_of(model.parameters(),
                            [](const auto& each) { return each.parameter->has_values(); }))
     model.initialize(static_cast<std::uint64_t>(settings.seed));
   if (settings.init && !setup().resumption.from)
-    load_initial_weights({*settings.init, settings.init_map}, model, communicator(), *setup().grid);
+    load_initial_weights({*settings.init, settings.init_map, settings.init_skip}, model,
+                         communicator(), *setup().grid);
+  check_patterns("--freeze", settings.freeze, paths_of_parameters(model), communicator());
   if (settings.sync_bn && convert_to_multi_node_batch_norm(model, setup().grid->data()) == 0)
     fail_everywhere(ErrorKind::usage,
                     "--sync-bn: the model has no batch normalisation; leave --sync-bn out");
@@ -164,6 +176,7 @@ void TrainingRun::configure(Optimizer& optimizer, Module& model) {
   optimizer.states().shard(settings.shard_optimizer);
   optimizer.weights().share(settings.node_weights == NodeWeights::shared,
                             socket_of(find_processors().cpus).value_or(-1));
+  if (parts_->whole != nullptr) freeze_chosen(settings.freeze, *parts_->whole, model, optimizer);
   optimizer.setup(model);
   if (settings.workers) return;  // each has rounded weights of its own
   const ModelGrid& grid = *setup().grid;
@@ -189,7 +202,8 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
   parts.model = &model;
   parts.trial = std::move(trial);
   parts.position = find_position(parts.program, setup(), optimizers, parts.data.train.header.count);
-  const bool has_ended = !settings.find_batchsize && is_over(settings, setup(), parts.position);
+  const bool has_ended =
+      !settings.find_batchsize && !settings.summary && is_over(settings, setup(), parts.position);
   if (has_ended && !settings.dry_run) return false;
   // Files that cannot be read are found last, but before anything is written.
   parts.data.check_files(settings, setup());
@@ -197,6 +211,11 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
     print_banner(setup(), parts.banner(find_output_folder(setup(), settings)->name()));
     normalise_locally(model);
     print_dry_run(setup(), settings, optimizers, loss, parts.data);
+    return false;
+  }
+  if (settings.summary) {
+    normalise_locally(model);
+    print_model_summary(setup(), model, loss, parts.data.train);
     return false;
   }
   if (settings.find_batchsize) {

@@ -54,12 +54,12 @@ class TrainingRun {
   // so on, without a communicator.
   std::unique_ptr<Optimizer> create_optimizer();
   // Optimizer::setup(model), with the settings of --exchange, --shard-optimizer, --node-weights,
-  // --dtype and --on-nan. Call it when the model is on device().
+  // --dtype, --on-nan and --freeze. Call it when the model is on device().
   void configure(Optimizer& optimizer, Module& model);
 
   // Checks --resume and the data's files, and locks the output folder. Returns false if there is
-  // nothing to train: after --dry-run has printed the plan, after --find-batchsize has printed the
-  // batch size, or if the resumed run is at its end. The optimizer, the model and what `loss`
+  // nothing to train: after --dry-run has printed the plan, --summary its table or --find-batchsize
+  // the batch size, or if the resumed run is at its end. The optimizer, the model and what `loss`
   // refers to must live until train() returns.
   bool prepare(Optimizer& optimizer, const LossFunction& loss);
   // The same for several optimizers of parts of `model`. `trial` is the step with which memory is

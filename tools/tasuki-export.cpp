@@ -18,6 +18,7 @@
 #include "core/log.hpp"
 #include "core/named_file.hpp"
 #include "job/run_job.hpp"
+#include "program/flags/flag_groups.hpp"
 #include "program/start/rank_setup.hpp"
 #include "program/start/same_program.hpp"
 #include "saving/name_map.hpp"
@@ -100,7 +101,8 @@ int export_weights(int argc, char** argv) {
            "names of the arrays in the file: tasuki (Chainer's), torchvision, gpt2, or a file of "
            "patterns (docs/weights.md); auto: PyTorch's in .safetensors, Tasuki's in .npz. Not for "
            ".onnx")
-      .in_short("names of the arrays in the file");
+      .in_short("names of the arrays in the file")
+      .words_or_file(program::name_map_words());
   add_network_flags(options, settings, tasks);
 
   const auto communicator = create_communicator("naive");

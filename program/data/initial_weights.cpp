@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <utility>
 
 #include "communicator/run_on_root.hpp"
 #include "core/error.hpp"
@@ -9,6 +11,7 @@
 #include "core/log.hpp"
 #include "core/printable.hpp"
 #include "nn/classifier.hpp"
+#include "program/data/chosen_parameters.hpp"
 #include "saving/model_file.hpp"
 #include "saving/name_map.hpp"
 #include "saving/safetensors.hpp"
@@ -70,30 +73,88 @@ void check_finite(const Module& model, const std::filesystem::path& file) {
   for (const auto& [path, buffer] : model.buffers()) check(path, *buffer);
 }
 
-// Arrays that keep the values of the model's initializers.
-std::vector<std::string> kept_arrays(const Module& model, const ArraySource& file) {
-  std::vector<std::string> names = array_names(model);
-  std::erase_if(names, [&](const std::string& name) {
-    return !file.may_lack(name) || file.find(name).has_value();
-  });
-  return names;
+// A file that lacks these arrays, whatever it has under their names.
+class Without final : public ArraySource {
+ public:
+  Without(const ArraySource& file, std::set<std::string> names)
+      : file_(file), skipped_(std::move(names)) {}
+
+  const std::filesystem::path& path() const override { return file_.path(); }
+  std::vector<std::string> names() const override { return file_.names(); }
+  std::optional<ArrayType> find(const std::string& name) const override {
+    return skipped_.contains(name) ? std::nullopt : file_.find(name);
+  }
+  NpzValue read(const std::string& name) const override { return file_.read(name); }
+  bool may_lack(const std::string& name) const override {
+    return skipped_.contains(name) || file_.may_lack(name);
+  }
+
+ private:
+  const ArraySource& file_;
+  std::set<std::string> skipped_;
+};
+
+// What became of a model's arrays, by their paths.
+struct Outcome {
+  std::size_t loaded = 0;
+  std::vector<std::string> skipped, lacking;  // by --init-skip; where the map allows it
+};
+
+Outcome outcome_of(const Module& model, const ArraySource& file, const std::string& prefix,
+                   const std::set<std::string>& skipped) {
+  Outcome outcome;
+  for (const std::string& path : array_names(model)) {
+    if (skipped.contains(prefix + path))
+      outcome.skipped.push_back(path);
+    else if (file.find(prefix + path))
+      ++outcome.loaded;
+    else
+      outcome.lacking.push_back(path);
+  }
+  return outcome;
 }
 
 // A safetensors file has no hash in it, so that the log says which one it was.
-void say_what_was_read(const ArraySource& file, const std::string& map,
-                       const std::vector<std::string>& kept) {
+void say_what_was_read(const ArraySource& file, const std::string& map, const Outcome& outcome) {
   std::string text = file.path().string();
   if (map != tasuki_names) text += fmt::format(", with the names of {}", map);
   if (const auto* const safetensors = dynamic_cast<const SafetensorsFile*>(&file))
     text += fmt::format(", hash of the file {}", hash_digits(safetensors->hash()));
-  log_info("initial weights: {}", text);
-  if (!kept.empty()) log_info("not from that file, as the map says: {}", join(kept, ", "));
+  log_info("initial weights: {} ({} arrays)", text, outcome.loaded);
+  if (!outcome.skipped.empty())
+    log_info("initial values kept by --init-skip: {}", join(outcome.skipped, ", "));
+  if (!outcome.lacking.empty())
+    log_info("not from that file, as the map says: {}", join(outcome.lacking, ", "));
+}
+
+// The names in the file of the arrays that keep their values. `whole` has `target`, whose paths
+// lack `above`.
+std::set<std::string> names_to_skip(const std::vector<std::string>& patterns, const Module& whole,
+                                    const std::string& above, const std::string& prefix) {
+  std::set<std::string> names;
+  for (const std::string& path : array_names(whole))
+    if (is_chosen(patterns, path) && path.starts_with(above))
+      names.insert(prefix + path.substr(above.size()));
+  return names;
+}
+
+// load_npz(), with an error that says how to go on.
+void load(const ArraySource& file, const Module& target, const std::string& prefix, bool may_skip) {
+  const std::string difference = describe_difference(file, prefix, target);
+  if (!difference.empty())
+    fail(ErrorKind::data, "{}{}", difference,
+         may_skip ? "; --init-skip PATTERN leaves arrays at their initial values, as another "
+                    "number of classes needs"
+                  : "");
+  load_npz(file, target, prefix);
 }
 
 }  // namespace
 
 void load_initial_weights(const InitialWeights& weights, Module& model, Communicator& communicator,
                           const ModelGrid& grid) {
+  const std::vector<std::string> patterns = weights.skip.value_or(std::vector<std::string>());
+  check_patterns("--init-skip", patterns, array_names(model), communicator);
   run_on_all(communicator, [&] {
     if (grid.data().rank() != 0) return;
     const std::unique_ptr<ArraySource> opened = open_weights(weights.path, grid.suffix());
@@ -113,12 +174,15 @@ void load_initial_weights(const InitialWeights& weights, Module& model, Communic
       map = fitting_map(*opened, array_names(target));
     std::optional<MappedSource> mapped;
     if (map != tasuki_names) mapped.emplace(*opened, read_name_map(map), array_names(target));
-    const ArraySource& file = mapped ? *mapped : *opened;
     const std::string of_model = mapped ? "" : prefix;
-    load_npz(file, target, of_model);
+    const std::set<std::string> skipped =
+        names_to_skip(patterns, model, is_predictor ? "predictor/" : "", of_model);
+    const Without file(mapped ? static_cast<const ArraySource&>(*mapped) : *opened, skipped);
+    const Outcome outcome = outcome_of(target, file, of_model, skipped);
+    load(file, target, of_model, weights.skip.has_value());
     check_finite(target, file.path());
     warn_of_unknown(entries_not_in(target, file, of_model), file.path());
-    if (communicator.rank() == 0) say_what_was_read(*opened, map, kept_arrays(target, file));
+    if (communicator.rank() == 0) say_what_was_read(*opened, map, outcome);
   });
 }
 

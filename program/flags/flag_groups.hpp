@@ -49,6 +49,9 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
 // --devices and --split.
 void add_worker_flags(Options& options, WorkerSettings& settings);
 
+// What names a map of names (saving/name_map.hpp) besides a file, and `auto`.
+std::vector<std::string> name_map_words();
+
 // The values of --wire-dtype and --dtype.
 const std::vector<Choice<DType>>& wire_dtypes();
 const std::vector<Choice<ComputeType>>& compute_types();

@@ -15,6 +15,10 @@ void check_resume_flags(const TrainingSettings& settings) {
   if (settings.init_map && !settings.init)
     fail_everywhere(ErrorKind::usage,
                     "--init-map has no effect without --init FILE; add it or leave the map out");
+  if (!settings.init_skip.empty() && !settings.init)
+    fail_everywhere(ErrorKind::usage,
+                    "--init-skip has no effect without --init FILE; add it or leave the patterns "
+                    "out");
   if (settings.overwrite && settings.resume.from != From::nothing)
     fail_everywhere(ErrorKind::usage,
                     "--overwrite and --resume: a run either removes old results or adds to them; "
@@ -25,6 +29,9 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
   if (settings.dry_run && settings.find_batchsize)
     fail_everywhere(ErrorKind::usage,
                     "--dry-run and --find-batchsize exclude each other; leave one out");
+  if (settings.summary && (settings.dry_run || settings.find_batchsize))
+    fail_everywhere(ErrorKind::usage, "--summary and --{} exclude each other; leave one out",
+                    settings.dry_run ? "dry-run" : "find-batchsize");
   if (!settings.early_stopping && options.is_changed("patience"))
     fail_everywhere(ErrorKind::usage,
                     "--patience has no effect without --early-stopping KEY; add it");
@@ -41,6 +48,10 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--accumulate: a process with several devices takes one batch in an iteration; "
                     "leave the flag out");
+  if (settings.ema && settings.workers)
+    fail_everywhere(ErrorKind::usage,
+                    "--ema: one process with several devices keeps no average; start one process "
+                    "for each device, or leave the flag out");
   if (settings.on_nan == OnNan::skip && settings.workers)
     fail_everywhere(ErrorKind::usage,
                     "--on-nan skip: one process with several devices cannot leave out steps; start "

@@ -2,11 +2,14 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 #include <stdexcept>
 
+#include "core/printable.hpp"
 #include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
+#include "saving/name_map.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -53,6 +56,21 @@ Option time_limit_flag(std::optional<double>& seconds) {
   return option;
 }
 
+// Patterns of parameters' paths.
+Option patterns_flag(std::vector<std::string>& patterns, const std::string& help) {
+  Option option;
+  option.value_name = "PATTERN,...";
+  option.help = help;
+  option.choices = {"none"};
+  option.set = [&patterns](const std::string& text) {
+    patterns = text == "none" ? std::vector<std::string>() : split_at(text, ',');
+    if (std::ranges::count(patterns, "") > 0)
+      throw std::invalid_argument("patterns separated by commas, or 'none'");
+  };
+  option.get = [&patterns] { return patterns.empty() ? std::string("none") : join(patterns, ","); };
+  return option;
+}
+
 Option resume_flag(ResumeSettings& resume) {
   using From = ResumeSettings::From;
   Option option;
@@ -61,6 +79,7 @@ Option resume_flag(ResumeSettings& resume) {
       "continue a run: PATH is a checkpoint, a snapshot, or an output folder, whose newest intact "
       "checkpoint or snapshot is used; --epoch and the optimizer's flags default to the saved "
       "values. `auto`: the newest one in --out; if there is none, start a new run there";
+  option.choices = {"auto", "none"};
   option.set = [&resume](const std::string& text) {
     resume.from = text == "none" ? From::nothing : text == "auto" ? From::automatic : From::path;
     resume.path = resume.from == From::path ? text : "";
@@ -79,6 +98,7 @@ Option check_data_flag(std::optional<bool>& check) {
   option.help =
       "before training, read all examples, decode image files, and list unreadable ones, one per "
       "line. By default (`auto`), this is done only with --dry-run";
+  option.choices = {"auto", "true", "false"};
   option.set = [&check](const std::string& text) {
     if (text == "auto")
       check.reset();
@@ -119,8 +139,38 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
       .add("init-map", settings.init_map, "auto", "NAME",
            "names of the arrays in --init's file: tasuki (the model's own), torchvision, gpt2, or "
            "a file of patterns (docs/weights.md); auto: the one of the three that fits best")
-      .in_short("names of the arrays in --init's file");
+      .in_short("names of the arrays in --init's file")
+      .words_or_file(name_map_words());
+  options
+      .add("init-skip", patterns_flag(settings.init_skip,
+                                      "parameters that keep their initial values whatever --init's "
+                                      "file has, such as another number of classes needs: patterns "
+                                      "of paths separated by commas (predictor/fc, "
+                                      "predictor/conv*). A pattern may also be a layer's path; * "
+                                      "stands for any characters but /, ** for any; `none`: load "
+                                      "all"))
+      .in_short("parameters that --init leaves as they are");
+  options
+      .add("freeze", patterns_flag(settings.freeze,
+                                   "parameters that are not trained, as patterns like those of "
+                                   "--init-skip: no gradients are computed for them, exchanged or "
+                                   "applied. Running statistics of frozen batch normalisation go "
+                                   "on following the batches. A resumed run keeps its frozen "
+                                   "parameters. `none`: train all"))
+      .in_short("parameters that are not trained");
+  options
+      .add("ema", settings.ema, "none", {0.0, 0.9999999}, "DECAY",
+           "keep an exponential moving average of the weights, which after each iteration becomes "
+           "DECAY x average + (1 - DECAY) x weights (the first iteration's weights begin it). Each "
+           "evaluation is repeated with it (ema/validation/...); it is saved with the run and, at "
+           "the end, as ema.npz in --out, which --model of tasuki-predict and --init read")
+      .in_short("decay of a moving average of the weights");
   options.add("dry-run", settings.dry_run, "set everything up and print the plan without training");
+  options
+      .add("summary", settings.summary,
+           "print a table of the model's layers and functions for one example (shapes, parameters, "
+           "FLOPs, memory of activations), without training")
+      .in_short("print a table of the layers, without training");
   options.add("find-batchsize", settings.find_batchsize,
               "print the largest --batchsize that fits into the memory of all ranks, without "
               "training");
@@ -218,6 +268,12 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
 }
 
 }  // namespace
+
+std::vector<std::string> name_map_words() {
+  std::vector<std::string> words = {"auto", tasuki_names};
+  for (const KnownNameMap& known : known_name_maps()) words.push_back(known.name);
+  return words;
+}
 
 void add_stall_flags(Options& options, StallSettings& settings) {
   options

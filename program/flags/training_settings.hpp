@@ -89,7 +89,11 @@ struct TrainingSettings {
   ResumeSettings resume;
   std::optional<std::string> init;      // file of initial weights
   std::optional<std::string> init_map;  // of the names in it
+  std::vector<std::string> init_skip;   // patterns of paths (program/data/chosen_parameters.hpp)
+  std::vector<std::string> freeze;      // as init_skip
+  std::optional<double> ema;            // decay of an average of the weights
   bool dry_run = false;
+  bool summary = false;
   bool find_batchsize = false;
   StallSettings stalls;
 

@@ -1,4 +1,5 @@
 #include "tools/predict/tasks.hpp"
+#include "program/flags/flag_groups.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -38,6 +39,7 @@ void add_model_flags(program::Options& options, PredictionSettings& settings, co
                           join(networks_of(tasks), ", "));
   std::vector<std::string> choices = networks_of(tasks);
   choices.insert(choices.begin(), "auto");
+  arch.choices = choices;
   arch.set = [&settings, choices](const std::string& text) {
     const std::string found = program::parse_choice(text, choices);
     settings.arch = found == "auto" ? std::nullopt : std::optional(found);
@@ -49,9 +51,11 @@ void add_model_flags(program::Options& options, PredictionSettings& settings, co
 void add_network_flags(program::Options& options, PredictionSettings& settings,
                        const Tasks& tasks) {
   options.group("Network, where about.json does not describe it", program::OnScreen::no);
-  options.add("model-map", settings.model_map, "auto", "NAME",
-              "names of the arrays in a model file: tasuki, torchvision, gpt2, or a file of "
-              "patterns (docs/weights.md); auto: the one of the three that fits best");
+  options
+      .add("model-map", settings.model_map, "auto", "NAME",
+           "names of the arrays in a model file: tasuki, torchvision, gpt2, or a file of patterns "
+           "(docs/weights.md); auto: the one of the three that fits best")
+      .words_or_file(program::name_map_words());
   for (const auto& task : tasks) task->add_network_flags(options);
 }
 
