@@ -51,6 +51,21 @@ TEST_F(GpuTraining, ReplaysOfARecordingAreSteps) {
   expect_near(recorded, plain, 1e-6);
 }
 
+// The average is computed between recorded steps, and is in the weights' place while recorded
+// evaluations read them.
+TEST_F(GpuTraining, AveragesWeightsAsTheCpuDoes) {
+  const std::vector<std::string> flags = {"--optimizer", "momentum_sgd", "-b", "48", "--epoch",
+                                          "3",           "--ema",        "0.9"};
+  std::vector<std::string> on_gpu = flags;
+  on_gpu.insert(on_gpu.end(), {"--gpu", "--graph", "on"});
+  const std::string key = "ema/validation/main/loss";
+  const auto expected = values_of(log_of(1, "cpu", flags), key);
+  const auto found = values_of(log_of(1, "gpu", on_gpu), key);
+  ASSERT_EQ(expected.size(), 3);
+  expect_near(found, expected, 1e-4);
+  EXPECT_NE(found, values_of(read_log("gpu"), "validation/main/loss"));
+}
+
 TEST_F(GpuTraining, LearnsAlikeInOtherPrecisions) {
   const auto expected = losses("fp32", {"--gpu"});
   for (const std::string dtype : {"tf32", "bf16", "fp16"}) {
