@@ -20,6 +20,9 @@ for component in "${components[@]}"; do
     runtime)
       expected=(bin/tasuki-run bin/train_mnist share/tasuki/start_orted share/tasuki/mca-params.conf
                 share/doc/tasuki/README.md share/doc/tasuki/docs/training.md)
+      # Where the programs have written them.
+      [[ ! -d $build/pages ]] ||
+        expected+=(share/man/man1/train_mnist.1 share/bash-completion/completions/tasuki-run)
       foreign='^./include/|/cmake/|\.so$|/examples/'
       ;;
     development)
