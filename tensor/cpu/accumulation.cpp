@@ -47,11 +47,11 @@ void CpuBackend::move_averages(std::span<const MovingAverage> averages) {
     const Tensor value = aligned(each.value, each.average, "move_averages");
     float* const to = floats(each.average);
     const float* const from = floats(value);
-    parallel_for(stored_count(each.average), elementwise_grain,
-                 [&, decay = each.decay, weight = each.weight](std::int64_t begin,
-                                                               std::int64_t end) {
-                   move_average_kernel(to + begin, from + begin, decay, weight, end - begin);
-                 });
+    parallel_for(
+        stored_count(each.average), elementwise_grain,
+        [&, decay = each.decay, weight = each.weight](std::int64_t begin, std::int64_t end) {
+          move_average_kernel(to + begin, from + begin, decay, weight, end - begin);
+        });
   }
 }
 
