@@ -36,7 +36,7 @@ class WeightedResult final : public Function {
 };
 
 Tensor random_weights(const Shape& shape, std::uint64_t seed) {
-  const Tensor weights = Tensor::empty(shape);
+  Tensor weights = Tensor::empty(shape);
   RandomStream random(seed);
   for (float& weight : weights.span<float>()) weight = 0.5F + random.uniform();
   return weights;
