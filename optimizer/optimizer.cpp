@@ -43,6 +43,10 @@ const std::vector<Optimizer::Group>& Optimizer::groups() const {
   return plan_->groups();
 }
 
+double Optimizer::gradient_scale() const {
+  return plan_->applied_scale();
+}
+
 void Optimizer::plan_changed() {
   if (trained_.arena) plan_->arrange(*trained_.arena);
   trained_.revision.advance();

@@ -155,6 +155,10 @@ class Optimizer {
   // StepGuard::skip_non_finite() left out. setup() sets it to 0.
   std::int64_t t() const { return t_; }
   void set_t(std::int64_t t);
+  // The arena's gradients times this factor are the gradients that the last update used, without
+  // the factors of the last hooks (such as weight decay). Ranks that divide the states have them in
+  // their own slices only (OptimizerStates::owners).
+  double gradient_scale() const;
 
   // --- hooks ---
   // They change the mean gradient before each update, in the order in which they were added. Call

@@ -106,7 +106,10 @@ void UpdatePlan::run(const ParameterArena& arena, const SliceOwners& owners,
   double scale = 1 / count;  // that remains to be applied
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
-    if (stage.then == nullptr) return apply_rule(update, i, scale);
+    if (stage.then == nullptr) {
+      applied_scale_ = scale;
+      return apply_rule(update, i, scale);
+    }
     // A hook before this one may have left a scale to the update; an ArrayHook sees it applied.
     const bool is_of_arrays = stage.then->kind_ == OptimizerHook::Kind::arrays;
     if (stage.writes || (is_of_arrays && scale != 1)) {

@@ -55,6 +55,9 @@ class UpdatePlan {
   // if there are several owners; a hook that needs the whole arena is then a usage error.
   void run(const ParameterArena& arena, const SliceOwners& owners, std::span<const Tensor> states,
            const float* skip, std::int64_t examples, const SpreadUpdate& spread);
+  // Of the last run(), or of its recording: the scale that the rule applied to the gradients in
+  // memory.
+  double applied_scale() const { return applied_scale_; }
 
  private:
   // Consecutive FactorHooks, and the hook or rule after them.
@@ -138,6 +141,7 @@ class UpdatePlan {
   const std::int64_t& t_;
   std::vector<std::shared_ptr<OptimizerHook>> hooks_;
   std::vector<ParameterGroup> groups_;
+  double applied_scale_ = 0;
   std::vector<bool> has_matched_;  // for each group: a parameter, at some time
 
   // Prepared by arrange().

@@ -1,5 +1,7 @@
 #include "program/extensions.hpp"
 
+#include <charconv>
+
 #include "program/data/kept_data.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/resume.hpp"
@@ -15,6 +17,8 @@
 #include "training/extensions/print_steps.hpp"
 #include "training/extensions/progress_bar.hpp"
 #include "training/extensions/snapshot.hpp"
+#include "training/extensions/step_log.hpp"
+#include "training/extensions/tensorboard.hpp"
 #include "training/extensions/time_limit.hpp"
 #include "training/extensions/trace_file.hpp"
 #include "training/extensions/weight_average.hpp"
@@ -39,6 +43,28 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
   trainer.extend(std::make_unique<PrintReport>(std::move(columns)));
   if (settings.print_every) trainer.extend(std::make_unique<PrintSteps>(*settings.print_every));
   trainer.extend(std::make_unique<ProgressBar>());
+}
+
+// A flag's text as a number or a switch, if it is one.
+EventFile::Setting setting_of(const std::string& text) {
+  if (text == "true" || text == "false") return text == "true";
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc() && end == text.data() + text.size()) return number;
+  return text;
+}
+
+void extend_with_steps(Trainer& trainer, const TrainingProgram& program) {
+  const TrainingSettings& settings = program.settings;
+  if (settings.tensorboard) {
+    TensorBoard::Settings shown{.histograms = settings.histograms};
+    for (const auto& [name, text] : program.flags.values()) shown.settings[name] = setting_of(text);
+    trainer.extend(std::make_unique<TensorBoard>(std::move(shown)));
+  }
+  if (settings.log_steps)
+    trainer.extend(std::make_unique<StepLog>(
+        *settings.log_steps,
+        settings.overwrite || settings.resume.from != ResumeSettings::From::nothing));
 }
 
 std::unique_ptr<Trigger> trigger_of(const CheckpointPeriod& period) {
@@ -108,6 +134,7 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
   if (settings.check_replicas) trainer.extend(check_replicas(*settings.check_replicas));
   if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));
   extend_with_log(trainer, program, data);
+  extend_with_steps(trainer, program);
   extend_with_checkpoints(trainer, settings, *setup.grid);
   trainer.extend(keep_flags(setup.resumption, trainer.updater().optimizers()));
   return schedule;

@@ -9,6 +9,7 @@
 //   result/ema.npz      the averaged weights at the end of the run, with --ema
 //   result/latest       one line: "checkpoints/iter_600", or "snapshot_iter_600": what was saved,
 //                       or resumed from, last
+//   result/tensorboard/     event files (event_file.hpp)
 //   result/abandoned    a line for each checkpoint or snapshot that the run left behind; nothing
 //                       resumes from them unasked
 //
@@ -32,6 +33,7 @@
 namespace tasuki {
 
 inline constexpr const char* checkpoints_name = "checkpoints";
+inline constexpr const char* tensorboard_name = "tensorboard";
 inline constexpr const char* latest_name = "latest";
 inline constexpr const char* abandoned_name = "abandoned";
 // Averaged weights (training/extensions/weight_average.hpp).

@@ -223,6 +223,31 @@ Observation Observation::over_ranks(Communicator* communicator) const {
   return all;
 }
 
+std::vector<Observation> Observation::gather(std::span<const Observation> own,
+                                             Communicator* communicator) {
+  if (communicator == nullptr || communicator->size() == 1) return {own.begin(), own.end()};
+  Bytes bytes;
+  for (const Observation& one : own) {
+    const Bytes encoded = one.encode();
+    put(bytes, std::uint64_t{encoded.size()});
+    bytes.insert(bytes.end(), encoded.begin(), encoded.end());
+  }
+  const std::vector<Bytes> ranks = gather_bytes(*communicator, bytes);
+  if (ranks.empty()) return {};
+  std::vector<Reader> readers(ranks.begin(), ranks.end());
+  std::vector<Observation> all;
+  all.reserve(own.size());
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    std::vector<Bytes> parts;
+    for (Reader& reader : readers) {
+      const auto part = reader.take(reader.get<std::uint64_t>());
+      parts.emplace_back(part.begin(), part.end());
+    }
+    all.push_back(join(parts));
+  }
+  return all;
+}
+
 void Observation::serialize(const Serializer& serializer) {
   const std::vector<Bytes> parts = serializer.of_every_rank("of_rank", encode());
   if (!serializer.is_loading()) return;

@@ -76,6 +76,11 @@ class Observation {
   // marked Reach::job. Collective; without a communicator, the result has this rank's values.
   Observation over_ranks(Communicator* communicator) const;
 
+  // over_ranks() of several observations in one message, for rank 0 alone: on other ranks the
+  // result is empty. All ranks pass equally many. Values keep their reach. Collective.
+  static std::vector<Observation> gather(std::span<const Observation> own,
+                                         Communicator* communicator);
+
   // Keeps each rank's part; after a resume with another number of ranks, rank 0 has all of it.
   void serialize(const Serializer& serializer);
 

@@ -16,6 +16,7 @@
 #include "core/file_lock.hpp"
 #include "core/log.hpp"
 #include "core/system_error.hpp"
+#include "saving/event_file.hpp"
 #include "saving/output_layout.hpp"
 #include "saving/retention.hpp"
 
@@ -53,6 +54,7 @@ std::vector<fs::path> results_in(const fs::path& folder) {
   try {
     for (const std::string& name : names_in(folder))
       if (is_result(name)) found.push_back(folder / name);
+    for (const fs::path& file : event_files_in(folder / tensorboard_name)) found.push_back(file);
     for (const CheckpointName& name : checkpoints_in(folder))
       found.push_back(checkpoint_folder(folder, name));
   } catch (const SystemError& error) {

@@ -35,6 +35,8 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
   if (!settings.early_stopping && options.is_changed("patience"))
     fail_everywhere(ErrorKind::usage,
                     "--patience has no effect without --early-stopping KEY; add it");
+  if (settings.histograms > 0 && !settings.tensorboard)
+    fail_everywhere(ErrorKind::usage, "--histograms has no effect without --tensorboard; add it");
   if (settings.sync_bn && settings.workers)
     fail_everywhere(ErrorKind::usage,
                     "--sync-bn and --devices: batch normalisation cannot use the statistics of "

@@ -10,6 +10,7 @@
 #include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "saving/name_map.hpp"
+#include "training/step_table.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -236,6 +237,25 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
                           left_out.augment ? "1" : "1 if images are augmented or decoded, else 0"));
 }
 
+Option log_steps_flag(std::optional<std::string>& file) {
+  Option option;
+  option.value_name = "FILE";
+  option.help =
+      "write a row for each step (loss, learning rate, times, ...) to FILE, a table if its name "
+      "ends in .csv, JSON objects if it ends in .jsonl. A resumed run goes on in its file. A new "
+      "run "
+      "replaces a file of another run only with --overwrite";
+  bind_or_none(
+      option, file,
+      [](const std::string& text) {
+        if (!step_format_of(text))
+          throw std::invalid_argument("a name that ends in .csv or .jsonl");
+        return text;
+      },
+      [](const std::string& text) { return text; });
+  return option;
+}
+
 void add_output_flags(Options& options, TrainingSettings& settings) {
   options.group("Output", OnScreen::no);
   options
@@ -263,6 +283,14 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
               "(https://ui.perfetto.dev) or Chrome; with GPUs it shows only the host");
   options.add("trace-steps", settings.trace_steps, {1, 100'000}, "N",
               "iterations in the --trace, from the fourth of this run on");
+  options.add("tensorboard", settings.tensorboard,
+              "write the log, each step's loss, learning rate and times, and the settings to "
+              "OUT/tensorboard, for TensorBoard (docs/tensorboard.md)");
+  options.add(
+      "histograms", settings.histograms, {0, unlimited}, "N",
+      "steps between histograms of each parameter's weights and gradients for --tensorboard; "
+      "0: none");
+  options.add("log-steps", log_steps_flag(settings.log_steps));
   options.add("quiet", settings.quiet, "print only warnings and errors");
   options.add("verbose", settings.verbose, "also print what was chosen automatically, and why");
 }

@@ -13,13 +13,14 @@ import sys
 # Folders without headers for users, but for what public headers include.
 INTERNAL_FOLDERS = {
     "communicator/algorithms", "communicator/cuda", "communicator/gpu", "communicator/kinds", "communicator/mpi",
-    "communicator/node", "program/data", "program/flags", "program/report", "program/start",
+    "communicator/node", "program/data", "program/flags", "program/report", "program/start", "saving/tensorboard",
     "tensor/cpu", "tensor/cuda", "tensor/cuda_loading", "training/recording",
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
     "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "sum_search"],
-    "core": ["background_thread", "control_groups", "descriptor", "environment", "file_lock", "hash",
+    "core": ["background_thread", "control_groups", "descriptor", "environment", "file_lock", "growing_file",
+             "hash",
              "job_process", "json", "keep_until_exit", "long_call", "named_file", "own_file",
              "own_library",
              "polite_wait", "printable", "process_state", "stopwatch", "system_error",
@@ -61,7 +62,8 @@ INCLUDED = {
     "program/report": ["banner"],
     "saving": ["npz_entry", "state"],
     "tensor": ["image_transform", "operation_options", "reduce", "step_clock", "storage", "update_operations"],
-    "training": ["output_folder", "step_times"],
+    "training": ["output_folder", "step_rows", "step_table", "step_times"],
+    "training/extensions": ["step_writer"],
     "training/recording": ["journal"],
 }
 # What is not part of the library.

@@ -1,0 +1,47 @@
+#include "training/extensions/step_log.hpp"
+
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/file.hpp"
+#include "core/named_file.hpp"
+#include "training/trainer.hpp"
+
+namespace tasuki {
+namespace {
+
+StepFormat checked_format(const std::filesystem::path& file) {
+  if (const auto format = step_format_of(file)) return *format;
+  fail_everywhere(ErrorKind::usage, "{}: expected a name that ends in .csv or .jsonl",
+                  file.string());
+}
+
+bool has_contents(const std::filesystem::path& file) {
+  std::error_code ignored;
+  return std::filesystem::exists(status_of(file)) && !std::filesystem::is_empty(file, ignored);
+}
+
+}  // namespace
+
+StepLog::StepLog(std::filesystem::path file, bool may_replace)
+    : file_(present_folder() / file), format_(checked_format(file)), may_replace_(may_replace) {}
+
+void StepLog::open(Trainer& trainer) {
+  const std::int64_t iteration = trainer.updater().iteration();
+  if (iteration == 0 && !may_replace_ && !table_ && has_contents(file_))
+    fail(ErrorKind::cannot_write,
+         "{} is there already; remove it, give another name, or replace it with --overwrite",
+         file_.string());
+  make_output_folder(file_.parent_path());
+  table_.emplace(file_, format_, iteration);
+}
+
+void StepLog::add_rows(Trainer& /*trainer*/, std::vector<StepRow> rows) {
+  for (StepRow& row : rows) table_->add(std::move(row));
+}
+
+void StepLog::write(Trainer& /*trainer*/) {
+  table_->flush();
+}
+
+}  // namespace tasuki

@@ -1,0 +1,36 @@
+// StepLog: a row for each step, in a CSV file or as JSON lines.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "training/extensions/step_writer.hpp"
+#include "training/step_table.hpp"
+
+namespace tasuki {
+
+// Rank 0 writes the file, at each entry of the log and at the end (step_writer.hpp): a StepTable,
+// whose format is that of the file's ending; another ending is a usage error. Attach it after
+// LogReport. A run that is resumed removes the rows of later iterations. A file that is there and
+// that no StepTable has written is an error before the first iteration; so is one that a run which
+// begins anew finds, unless it `may_replace` that.
+class StepLog : public StepWriter {
+ public:
+  explicit StepLog(std::filesystem::path file, bool may_replace = false);
+
+  std::string default_name() const override { return "StepLog"; }
+
+ protected:
+  void open(Trainer& trainer) override;
+  void add_rows(Trainer& trainer, std::vector<StepRow> rows) override;
+  void write(Trainer& trainer) override;
+
+ private:
+  std::filesystem::path file_;
+  StepFormat format_;
+  bool may_replace_;
+  std::optional<StepTable> table_;
+};
+
+}  // namespace tasuki

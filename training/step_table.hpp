@@ -1,0 +1,68 @@
+// StepTable: the file of --log-steps, as CSV or JSON lines.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "training/step_rows.hpp"
+
+namespace tasuki {
+
+class GrowingFile;
+
+enum class StepFormat : std::uint8_t { csv, json_lines };
+
+// By the ending, .csv or .jsonl; nothing for other names.
+std::optional<StepFormat> step_format_of(const std::filesystem::path& file);
+
+// What a file has of the steps up to an iteration.
+struct KeptSteps {
+  std::vector<std::string> columns;  // of CSV
+  std::int64_t bytes = 0;            // the beginning of the text that has them
+};
+// Anything that StepTable would not have written is an error of kind data that names `place`, the
+// line and what to do; only the last line may be there in part. The rows that a CSV file begins
+// with stay as they are: fields beyond the first are not examined.
+KeptSteps steps_up_to(std::int64_t iteration, std::string_view text, StepFormat format,
+                      const std::string& place);
+
+// Every row has "iteration", "epoch", "elapsed_time", the times (StepRow::times) and, if there is
+// one, "lr"; then what was reported. In CSV, a first line names the columns, and what a step lacks
+// is empty; a value of a new name adds a column to all rows. In JSON lines each row is an object,
+// with null for numbers that are not finite.
+class StepTable {
+ public:
+  // Goes on in a file that a StepTable has written, behind the steps up to `iteration`; makes it if
+  // it is missing or empty.
+  StepTable(std::filesystem::path file, StepFormat format, std::int64_t iteration);
+  ~StepTable();
+  StepTable(StepTable&&) noexcept;
+  StepTable& operator=(StepTable&&) noexcept;
+
+  // Kept in memory until flush().
+  void add(StepRow row) { rows_.push_back(std::move(row)); }
+  // If the file cannot be written, an error of kind cannot_write says why, and the next call tries
+  // again. A file that was removed is made anew; one that was replaced is such an error.
+  void flush();
+
+ private:
+  void make_anew_if_removed();
+  // Adds columns that the rows in memory need.
+  void widen();
+  std::string text_of(const StepRow& row) const;
+
+  std::filesystem::path path_;
+  StepFormat format_;
+  std::vector<std::string> columns_;
+  std::deque<StepRow> rows_;
+  std::unique_ptr<GrowingFile> file_;
+};
+
+}  // namespace tasuki
