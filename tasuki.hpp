@@ -167,6 +167,7 @@
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/generic_evaluator.hpp"
 #include "training/extensions/log_report.hpp"
+#include "training/extensions/misclassified.hpp"
 #include "training/extensions/observe.hpp"
 #include "training/extensions/print_progress.hpp"
 #include "training/extensions/print_report.hpp"

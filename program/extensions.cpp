@@ -2,7 +2,9 @@
 
 #include <charconv>
 
+#include "dataset/iterators/share_iterator.hpp"
 #include "program/data/kept_data.hpp"
+#include "program/report/about.hpp"
 #include "program/start/optimizer.hpp"
 #include "program/start/resume.hpp"
 #include "training/extensions/allreduce_persistent.hpp"
@@ -11,6 +13,7 @@
 #include "training/extensions/device_monitor.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/log_report.hpp"
+#include "training/extensions/misclassified.hpp"
 #include "training/extensions/observe.hpp"
 #include "training/extensions/print_progress.hpp"
 #include "training/extensions/print_report.hpp"
@@ -54,13 +57,25 @@ EventFile::Setting setting_of(const std::string& text) {
   return text;
 }
 
-void extend_with_steps(Trainer& trainer, const TrainingProgram& program) {
+// Call it after the share of the test data was kept.
+void extend_with_tensorboard(Trainer& trainer, const TrainingProgram& program,
+                             const RankSetup& setup, const TrainingData& data) {
   const TrainingSettings& settings = program.settings;
-  if (settings.tensorboard) {
-    TensorBoard::Settings shown{.histograms = settings.histograms};
-    for (const auto& [name, text] : program.flags.values()) shown.settings[name] = setting_of(text);
-    trainer.extend(std::make_unique<TensorBoard>(std::move(shown)));
-  }
+  TensorBoard::Settings shown{.histograms = settings.histograms};
+  for (const auto& [name, text] : program.flags.values()) shown.settings[name] = setting_of(text);
+  trainer.extend(std::make_unique<TensorBoard>(std::move(shown)));
+  const bool has_labels = data.test && data.test->header.has("x") && data.test->header.has("t") &&
+                          data.test->header.field("t").classes > 0;
+  if (!has_labels || !data.test->share || setup.grid->is_divided()) return;
+  constexpr std::int64_t batch = 64;
+  trainer.extend(show_misclassified(create_serial_iterator(*data.test->share, batch),
+                                    names_of_classes(program, data)));
+}
+
+void extend_with_steps(Trainer& trainer, const TrainingProgram& program, const RankSetup& setup,
+                       const TrainingData& data) {
+  const TrainingSettings& settings = program.settings;
+  if (settings.tensorboard) extend_with_tensorboard(trainer, program, setup, data);
   if (settings.log_steps)
     trainer.extend(std::make_unique<StepLog>(
         *settings.log_steps,
@@ -134,7 +149,7 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
   if (settings.check_replicas) trainer.extend(check_replicas(*settings.check_replicas));
   if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));
   extend_with_log(trainer, program, data);
-  extend_with_steps(trainer, program);
+  extend_with_steps(trainer, program, setup, data);
   extend_with_checkpoints(trainer, settings, *setup.grid);
   trainer.extend(keep_flags(setup.resumption, trainer.updater().optimizers()));
   return schedule;

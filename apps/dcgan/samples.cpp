@@ -11,6 +11,7 @@
 #include "dataset/files/idx.hpp"
 #include "dataset/images/png_file.hpp"
 #include "saving/model_file.hpp"
+#include "training/extensions/tensorboard.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki::dcgan {
@@ -18,6 +19,11 @@ namespace {
 
 constexpr std::int64_t grid_images = 100;
 constexpr std::int64_t generated_at_once = 100;
+
+// Of a square grid.
+std::int64_t columns_for(std::int64_t count) {
+  return std::llround(std::ceil(std::sqrt(static_cast<double>(count))));
+}
 
 std::vector<std::uint8_t> as_bytes(const Tensor& images) {
   std::vector<std::uint8_t> bytes;
@@ -47,7 +53,10 @@ class WriteSamples final : public Extension {
       const std::filesystem::path& out = trainer.out();
       make_own_folder(out / "preview");
       const auto image = out / "preview" / fmt::format("image{:08}.png", iteration);
-      write_images(image, generate(gan_.gen, settings_.model, settings_.seed, grid_images));
+      const Tensor images = generate(gan_.gen, settings_.model, settings_.seed, grid_images);
+      write_images(image, images);
+      if (EventFile* const events = events_of(trainer))
+        events->add_images("samples", images, columns_for(grid_images), iteration);
       const auto gen = out / fmt::format("gen_iter_{}.npz", iteration);
       save_npz(gen, gan_.gen);
       const auto dis = out / fmt::format("dis_iter_{}.npz", iteration);
@@ -116,8 +125,7 @@ void write_images(const std::filesystem::path& path, const Tensor& images) {
   const std::int64_t count = images.shape()[0];
   if (path.extension() == ".png") {
     make_folder_of(path);
-    const auto columns = std::llround(std::ceil(std::sqrt(static_cast<double>(count))));
-    return write_file(path, encode_png(tile_images(images, columns)));
+    return write_file(path, encode_png(tile_images(images, columns_for(count))));
   }
   if (path.string().ends_with("idx3-ubyte")) {
     if (images.shape()[1] != 1)

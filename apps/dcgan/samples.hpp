@@ -30,7 +30,8 @@ void write_images(const std::filesystem::path& path, const Tensor& images);
 // Writes on rank 0, every `interval` iterations, a grid of the first 100 images,
 // OUT/preview/image00001000.png, and the weights of both networks, OUT/gen_iter_1000.npz and
 // OUT/dis_iter_1000.npz; at the end, `samples` images: grey ones to OUT/samples-idx3-ubyte (MNIST's
-// format), others as PNG files to OUT/samples. `gan` must outlive the extension.
+// format), others as PNG files to OUT/samples. With --tensorboard the grids are shown there, too.
+// `gan` must outlive the extension.
 std::unique_ptr<Extension> write_samples(Dcgan& gan, const SampleSettings& settings);
 
 }  // namespace tasuki::dcgan

@@ -65,12 +65,6 @@ nlohmann::json left_out_of(const TrainingData& data) {
   return left_out;
 }
 
-std::vector<std::string> names_of_classes(const ProgramData& program, const TrainingData& data) {
-  if (program.stream_images) return data.class_names;
-  if (program.train_data) return {};
-  return class_names(program.dataset, data.place);
-}
-
 // Nodes of one machine (network namespaces, containers) share its cores. Collective; rank 0 knows.
 bool is_oversubscribed(const RankSetup& setup) {
   Communicator& communicator = *setup.communicator;
@@ -100,6 +94,12 @@ std::string mark_of_supervisor() {
 }
 
 }  // namespace
+
+std::vector<std::string> names_of_classes(const ProgramData& program, const TrainingData& data) {
+  if (program.stream_images) return data.class_names;
+  if (program.train_data) return {};
+  return class_names(program.dataset, data.place);
+}
 
 void write_about(const Options& options, const TrainingSettings& settings,
                  const ProgramData& program, const RankSetup& setup, const TrainingData& data,

@@ -2,12 +2,18 @@
 // compared.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "program/data/training_data.hpp"
 #include "program/start/rank_setup.hpp"
 
 namespace tasuki::program {
 
 inline constexpr const char* about_file = "about.json";
+
+// The names of the classes; empty if they are not known.
+std::vector<std::string> names_of_classes(const ProgramData& program, const TrainingData& data);
 
 // Writes about.json into `output`, an object: "version" (of Tasuki and its libraries), rank 0's
 // "host", "machine" and "device", "data" (the folder), "ranks" and "global_batch", and

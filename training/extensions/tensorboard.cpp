@@ -18,8 +18,8 @@ bool has_late_gradients(const Optimizer& optimizer) {
 }  // namespace
 
 void TensorBoard::initialize(Trainer& trainer) {
-  has_ended_ = false;
   StepWriter::initialize(trainer);
+  has_ended_ = false;
 }
 
 // A run from the beginning has saved_ before all files, and removes those that a killed run left.
@@ -31,11 +31,13 @@ void TensorBoard::open(Trainer& trainer) {
   events_.emplace(folder, iteration > 0 ? iteration + 1 : 0);
   events_->add_settings(settings_.settings);
   if (is_first) add_all_entries(trainer);
+  is_repeating_ = has_ended_ && !is_first;
   events_->flush();
   saved_ = events_->position();
 }
 
 void TensorBoard::run(Trainer& trainer) {
+  is_repeating_ = false;
   if (settings_.histograms > 0 && trainer.updater().iteration() % settings_.histograms == 0)
     add_histograms(trainer);
   StepWriter::run(trainer);
@@ -111,6 +113,9 @@ void TensorBoard::add_histograms(Trainer& trainer) {
 void TensorBoard::serialize(const Serializer& serializer) {
   serializer("file", saved_.file);
   serialize_count(serializer, "bytes", saved_.bytes);
+  std::int64_t has_ended = has_ended_ ? 1 : 0;
+  serialize_count(serializer, "has_ended", has_ended, 1);
+  has_ended_ = has_ended == 1;
 }
 
 EventFile* events_of(const Trainer& trainer) {

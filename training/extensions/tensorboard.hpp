@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "saving/event_file.hpp"
@@ -42,10 +43,10 @@ class TensorBoard : public StepWriter {
   void join_late(Trainer&, std::optional<std::int64_t>) override { knows_saved_ = false; }
   void serialize(const Serializer& serializer) override;
 
-  // On rank 0 during a run; null otherwise. What is added at an iteration becomes part of the file
-  // with the next entry of the log; in iterations in which a state is saved, extensions that run
-  // after the save add it again when the run is resumed, and it is there once.
-  EventFile* events() { return events_ ? &*events_ : nullptr; }
+  // On rank 0 during a run; null otherwise, and where a resumed run repeats what the files have
+  // already (Extension::repeats_after_resume). What is added is written with the next entry of the
+  // log.
+  EventFile* events() { return events_ && !is_repeating_ ? &*events_ : nullptr; }
 
  protected:
   void open(Trainer& trainer) override;
@@ -58,9 +59,10 @@ class TensorBoard : public StepWriter {
 
   Settings settings_;
   std::optional<EventFile> events_;
-  EventPosition saved_;      // behind which a resumed run goes on
-  bool has_ended_ = false;   // with an entry that a run that goes on replaces
-  bool knows_saved_ = true;  // false: the snapshot has no state of this extension
+  EventPosition saved_;        // behind which a resumed run goes on
+  bool knows_saved_ = true;    // false: the snapshot has no state of this extension
+  bool has_ended_ = false;     // the run: all of its last iteration is before saved_
+  bool is_repeating_ = false;  // the last iteration of a run that had ended
 };
 
 // The trainer's TensorBoard's event file, on rank 0; null if it has none.
