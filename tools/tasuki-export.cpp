@@ -26,6 +26,7 @@
 #include "saving/safetensors.hpp"
 #include "tools/predict/output.hpp"
 #include "tools/predict/tasks.hpp"
+#include "tools/take_words.hpp"
 
 namespace tasuki::predict {
 namespace {

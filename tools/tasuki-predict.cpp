@@ -27,6 +27,7 @@
 #include "tensor/backend.hpp"
 #include "tools/predict/output.hpp"
 #include "tools/predict/tasks.hpp"
+#include "tools/take_words.hpp"
 
 namespace tasuki::predict {
 namespace {

@@ -4,20 +4,13 @@
 
 #include <algorithm>
 
+#include "tools/processes/gnuplot.hpp"
+
 namespace tasuki::experiment {
 namespace {
 
 namespace fs = std::filesystem;
-
-// Quoted for gnuplot with single quotes: in double quotes it would execute text in backquotes.
-std::string quoted(const std::string& text) {
-  std::string made = "'";
-  for (const char c : text) {
-    if (c == '\'') made += '\'';
-    made += c;
-  }
-  return made + '\'';
-}
+using processes::quoted_for_gnuplot;
 
 // Rows that form one line of the plot.
 struct Line {
@@ -44,8 +37,8 @@ std::string speedup_plot(const ExperimentPlan& plan, const std::vector<TableRow>
   std::string text, plots;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     text += fmt::format("$line{} << EOD\n{}EOD\n", i, lines[i].points);
-    plots +=
-        fmt::format("$line{} with linespoints pointtype 7 title {}, ", i, quoted(lines[i].title));
+    plots += fmt::format("$line{} with linespoints pointtype 7 title {}, ", i,
+                         quoted_for_gnuplot(lines[i].title));
   }
   std::int64_t least = rows[0].settings.np, most = least;
   for (const TableRow& row : rows) {
@@ -66,7 +59,7 @@ std::string time_plot(const ExperimentPlan& plan, const std::vector<TableRow>& r
     if (!row.result) continue;
     points += fmt::format("{} {}\n", bars, row.result->seconds);
     names += fmt::format("{}{} {}", bars == 0 ? "" : ", ",
-                         quoted(row.settings.text(plan.varying())), bars);
+                         quoted_for_gnuplot(row.settings.text(plan.varying())), bars);
     ++bars;
   }
   return fmt::format(
@@ -88,7 +81,8 @@ std::string gnuplot_script(const ExperimentPlan& plan, const std::vector<TableRo
   return fmt::format(
       "set terminal {} size 800,500 noenhanced\nset output {}\nset title {}\n"
       "set grid\n{}",
-      is_png ? "png" : "svg", quoted(fs::absolute(image)), quoted(plan.title),
+      is_png ? "png" : "svg", quoted_for_gnuplot(fs::absolute(image).string()),
+      quoted_for_gnuplot(plan.title),
       has_speedups ? speedup_plot(plan, rows) : time_plot(plan, rows));
 }
 

@@ -74,14 +74,6 @@ std::pair<Task*, std::string> choose_task(const Tasks& tasks, const PredictionSe
                   join(networks_of(tasks), ", "));
 }
 
-std::vector<std::string> take_words(std::vector<std::string>& arguments) {
-  const auto end = std::ranges::find_if(
-      arguments, [](const std::string& word) { return word.starts_with('-'); });
-  std::vector<std::string> words(arguments.begin(), end);
-  arguments.erase(arguments.begin(), end);
-  return words;
-}
-
 void use_model_word(const std::vector<std::string>& words, const program::Options& options,
                     PredictionSettings& settings) {
   if (words.empty()) return;

@@ -23,8 +23,6 @@ void add_network_flags(program::Options& options, PredictionSettings& settings, 
 std::pair<Task*, std::string> choose_task(const Tasks& tasks, const PredictionSettings& settings,
                                           const TrainedModel& trained);
 
-// `PROGRAM MODEL [INPUT...] --flags`: takes the words before the first flag.
-std::vector<std::string> take_words(std::vector<std::string>& arguments);
 // Takes the model from the first word, if there is one; an error if --model is given, too.
 void use_model_word(const std::vector<std::string>& words, const program::Options& options,
                     PredictionSettings& settings);
