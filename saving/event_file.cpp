@@ -143,7 +143,9 @@ double EventFile::now() {
 void EventFile::add_event(double wall_time, std::int64_t step, int field,
                           const ProtoMessage& contents) {
   ProtoMessage event;
-  event.add_double(event::wall_time, wall_time).add_integer(event::step, step).add(field, contents);
+  event.add_double(event::wall_time, wall_time);
+  if (step != 0) event.add_integer(event::step, step);  // 0 is what readers assume
+  event.add(field, contents);
   file_->append(record_of(event));
 }
 

@@ -30,6 +30,8 @@ TEST(FlagConflicts, AreReportedBeforeTheStart) {
   const std::vector<Words> conflicts = {
       {TRAIN_MNIST, "--init", "a.npz", "--resume", "b"},
       {TRAIN_MNIST, "--patience", "9"},
+      {TRAIN_MNIST, "--histograms", "9"},
+      {TRAIN_MNIST, "--log-steps", "steps.txt"},
       {TRAIN_MNIST, "--keep", "2", "--checkpoint-every", "none"},
       {TRAIN_MNIST, "--on-nan", "skip", "--compress", "powersgd:2"},
       {TRAIN_MNIST, "--lr-drop-factor", "3"},

@@ -185,6 +185,15 @@ def heartbeat_inputs():
     yield "addresses", b"\x01" + bytes([13, 5, 14, 6, 15, 7]) + rank
 
 
+def steps_inputs():
+    def steps(kind, iteration, contents):
+        return struct.pack("<BH", kind, iteration) + contents
+    header = b"iteration,epoch,elapsed_time,seconds,main/loss\n"
+    yield "table", steps(0, 2, header + b"1,0.5,1,1,4\n2,1,2,1,\n3,1.5,3,1,nan\n4")
+    yield "header", steps(0, 0, header + b"1,0.5,1,1,4\n")
+    yield "lines", steps(1, 1, b'{"iteration":1,"epoch":0.5}\n{"iteration":2,"epoch":1.0}\n{"iter')
+
+
 def text_inputs():
     def files(kind, choice, one, other=b""):
         return bytes([kind, choice]) + part(one) + other

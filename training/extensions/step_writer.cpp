@@ -36,6 +36,7 @@ void StepWriter::initialize(Trainer& trainer) {
   rows_.begin(trainer);
   const auto work = [&] {
     open(trainer);
+    is_open_ = true;
     return Bytes{};
   };
   if (trainer.communicator() != nullptr)
@@ -71,7 +72,7 @@ void StepWriter::finalize(Trainer& trainer) {
 }
 
 void StepWriter::on_error(Trainer& trainer) {
-  if (!trainer.is_root()) return;
+  if (!is_open_) return;
   const Communicator* const communicator = trainer.communicator();
   if (communicator == nullptr || communicator->size() == 1) add_rows(trainer, rows_.take(nullptr));
   write(trainer);

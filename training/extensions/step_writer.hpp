@@ -54,6 +54,7 @@ class StepWriter : public Extension {
   const LogReport* log_ = nullptr;
   StepRows rows_;
   std::int64_t last_entry_ = 0;  // its iteration
+  bool is_open_ = false;         // on rank 0
 };
 
 }  // namespace tasuki

@@ -1,0 +1,188 @@
+// What TensorBoard and StepLog write of a run on several ranks, and of one that is resumed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "communicator/registry.hpp"
+#include "core/file.hpp"
+#include "small_run.hpp"
+#include "tests/support/errors.hpp"
+#include "tests/support/event_records.hpp"
+#include "tests/support/json.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "training/extensions/checkpoint.hpp"
+#include "training/extensions/observe.hpp"
+#include "training/extensions/snapshot.hpp"
+#include "training/extensions/step_log.hpp"
+#include "training/extensions/tensorboard.hpp"
+#include "training/resume.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::error_of;
+using ::testing::HasSubstr;
+using testing::Scalars;
+using testing::scalars_in;
+using testing::SmallRun;
+using testing::tags_in;
+using testing::TemporaryFolder;
+
+class WrittenSteps : public ::testing::Test {
+ protected:
+  static constexpr std::int64_t histogram_steps = 5;
+
+  // 97 examples in batches of 7. Stops after `iterations`, and goes on from the snapshot `from`.
+  void train(const std::string& out, std::int64_t iterations, const std::string& from = "",
+             SmallRun::Options options = {}) {
+    options.iterations = iterations;
+    options.epochs = 100;
+    SmallRun run(folder / out, comm.get(), options);
+    run.trainer->extend(std::make_unique<TensorBoard>(
+        TensorBoard::Settings{.settings = {{"unit", 8.0}}, .histograms = histogram_steps}));
+    run.trainer->extend(std::make_unique<StepLog>(folder / (out + ".jsonl")));
+    run.trainer->extend(std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true}),
+                        {.trigger = every(4, Unit::iteration)});
+    if (!from.empty()) resume(folder / out / from, *run.trainer);
+    run.trainer->run();
+    comm->barrier();
+  }
+  Scalars scalars(const std::string& out) const { return scalars_in(folder / out / "tensorboard"); }
+  std::vector<nlohmann::json> rows(const std::string& out) const {
+    std::vector<nlohmann::json> found;
+    std::istringstream lines(read_file(folder / (out + ".jsonl")));
+    for (std::string line; std::getline(lines, line);) found.push_back(nlohmann::json::parse(line));
+    return found;
+  }
+
+  std::unique_ptr<Communicator> comm = create_communicator("auto");
+  TemporaryFolder folder{comm.get()};
+};
+
+// Means over all ranks: the mean of an epoch's steps, by their sizes, is the log's.
+TEST_F(WrittenSteps, AreThoseOfAllRanks) {
+  train("a", 30);
+  if (comm->rank() != 0) return;
+  const auto found = scalars("a");
+  const auto log = testing::json_in(folder / "a/log");
+  const auto& losses = found.at("step/main/loss");
+  ASSERT_EQ(losses.size(), 30U);
+  ASSERT_EQ(rows("a").size(), 30U);
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_EQ(losses[i].first, static_cast<std::int64_t>(i) + 1);
+    EXPECT_EQ(losses[i].second, rows("a")[i].at("main/loss").get<float>());
+    EXPECT_EQ(rows("a")[i].at("iteration"), losses[i].first);
+    EXPECT_GT(rows("a")[i].at("seconds").get<double>(), 0);
+  }
+  const auto& entries = found.at("main/loss");
+  ASSERT_EQ(entries.size(), log.size());
+  std::size_t step = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    EXPECT_EQ(entries[i].first, log[i].at("iteration"));
+    EXPECT_EQ(entries[i].second, log[i].at("main/loss").get<float>());
+    double sum = 0, examples = 0;
+    const std::int64_t global = 7 * comm->size();
+    for (; step < losses.size() && losses[step].first <= entries[i].first; ++step) {
+      const std::int64_t in_epoch = static_cast<std::int64_t>(step) % ((97 + global - 1) / global);
+      const auto size = static_cast<double>(std::min(global, 97 - in_epoch * global));
+      sum += size * losses[step].second;
+      examples += size;
+    }
+    EXPECT_NEAR(entries[i].second, sum / examples, 1e-5);
+  }
+  const auto tags = tags_in(folder / "a/tensorboard");
+  EXPECT_EQ(tags.at("_hparams_/session_start_info"), 1);
+  EXPECT_EQ(tags.at("weights/predictor/l1/W"), 30 / histogram_steps);
+  EXPECT_EQ(tags.at("gradients/predictor/l1/W"), 30 / histogram_steps);
+}
+
+// Whatever part of the gradients a rank has.
+TEST_F(WrittenSteps, HaveTheWholeMeanGradient) {
+  const auto gradients = [&](const std::string& out) {
+    std::string all;
+    for (const auto& file : event_files_in(folder / out / "tensorboard"))
+      for (const std::string& record : testing::records_in(file))
+        if (const auto at = record.find("gradients/"); at != record.npos) all += record.substr(at);
+    return all;
+  };
+  // With batches of all examples, the gradient does not depend on who has computed what.
+  const SmallRun::Options whole{.optimizer = "sgd", .batch = 97};
+  train("own", 5, "", whole);
+  auto shared = whole;
+  shared.shares = true;
+  train("shared", 5, "", shared);
+  auto sharded = whole;
+  sharded.sharded = true;
+  train("sharded", 5, "", sharded);
+  if (comm->rank() != 0) return;
+  EXPECT_FALSE(gradients("own").empty());
+  EXPECT_EQ(gradients("shared"), gradients("own"));
+  EXPECT_EQ(gradients("sharded"), gradients("own"));
+}
+
+TEST_F(WrittenSteps, AreThereOnceAfterAResume) {
+  train("whole", 20);
+  train("cut", 14);  // ends between entries of the log
+  train("cut", 18, "snapshot_iter_12");
+  train("cut", 20, "snapshot_iter_8");
+  if (comm->rank() != 0) return;
+  const auto without_times = [](Scalars scalars) {
+    std::erase_if(scalars,
+                  [](const auto& each) { return each.first.find("time") != std::string::npos; });
+    return scalars;
+  };
+  EXPECT_EQ(without_times(scalars("cut")), without_times(scalars("whole")));
+  const auto tags = tags_in(folder / "cut/tensorboard");
+  EXPECT_EQ(tags.at("step/main/loss"), 20) << "steps that were rolled back are still in a file";
+  EXPECT_EQ(tags.at("weights/predictor/l1/W"), 20 / histogram_steps);
+  const auto found = rows("cut"), expected = rows("whole");
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_EQ(found[i].at("iteration"), expected[i].at("iteration"));
+    EXPECT_EQ(found[i].at("main/loss"), expected[i].at("main/loss"));
+  }
+}
+
+// Where a process was killed before it could write, only what the snapshot has is left.
+TEST_F(WrittenSteps, AreWrittenBeforeASave) {
+  SmallRun run(folder / "a", comm.get(), {.epochs = 100, .iterations = 9});
+  run.trainer->extend(std::make_unique<TensorBoard>(TensorBoard::Settings{}));
+  run.trainer->extend(std::make_unique<StepLog>(folder / "a.jsonl"));
+  run.trainer->extend(std::make_unique<Snapshot>(), {.trigger = every(4, Unit::iteration)});
+  run.trainer->extend(make_extension(
+      "look",
+      [&](Trainer& trainer) {
+        if (comm->rank() != 0 || trainer.updater().iteration() != 4) return;
+        EXPECT_EQ(scalars("a").at("step/main/loss").size(), 4U);
+        EXPECT_EQ(rows("a").size(), 4U);
+      },
+      Extension::priority_snapshot - 1));
+  run.trainer->run();
+}
+
+TEST_F(WrittenSteps, BeginWithTheLogInAnotherFolder) {
+  train("a", 30);
+  SmallRun run(folder / "b", comm.get(), {.epochs = 100, .iterations = 32});
+  run.trainer->extend(std::make_unique<TensorBoard>(TensorBoard::Settings{}));
+  resume(folder / "a/snapshot_iter_28", *run.trainer);
+  run.trainer->run();
+  comm->barrier();
+  if (comm->rank() != 0) return;
+  const auto log = testing::json_in(folder / "b/log");
+  EXPECT_EQ(scalars("b").at("main/loss").size(), log.size());
+  EXPECT_EQ(scalars("b").at("step/main/loss").size(), 4U);
+}
+
+TEST_F(WrittenSteps, LeaveOtherFilesAlone) {
+  if (comm->rank() == 0) write_file(folder / "a.jsonl", "another program's\n");
+  comm->barrier();
+  EXPECT_THAT(error_of([&] { train("a", 3); }), HasSubstr("a.jsonl is there already; remove it"));
+  EXPECT_EQ(read_file(folder / "a.jsonl"), "another program's\n");
+}
+
+TEST(StepLogs, HaveOneOfTwoEndings) {
+  EXPECT_THAT(error_of([] { StepLog("steps.txt"); }),
+              HasSubstr("steps.txt: expected a name that ends in .csv or .jsonl"));
+}
+
+}  // namespace
+}  // namespace tasuki
