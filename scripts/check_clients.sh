@@ -4,7 +4,8 @@
 #
 #   scripts/check_clients.sh [--build DIR] [NAME...]     # default: build, all programs
 #
-# NAME: safetensors, torchvision, transformers, onnx, onnxruntime. pip installs the programs in a
+# NAME: safetensors, torchvision, transformers, onnx, onnxruntime,
+# tensorboard. pip installs the programs in a
 # virtual environment, DIR/clients (6 GB, most of it PyTorch). DIR has tests (./test.sh builds it
 # so). Not part of ctest, which needs no network.
 set -euo pipefail
@@ -23,9 +24,10 @@ fi
 }
 
 venv=$build/clients
-if ! "$venv/bin/python" -c 'import safetensors, torchvision, transformers, onnx, onnxruntime' 2> "$build/clients.log"; then
+programs=(safetensors torch torchvision transformers onnx onnxruntime tensorboard)
+if ! "$venv/bin/python" -c "import $(IFS=,; echo "${programs[*]}")" 2> "$build/clients.log"; then
   echo "installing the programs in $venv" >&2
   python3 -m venv "$venv"
-  "$venv/bin/pip" install --quiet torch torchvision safetensors transformers onnx onnxruntime
+  "$venv/bin/pip" install --quiet "${programs[@]}"
 fi
 exec "$venv/bin/python" -W ignore tests/clients/check.py --build "$build" "$@"

@@ -68,7 +68,6 @@ TEST_F(Plots, AreDrawnInTheTerminal) {
         "  c  two validation/main/loss (last 2)\n", "\naccuracy\n", "  a  one (last 0.25)\n"})
     EXPECT_EQ(count_of(both, title), 1) << both;
   EXPECT_THAT(drawn({one, "-y", "main/loss", "-x", "epoch"}), HasSubstr("epoch 2\n"));
-  std::filesystem::copy(one, folder / "other/one", std::filesystem::copy_options::recursive);
 }
 
 TEST_F(Plots, TellRunsOfOneNameApart) {

@@ -3,16 +3,20 @@
 
     scripts/check_clients.sh [NAME...]          makes a virtual environment, and calls this there
 
-NAME: safetensors, torchvision, transformers, onnx, onnxruntime (default: all). What is compared is computed by them and by
-DIR/apps (--build DIR). Ends with 1 if a check fails.
+NAME: safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard (default: all). What is
+compared is computed by them and by DIR/apps (--build DIR). Ends with 1 if a check fails.
 """
 import argparse
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
+import urllib.error
+import urllib.request
 
 import numpy as np
 
@@ -294,13 +298,120 @@ def transformers_gpt2(folder):
     apart = difference(found, expected)
     check(apart <= LARGEST, f"scores differ by {apart:.1e}")
     return f"{len(state)} arrays equal, largest difference of scores {apart:.0e}"
+# --- tensorboard ---
+
+def write_digits(folder):
+    """Random images in MNIST's format: 480 to train on, 100 to evaluate on."""
+    random = np.random.default_rng(0)
+    folder.mkdir()
+    for kind, count in (("train", 480), ("t10k", 100)):
+        labels = random.integers(0, 10, count, dtype=np.uint8)
+        images = random.integers(0, 64, (count, 28, 28), dtype=np.uint8)
+        images[np.arange(count), labels] += 128  # a row that tells the label
+        for name, magic, values in (("images-idx3", 0x803, images), ("labels-idx1", 0x801, labels)):
+            header = np.array([magic, *values.shape], ">u4").tobytes()
+            (folder / f"{kind}-{name}-ubyte").write_bytes(header + values.tobytes())
+
+
+def resumed_run(folder):
+    """Ten steps an epoch: three epochs, then from the end of the second to that of the fourth."""
+    write_digits(folder / "data")
+    words = [APPS / "train_mnist", "--data", folder / "data", "--unit", "32", "-b", "48", "--threads", "1",
+             "--out", folder / "run", "--snapshot-every", "1", "--tensorboard", "--histograms", "5", "--epoch"]
+    run(*words, "3")
+    run(*words, "4", "--resume", folder / "run/snapshot_iter_20")
+    return folder / "run/tensorboard", json.loads((folder / "run/log").read_text())
+
+
+def tensorboard_reader(folder):
+    """All that a resumed run has written in EventAccumulator: the log's values, and each step once."""
+    from tensorboard.backend.event_processing import event_accumulator
+    from tensorboard.plugins.hparams import plugin_data_pb2
+    events, log = resumed_run(folder)
+    read = event_accumulator.EventAccumulator(str(events), size_guidance=dict.fromkeys(
+        ("scalars", "histograms", "images", "tensors"), 0))
+    read.Reload()
+    tags = read.Tags()
+    for key in log[0].keys() - {"iteration"}:
+        found = [(event.step, np.float32(event.value)) for event in read.Scalars(key)]
+        check(found == [(entry["iteration"], np.float32(entry[key])) for entry in log], f"{key} differs: {found}")
+    for key in ("step/main/loss", "step/main/accuracy", "step/lr", "step/time/seconds", "step/time/forward"):
+        check([event.step for event in read.Scalars(key)] == list(range(1, 41)), f"steps of {key} differ")
+    losses = [event.value for event in read.Scalars("step/main/loss")]
+    for i, entry in enumerate(log):
+        check(difference(np.mean(losses[10 * i:10 * i + 10]), entry["main/loss"]) < 1e-5, "the mean loss differs")
+    paths = [f"predictor/l{layer}/{part}" for layer in (1, 2, 3) for part in "Wb"]
+    for tag in [f"{kind}/{path}" for kind in ("weights", "gradients") for path in paths]:
+        histograms = read.Histograms(tag)
+        check([each.step for each in histograms] == list(range(5, 41, 5)), f"steps of {tag} differ")
+        for each in histograms:
+            counts = each.histogram_value
+            check(sum(counts.bucket) == counts.num and len(counts.bucket) == len(counts.bucket_limit),
+                  f"intervals of {tag} differ")
+    with np.load(folder / "run/snapshot_iter_40") as saved:
+        weights = saved["updater/model:main/predictor/l1/W"]
+    last = read.Histograms("weights/predictor/l1/W")[-1].histogram_value
+    expected, edges = np.histogram(weights, 64)
+    check(np.allclose(edges[1:], last.bucket_limit) and np.abs(expected - last.bucket).sum() <= 4,
+          "the histogram of weights differs from NumPy's")
+    check(difference([last.sum, last.sum_squares], [weights.sum(dtype=float), (weights.astype(float)**2).sum()])
+          < 1e-6, "the sums of weights differ")
+    image = read.Images("validation/misclassified")[0]
+    check(image.encoded_image_string.startswith(b"\x89PNG"), "the image is no PNG file")
+    metadata = read.summary_metadata["_hparams_/session_start_info"]
+    settings = plugin_data_pb2.HParamsPluginData.FromString(metadata.plugin_data.content).session_start_info.hparams
+    check(settings["batchsize"].number_value == 48 and settings["optimizer"].string_value == "adam"
+          and settings["quiet"].bool_value is False, "the settings differ")
+    return f"{len(tags['scalars'])} scalars, {len(tags['histograms'])} histograms, images, settings equal"
+
+
+def served_steps(events, load_fast):
+    """The steps that the page of TensorBoard would show."""
+    server = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-m", "tensorboard.main", "--logdir", str(events.parent), "--port", "0",
+         "--load_fast", load_fast, "--samples_per_plugin", "scalars=1000"],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        for line in server.stdout:
+            if found := re.search(r"http://localhost:(\d+)/", line):
+                break
+        else:
+            raise AssertionError("TensorBoard did not start")
+        address = f"http://127.0.0.1:{found[1]}/data/plugin/scalars/scalars?run=tensorboard&tag="
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with urllib.request.urlopen(address + "step/main/loss") as answer:
+                    points = json.load(answer)
+                if len(points) >= 40:
+                    break
+            except urllib.error.HTTPError:  # not yet loaded
+                pass
+            check(time.monotonic() < deadline, "TensorBoard has not loaded all steps within a minute")
+            time.sleep(0.5)
+        with urllib.request.urlopen(address + "validation/main/accuracy") as answer:
+            return [point[1] for point in points], [point[1] for point in json.load(answer)]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def tensorboard_pages(folder):
+    """The server, with both of its readers, shows each step of a resumed run once."""
+    events, _ = resumed_run(folder)
+    for load_fast in ("true", "false"):
+        steps, epochs = served_steps(events, load_fast)
+        check(steps == list(range(1, 41)), f"--load_fast {load_fast}: steps {steps}")
+        check(epochs == [10, 20, 30, 40], f"--load_fast {load_fast}: epochs end at {epochs}")
+    return "40 of 40 steps"
 
 
 CHECKS = {"safetensors": [safetensors_bytes, safetensors_types],
           "torchvision": [torchvision_networks],
           "transformers": [transformers_gpt, transformers_gpt2],
           "onnx": [onnx_models],
-          "onnxruntime": [runtime_results_of_networks]}
+          "onnxruntime": [runtime_results_of_networks],
+          "tensorboard": [tensorboard_reader, tensorboard_pages]}
 
 
 def version_of(name):
