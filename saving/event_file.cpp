@@ -124,11 +124,12 @@ ProtoMessage encode(const EventFile::Setting& setting) {
 
 }  // namespace
 
-EventFile::EventFile(fs::path folder, std::int64_t first_step) : file_(make_file(folder)) {
+// The first start of a session that TensorBoard reads is the run's own; later ones are restarts,
+// for which it drops what comes after them. So each file needs one.
+EventFile::EventFile(const fs::path& folder, std::int64_t first_step) : file_(make_file(folder)) {
   constexpr int session_status = 1, start = 1;
-  if (first_step > 0)
-    add_event(now(), first_step, event::session_log,
-              ProtoMessage().add_integer(session_status, start));
+  add_event(now(), first_step, event::session_log,
+            ProtoMessage().add_integer(session_status, start));
   flush();
 }
 

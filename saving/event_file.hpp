@@ -39,7 +39,7 @@ class EventFile {
   // were made so: TensorBoard reads them in this order and shows them as one run. With a
   // `first_step` above 0 it drops what other files have of that step and later ones, so it is
   // the first step after a resume. Errors of kind cannot_write name the path.
-  explicit EventFile(std::filesystem::path folder, std::int64_t first_step = 0);
+  explicit EventFile(const std::filesystem::path& folder, std::int64_t first_step = 0);
   ~EventFile();
   EventFile(EventFile&&) noexcept;
   EventFile& operator=(EventFile&&) noexcept;

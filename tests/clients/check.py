@@ -7,9 +7,11 @@ NAME: safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard (de
 compared is computed by them and by DIR/apps (--build DIR). Ends with 1 if a check fails.
 """
 import argparse
+import contextlib
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -313,22 +315,24 @@ def write_digits(folder):
             (folder / f"{kind}-{name}-ubyte").write_bytes(header + values.tobytes())
 
 
-def resumed_run(folder):
-    """Ten steps an epoch: three epochs, then from the end of the second to that of the fourth."""
-    write_digits(folder / "data")
-    words = [APPS / "train_mnist", "--data", folder / "data", "--unit", "32", "-b", "48", "--threads", "1",
-             "--out", folder / "run", "--snapshot-every", "1", "--tensorboard", "--histograms", "5", "--epoch"]
-    run(*words, "3")
-    run(*words, "4", "--resume", folder / "run/snapshot_iter_20")
-    return folder / "run/tensorboard", json.loads((folder / "run/log").read_text())
+def steps_of_run(folder, *more):
+    """Of ten steps an epoch."""
+    run(APPS / "train_mnist", "--data", folder / "data", "--unit", "32", "-b", "48", "--threads", "1", "--out",
+        folder / "run", "--snapshot-every", "1", "--tensorboard", "--histograms", "5", *more)
+
+
+RESUMED = "--epoch", "4", "--resume"  # from the end of the second epoch, after a run of three
 
 
 def tensorboard_reader(folder):
     """All that a resumed run has written in EventAccumulator: the log's values, and each step once."""
     from tensorboard.backend.event_processing import event_accumulator
     from tensorboard.plugins.hparams import plugin_data_pb2
-    events, log = resumed_run(folder)
-    read = event_accumulator.EventAccumulator(str(events), size_guidance=dict.fromkeys(
+    write_digits(folder / "data")
+    steps_of_run(folder, "--epoch", "3")
+    steps_of_run(folder, *RESUMED, folder / "run/snapshot_iter_20")
+    log = json.loads((folder / "run/log").read_text())
+    read = event_accumulator.EventAccumulator(str(folder / "run/tensorboard"), size_guidance=dict.fromkeys(
         ("scalars", "histograms", "images", "tensors"), 0))
     read.Reload()
     tags = read.Tags()
@@ -365,44 +369,52 @@ def tensorboard_reader(folder):
     return f"{len(tags['scalars'])} scalars, {len(tags['histograms'])} histograms, images, settings equal"
 
 
-def served_steps(events, load_fast):
-    """The steps that the page of TensorBoard would show."""
+@contextlib.contextmanager
+def served(folder, load_fast):
+    """A function that waits until the page of TensorBoard would show these steps of a tag."""
     server = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "tensorboard.main", "--logdir", str(events.parent), "--port", "0",
-         "--load_fast", load_fast, "--samples_per_plugin", "scalars=1000"],
+        [sys.executable, "-W", "ignore", "-m", "tensorboard.main", "--logdir", str(folder), "--port", "0",
+         "--load_fast", load_fast, "--reload_interval", "1", "--samples_per_plugin", "scalars=1000"],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def shown(port, tag):
+        address = f"http://127.0.0.1:{port}/data/plugin/scalars/scalars?run=tensorboard&tag={tag}"
+        try:
+            with urllib.request.urlopen(address) as answer:
+                return [point[1] for point in json.load(answer)]
+        except urllib.error.HTTPError:  # not yet loaded
+            return []
+
     try:
-        for line in server.stdout:
-            if found := re.search(r"http://localhost:(\d+)/", line):
-                break
-        else:
-            raise AssertionError("TensorBoard did not start")
-        address = f"http://127.0.0.1:{found[1]}/data/plugin/scalars/scalars?run=tensorboard&tag="
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                with urllib.request.urlopen(address + "step/main/loss") as answer:
-                    points = json.load(answer)
-                if len(points) >= 40:
-                    break
-            except urllib.error.HTTPError:  # not yet loaded
-                pass
-            check(time.monotonic() < deadline, "TensorBoard has not loaded all steps within a minute")
-            time.sleep(0.5)
-        with urllib.request.urlopen(address + "validation/main/accuracy") as answer:
-            return [point[1] for point in points], [point[1] for point in json.load(answer)]
+        ports = (re.search(r"http://localhost:(\d+)/", line) for line in server.stdout)
+        port = next((found[1] for found in ports if found), None)
+        check(port, "TensorBoard did not start")
+
+        def expect(tag, steps):
+            deadline = time.monotonic() + 60
+            while (found := shown(port, tag)) != steps:
+                check(time.monotonic() < deadline, f"--load_fast {load_fast}: steps {found} of {tag}")
+                time.sleep(0.5)
+        yield expect
     finally:
         server.terminate()
         server.wait()
 
 
 def tensorboard_pages(folder):
-    """The server, with both of its readers, shows each step of a resumed run once."""
-    events, _ = resumed_run(folder)
+    """The server, with both of its readers, shows each step once, also if it runs while a run is resumed."""
+    write_digits(folder / "data")
     for load_fast in ("true", "false"):
-        steps, epochs = served_steps(events, load_fast)
-        check(steps == list(range(1, 41)), f"--load_fast {load_fast}: steps {steps}")
-        check(epochs == [10, 20, 30, 40], f"--load_fast {load_fast}: epochs end at {epochs}")
+        shutil.rmtree(folder / "run", ignore_errors=True)
+        steps_of_run(folder, "--epoch", "3")
+        with served(folder / "run", load_fast) as expect:
+            expect("step/main/loss", list(range(1, 31)))
+            steps_of_run(folder, *RESUMED, folder / "run/snapshot_iter_20")
+            expect("step/main/loss", list(range(1, 41)))
+            expect("main/loss", [10, 20, 30, 40])
+        with served(folder / "run", load_fast) as expect:
+            expect("step/main/loss", list(range(1, 41)))
+            expect("main/loss", [10, 20, 30, 40])
     return "40 of 40 steps"
 
 
