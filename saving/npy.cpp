@@ -146,12 +146,13 @@ NpyHeader parse_npy_header(std::span<const std::byte> start, std::string_view na
   if (!descr || descr->size() < 4 || !order || !shape)
     fail(ErrorKind::data, "{} has a NumPy header that cannot be read", name);
   header.shape = *shape;
-  if (order->substr(0, 4) == "True" && shape->rank() > 1) {
+  const std::string_view type = type_in(*descr);
+  header.type = type;
+  header.is_fortran = order->substr(0, 4) == "True" && shape->rank() > 1;
+  if (header.is_fortran) {
     header.unreadable = "is in Fortran order; save it with numpy.ascontiguousarray";
     return header;
   }
-
-  const std::string_view type = type_in(*descr);
   if (type.size() > 2 && type.substr(0, 2) == "<U" && shape->rank() == 0) {
     const auto [end, error] =
         std::from_chars(type.data() + 2, type.data() + type.size(), header.characters);

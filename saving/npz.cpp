@@ -69,6 +69,7 @@ struct NpzFile::Archive {
   struct Entry {
     zip_uint64_t index;
     NpyHeader header;
+    std::uint64_t bytes;  // of the elements
   };
   Zip zip;
   std::uint64_t bytes = 0;  // of the file
@@ -79,8 +80,10 @@ struct NpzFile::Archive {
   void add(const fs::path& path, zip_uint64_t index);
   void check_hash(const RegularFile& file, bool required);
   const Entry& find(const fs::path& path, const std::string& name) const;
-  NpzValue read(const fs::path& path, const std::string& name,
-                std::optional<std::uint64_t> hash) const;
+  Tensor read(const fs::path& path, const std::string& name,
+              std::optional<std::uint64_t> hash) const;
+  NpzValue read_value(const fs::path& path, const std::string& name,
+                      std::optional<std::uint64_t> hash) const;
 };
 
 namespace {
@@ -144,7 +147,7 @@ void NpzFile::Archive::add(const fs::path& path, zip_uint64_t index) {
   if (is_readable && header.header_bytes + header.data_bytes() != stat.size)
     fail(ErrorKind::data, "{}: expected {} bytes for its type and shape ({}), found {}", where,
          header.header_bytes + header.data_bytes(), header.shape.text(), stat.size);
-  if (!entries.emplace(name, Entry{index, header}).second)
+  if (!entries.emplace(name, Entry{index, header, stat.size - header.header_bytes}).second)
     fail(ErrorKind::data, "{} is there twice", where);
   names.push_back(name);
 }
@@ -173,17 +176,16 @@ const NpzFile::Archive::Entry& NpzFile::Archive::find(const fs::path& path,
   return found->second;
 }
 
-NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
-                                std::optional<std::uint64_t> hash) const {
+// The elements as bytes.
+Tensor NpzFile::Archive::read(const fs::path& path, const std::string& name,
+                              std::optional<std::uint64_t> hash) const {
   report_progress();
   const Entry& entry = find(path, name);
   const std::string where = place(path, name);
-  if (!entry.header.unreadable.empty())
-    fail(ErrorKind::data, "{} {}", where, entry.header.unreadable);
   ZipEntry file(zip_fopen_index(zip.get(), entry.index, 0));
   if (!file) refuse(zip_get_error(zip.get()), where);
   std::vector<std::byte> header(entry.header.header_bytes);
-  const std::size_t bytes = entry.header.data_bytes();
+  const std::size_t bytes = entry.bytes;
   const Tensor elements = Tensor::empty(Shape{static_cast<std::int64_t>(bytes)}, DType::uint8);
   auto* const data = static_cast<std::byte*>(elements.raw());
   std::byte beyond{};
@@ -199,7 +201,15 @@ NpzValue NpzFile::Archive::read(const fs::path& path, const std::string& name,
       fail(ErrorKind::data, "{} is damaged: its hash is {} in place of {}", where,
            hash_digits(found.value()), hash_digits(*hash));
   }
-  return npy_value(entry.header, elements);
+  return elements;
+}
+
+NpzValue NpzFile::Archive::read_value(const fs::path& path, const std::string& name,
+                                      std::optional<std::uint64_t> hash) const {
+  const NpyHeader& header = find(path, name).header;
+  if (!header.unreadable.empty())
+    fail(ErrorKind::data, "{} {}", place(path, name), header.unreadable);
+  return npy_value(header, read(path, name, hash));
 }
 
 NpzFile::NpzFile(const fs::path& path, bool require_hash)
@@ -227,11 +237,21 @@ std::optional<ArrayType> NpzFile::find(const std::string& name) const {
 }
 
 NpzValue NpzFile::read(const std::string& name) const {
-  return archive_->read(path_, name, std::nullopt);
+  return archive_->read_value(path_, name, std::nullopt);
 }
 
 NpzValue NpzFile::read(const std::string& name, std::uint64_t hash) const {
-  return archive_->read(path_, name, hash);
+  return archive_->read_value(path_, name, hash);
+}
+
+std::optional<NpyHeader> NpzFile::header(const std::string& name) const {
+  const auto found = archive_->entries.find(name);
+  if (found == archive_->entries.end()) return std::nullopt;
+  return found->second.header;
+}
+
+Tensor NpzFile::read_elements(const std::string& name) const {
+  return archive_->read(path_, name, std::nullopt);
 }
 
 std::optional<std::uint64_t> NpzFile::hash() const {

@@ -43,6 +43,7 @@ WrittenNpz write_npz_directly(const std::filesystem::path& path,
                               const std::vector<NpzEntry>& entries);
 
 class RegularFile;
+struct NpyHeader;
 
 // An NPZ file open for reading, written here or by NumPy (stored or deflated; C order; types f2,
 // f4, f8, i4, i8, u1, b1 and U; entries of other types can be found, but not read). Opening checks
@@ -66,6 +67,10 @@ class NpzFile : public ArraySource {
   // `hash`.
   NpzValue read(const std::string& name, std::uint64_t hash) const;
 
+  // For elements of types that read() refuses: the header, and the bytes after it.
+  std::optional<NpyHeader> header(const std::string& name) const;
+  Tensor read_elements(const std::string& name) const;
+
   // The hash of the whole file, which opening it has checked; nothing if there is none in it.
   std::optional<std::uint64_t> hash() const;
 
@@ -83,6 +88,8 @@ inline constexpr std::size_t npz_hash_digits = 16;
 
 // The contents of a header.
 struct NpyHeader : ArrayType {
+  std::string type = {};    // NumPy's name, as it stands there: "<f4", ">i2"
+  bool is_fortran = false;  // column-major, with several axes
   std::int64_t characters = 0;
   std::size_t header_bytes = 0;    // with magic and padding
   std::size_t data_bytes() const;  // unknown if it is unreadable
