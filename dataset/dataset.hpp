@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct FieldArray {
   const std::int64_t* rows = nullptr;
 };
 
+// Some examples of a field, as stored, anywhere in memory.
+struct LocatedExamples {
+  std::vector<const std::byte*> places = {};             // one for each
+  std::vector<std::shared_ptr<const void>> owners = {};  // of that memory
+};
+
 // Random access to examples. Derived classes must allow several threads to read at once.
 class Dataset {
  public:
@@ -36,6 +43,12 @@ class Dataset {
   // The places of a field in memory, so that a batch is read without a virtual call for each
   // example; empty if the field is not in memory. Valid as long as the data set exists.
   virtual FieldArray array(std::size_t /*field*/) const { return {}; }
+  // For data sets that find the examples of a batch faster together than one by one: a field of
+  // these examples, of a fixed length, as stored. Without places, they are read one by one.
+  virtual LocatedExamples locate(std::span<const std::int64_t> /*examples*/,
+                                 std::size_t /*field*/) const {
+    return {};
+  }
   // The transform that brings a field into a batch (transform.hpp); null: the field is decoded.
   virtual const Transform* transform(std::size_t /*field*/) const { return nullptr; }
 
@@ -65,11 +78,14 @@ class StoredField {
   // Has the processor prefetch an example that will soon be read. Always inline, because GCC drops
   // calls of a function that only prefetches.
   [[gnu::always_inline]] void fetch_early(std::int64_t i) const {
+    if (array_.values != nullptr)
+      fetch_early(array_.values + static_cast<std::size_t>(row_of(i)) * bytes_, bytes_);
+  }
+  [[gnu::always_inline]] static void fetch_early(const std::byte* values, std::size_t bytes) {
     constexpr std::size_t line = 64,
                           most = 16 * line;  // the processor prefetches the rest of a larger one
-    if (array_.values == nullptr || bytes_ < line) return;
-    const std::byte* const values = array_.values + static_cast<std::size_t>(row_of(i)) * bytes_;
-    for (std::size_t offset = 0; offset < std::min(bytes_, most); offset += line)
+    if (bytes < line) return;
+    for (std::size_t offset = 0; offset < std::min(bytes, most); offset += line)
       __builtin_prefetch(values + offset);
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "core/activity.hpp"
 #include "core/error.hpp"
@@ -45,10 +46,35 @@ void convert(const std::byte* values, std::byte* destination, std::int64_t count
 
 // --- reading ---
 
+// Shuffled examples are far apart, where the processor does not prefetch automatically.
+constexpr std::size_t fetched_ahead = 4;
+
 void check_indices(const Dataset& dataset, std::span<const std::int64_t> indices) {
   const std::int64_t size = dataset.size();
   for (const std::int64_t i : indices)
     TASUKI_CHECK(0 <= i && i < size, "example {} of a data set of {}", i, size);
+}
+
+// Of examples that the data set has found together.
+void decode_located(const Dataset& dataset, std::size_t number,
+                    std::span<const std::int64_t> indices, const LocatedExamples& located,
+                    std::int64_t epoch, std::byte* to) {
+  const Field& field = dataset.header().fields[number];
+  const std::int64_t count = field.shape.count();
+  const std::size_t step = static_cast<std::size_t>(count) * size_of(field.decoded);
+  const Transform* const transform = dataset.transform(number);
+  const Decoder decode = decoder_of(field.stored, field.decoded);
+  for (std::size_t at = 0; at < indices.size(); ++at, to += step) {
+    if (at + fetched_ahead < indices.size())
+      StoredField::fetch_early(located.places[at + fetched_ahead], field.stored_bytes());
+    if (transform != nullptr) {
+      (*transform)(located.places[at], {epoch, dataset.id(indices[at])},
+                   reinterpret_cast<float*>(to));
+      report_progress();
+    } else {
+      decode(located.places[at], to, count);
+    }
+  }
 }
 
 // Copies the values of a field whose examples all have the same length.
@@ -56,18 +82,20 @@ Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std
                  std::int64_t epoch) {
   const Field& field = dataset.header().fields[number];
   Tensor values = Tensor::empty(field.batch_shape(std::ssize(indices)), field.decoded);
+  auto* to = static_cast<std::byte*>(values.raw());
+  if (const LocatedExamples located = dataset.locate(indices, number); !located.places.empty()) {
+    decode_located(dataset, number, indices, located, epoch, to);
+    return values;
+  }
   const std::int64_t count = field.shape.count();
   const std::size_t step = static_cast<std::size_t>(count) * size_of(field.decoded);
   const Transform* const transform = dataset.transform(number);
   const Decoder decode = decoder_of(field.stored, field.decoded);
   StoredField stored(dataset, number);
-  auto* to = static_cast<std::byte*>(values.raw());
   std::size_t at = 0;
   try {
     for (; at < indices.size(); ++at, to += step) {
-      // Shuffled examples are far apart, where the processor does not prefetch automatically.
-      constexpr std::size_t ahead = 4;
-      if (at + ahead < indices.size()) stored.fetch_early(indices[at + ahead]);
+      if (at + fetched_ahead < indices.size()) stored.fetch_early(indices[at + fetched_ahead]);
       if (transform != nullptr) {
         transform->apply(stored, indices[at], {epoch, dataset.id(indices[at])},
                          reinterpret_cast<float*>(to));

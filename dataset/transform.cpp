@@ -17,6 +17,9 @@ class Transformed final : public Dataset {
     dataset_->read(i, field, into);
   }
   FieldArray array(std::size_t field) const override { return dataset_->array(field); }
+  LocatedExamples locate(std::span<const std::int64_t> examples, std::size_t field) const override {
+    return dataset_->locate(examples, field);
+  }
   const Transform* transform(std::size_t field) const override {
     return field == field_ ? &transform_ : dataset_->transform(field);
   }

@@ -31,6 +31,12 @@ class Subset final : public Dataset {
   void read(std::int64_t i, std::size_t field, FieldWriter& into) const override {
     dataset_->read(index_of(i), field, into);
   }
+  LocatedExamples locate(std::span<const std::int64_t> examples, std::size_t field) const override {
+    std::vector<std::int64_t> indices;
+    indices.reserve(examples.size());
+    for (const std::int64_t i : examples) indices.push_back(index_of(i));
+    return dataset_->locate(indices, field);
+  }
   FieldArray array(std::size_t field) const override {
     FieldArray array = dataset_->array(field);
     array.rows = array.rows ? rows_.at(array.rows).data() : indices_.data();
