@@ -2,6 +2,8 @@
 // line here leads to is not.
 #pragma once
 
+#include "array_files/hdf5_dataset.hpp"
+#include "array_files/npy_dataset.hpp"
 #include "communicator/agreement.hpp"
 #include "communicator/algorithms/link_probe.hpp"
 #include "communicator/bytes.hpp"

@@ -33,8 +33,9 @@ function(tasuki_layer name)
   tasuki_include_root(${name} root)
   file(GLOB_RECURSE sources RELATIVE ${PROJECT_SOURCE_DIR} CONFIGURE_DEPENDS
        ${PROJECT_SOURCE_DIR}/${name}/*.cpp ${PROJECT_SOURCE_DIR}/${name}/*.hpp)
-  list(FILTER sources EXCLUDE REGEX "/cuda/")  # libtasuki_cuda.so (cmake/TasukiCuda.cmake)
-  list(FILTER sources EXCLUDE REGEX "/onnx/writer/")  # libtasuki_onnx.so (cmake/TasukiOnnx.cmake)
+  # Libraries of their own: libtasuki_cuda.so (cmake/TasukiCuda.cmake), libtasuki_hdf5.so
+  # (cmake/TasukiHdf5.cmake) and libtasuki_onnx.so (cmake/TasukiOnnx.cmake).
+  list(FILTER sources EXCLUDE REGEX "/(cuda|hdf5|onnx/writer)/")
   set(grouped ${sources})
   foreach(folder IN LISTS ARG_SINGLY)
     list(FILTER grouped EXCLUDE REGEX "^${folder}/")

@@ -25,6 +25,9 @@ function(tasuki_programs_target)
   if(TARGET tasuki_cuda)
     add_dependencies(tasuki_programs tasuki_cuda)
   endif()
+  if(TARGET tasuki_hdf5)
+    add_dependencies(tasuki_programs tasuki_hdf5)
+  endif()
 endfunction()
 
 # Each program writes its manual page and its file for bash-completion from its own flags (--help man,

@@ -112,6 +112,11 @@ else
   say "$build has no libtasuki_cuda.so: the bundle will compute on CPUs only"
 fi
 
+# libhdf5 needs libraries for the network, which would take half of the bundle's size.
+if [ -e "$build/libtasuki_hdf5.so" ]; then
+  say "the bundle reads no HDF5 files: libtasuki_hdf5.so is left out, because libhdf5 needs libcurl and what that needs"
+fi
+
 if [ -e "$build/bench/libkernel_trace.so" ]; then
   add_file "$build/bench/libkernel_trace.so" "$root/lib"
 fi

@@ -4,10 +4,9 @@
 #
 #   scripts/check_clients.sh [--build DIR] [NAME...]     # default: build, all programs
 #
-# NAME: safetensors, torchvision, transformers, onnx, onnxruntime,
-# tensorboard. pip installs the programs in a
-# virtual environment, DIR/clients (6 GB, most of it PyTorch). DIR has tests (./test.sh builds it
-# so). Not part of ctest, which needs no network.
+# NAME: h5py, safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard. pip installs
+# the programs in a virtual environment, DIR/clients (6 GB, most of it PyTorch). DIR has tests
+# (./test.sh builds it so). Not part of ctest, which needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/usage.sh
@@ -24,7 +23,7 @@ fi
 }
 
 venv=$build/clients
-programs=(safetensors torch torchvision transformers onnx onnxruntime tensorboard)
+programs=(h5py safetensors torch torchvision transformers onnx onnxruntime tensorboard)
 if ! "$venv/bin/python" -c "import $(IFS=,; echo "${programs[*]}")" 2> "$build/clients.log"; then
   echo "installing the programs in $venv" >&2
   python3 -m venv "$venv"

@@ -17,6 +17,7 @@ build_packages=(
   nlohmann-json3-dev libfmt-dev libspdlog-dev libxxhash-dev libzip-dev zlib1g-dev
   libjpeg-dev libpng-dev  # folders of images
   libonnx-dev libprotobuf-dev protobuf-compiler  # models in ONNX
+  libhdf5-dev  # data sets in HDF5 files
   dataset-fashion-mnist
 )
 packages_packages=(dpkg-dev file gzip)

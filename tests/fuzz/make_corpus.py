@@ -133,6 +133,28 @@ def npz_inputs():
                                         for i, array in enumerate(arrays.values()))
 
 
+def arrays_inputs():
+    yield "npy-i2", b"\x02" + npy(">i2", "(3, 2)", bytes(range(12)))
+    yield "npy-u1", b"\x05" + npy("|u1", "(4,)", bytes(range(4)))
+    yield "npy-f8", b"\x02" + npy("<f8", "(2, 2)", bytes(32))
+    for mode in (0, 1):
+        for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            file = io.BytesIO()
+            with zipfile.ZipFile(file, "w", method) as archive:
+                with archive.open(zipfile.ZipInfo("a.npy"), "w", force_zip64=method == 0) as member:
+                    member.write(npy("<i4", "(3, 2)", bytes(range(24))))
+                archive.writestr("b.npy", npy("<f4", "(2,)", bytes(8)))
+            yield f"npz-{mode}-{method}", bytes([mode]) + file.getvalue()
+
+
+def hdf5_inputs():
+    arrays = pathlib.Path(__file__).resolve().parent.parent / "array_files/arrays"
+    for name in ("old", "userblock"):
+        for mode in (0, 1):
+            yield f"{name}-{mode}", bytes([mode]) + gzip.decompress(
+                (arrays / f"{name}.h5.gz").read_bytes())
+
+
 def safetensors_inputs():
     header = (b'{"__metadata__":{"format":"pt"},"l1.weight":{"dtype":"F32","shape":[2,3],'
               b'"data_offsets":[0,24]},"n":{"dtype":"I16","shape":[],"data_offsets":[24,26]},'

@@ -23,7 +23,12 @@ for component in "${components[@]}"; do
       # Where the programs have written them.
       [[ ! -d $build/pages ]] ||
         expected+=(share/man/man1/train_mnist.1 share/bash-completion/completions/tasuki-run)
-      foreign='^./include/|/cmake/|\.so$|/examples/'
+      foreign='^./include/|/cmake/|/libtasuki(_program)?\.so$|/examples/'
+      # HDF5 and ONNX are used where a build has found them.
+      for plug_in in libtasuki_hdf5 libtasuki_onnx; do
+        [[ ! -e $build/$plug_in.so ]] || grep -q "/$plug_in\.so$" "$work/files" ||
+          fail "runtime has no $plug_in.so"
+      done
       ;;
     development)
       expected=(include/tasuki/tasuki.hpp share/doc/tasuki/examples/CMakeLists.txt)

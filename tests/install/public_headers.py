@@ -12,12 +12,14 @@ import sys
 
 # Folders without headers for users, but for what public headers include.
 INTERNAL_FOLDERS = {
+    "array_files/hdf5",
     "communicator/algorithms", "communicator/cuda", "communicator/gpu", "communicator/kinds", "communicator/mpi",
     "communicator/node", "program/data", "program/flags", "program/report", "program/start", "saving/tensorboard",
     "tensor/cpu", "tensor/cuda", "tensor/cuda_loading", "training/recording",
 }
 # Headers of the other folders that only the library includes.
 INTERNAL = {
+    "array_files": ["element_type", "file_array", "hdf5_entry", "mapped_file", "zip_members"],
     "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "sum_search"],
     "core": ["background_thread", "control_groups", "descriptor", "environment", "file_lock", "growing_file",
              "hash",
@@ -49,6 +51,7 @@ INTERNAL = {
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
 INCLUDED = {
+    "array_files": ["array_fields"],
     "communicator": ["gradient_view", "sliced_work"],
     "communicator/algorithms": ["algorithm_cost", "allreduce_algorithm", "wire_format"],
     "communicator/mpi": ["transfer_sizes"],

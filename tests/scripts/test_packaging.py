@@ -19,6 +19,7 @@ LIBRARIES = {
     "ZLIB": ("zlib-api", "zlib"),
     "dnnl": ("onednn", "onednn-cpu-omp"),
     "fmt": ("fmt", "fmt"),
+    "hdf5": ("hdf5", "hdf5"),
     "hwloc": ("hwloc", "libhwloc"),
     "libzip": ("libzip", "libzip"),
     "nlohmann_json": ("nlohmann-json", "nlohmann_json"),
@@ -39,8 +40,8 @@ class Packaging(unittest.TestCase):
         self.assertIn(f"\n  version: {version}\n", CONDA.read_text())
 
     def test_libraries_are_those_that_cmake_searches(self):
-        searched = set(re.findall(r"^\s*(?:find_package|pkg_check_modules)\((\w+)",
-                                  read("cmake/TasukiDependencies.cmake") + read("cmake/TasukiDnnl.cmake"),
+        sources = "".join(read(f"cmake/Tasuki{part}.cmake") for part in ("Dependencies", "Dnnl", "Hdf5"))
+        searched = set(re.findall(r"^\s*(?:find_package|pkg_check_modules|pkg_search_module)\((\w+)", sources,
                                   re.MULTILINE))
         self.assertEqual(searched - OF_COMPILER, set(LIBRARIES))
         spack = set(re.findall(r'^    depends_on\("([\w-]+)[^"]*"\)', SPACK.read_text(), re.MULTILINE))

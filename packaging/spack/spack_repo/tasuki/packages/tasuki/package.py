@@ -28,6 +28,7 @@ class Tasuki(CMakePackage, CudaPackage):
     depends_on("nlohmann-json")
     depends_on("mpi@3.1:")
     depends_on("boost+program_options")
+    depends_on("hdf5@1.10.5:~mpi")
     depends_on("hwloc")
     depends_on("jpeg")
     depends_on("libpng")

@@ -1,0 +1,33 @@
+// Data sets of arrays in an HDF5 file.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "array_files/array_fields.hpp"
+#include "dataset/dataset.hpp"
+
+namespace tasuki {
+
+// ArrayFileField::array is the path of an HDF5 data set in the file ("/run/images") whose numbers
+// are of any standard type, with bytes in either order. It may be contiguous, chunked, compressed
+// (by a filter that HDF5 has, such as gzip) or virtual:
+//   open_hdf5("run.h5", {{"x", "/images"}, {"t", "/labels", /*is_target=*/true, /*classes=*/10}})
+//
+// Examples are read when a batch needs them. What is not compressed is mapped (mapped_file.hpp) if
+// whole examples lie in the file as they are; else pieces of several examples, as large as a chunk,
+// are read by HDF5, and the last 64 MiB of each field are kept. So shuffled examples of compressed
+// data are slow where a rank's examples take more memory than that.
+//
+// libhdf5 is loaded on demand, by libtasuki_hdf5.so, and by names of its own, so that a program may
+// have another HDF5 of its own (a parallel one, for example). HDF5 is not made for threads: data
+// sets take turns, and a program that calls the same libhdf5 itself must not do so at the same
+// time.
+//
+// Errors name the file, the field and the data set: of kind missing or data, with HDF5's reason; of
+// kind unavailable if this Tasuki was built without HDF5.
+std::shared_ptr<const Dataset> open_hdf5(const std::filesystem::path& path,
+                                         const std::vector<ArrayFileField>& fields);
+
+}  // namespace tasuki
