@@ -6,6 +6,7 @@
 #include <map>
 
 #include "models/catalog.hpp"
+#include "program/data/array_data.hpp"
 #include "program/training_program.hpp"
 
 namespace {
@@ -66,6 +67,17 @@ std::string describe_models() {
   return text;
 }
 
+// Arrays may have images of any shape, or in another order.
+void check_images(const tasuki::Shape& example) {
+  constexpr std::int64_t smallest = 8;
+  if (example.rank() == 3 && example[1] >= smallest && example[2] >= smallest) return;
+  tasuki::fail_everywhere(
+      tasuki::ErrorKind::data,
+      "field 'x': expected images of channels x height x width, such as 3x32x32 "
+      "(at least {} pixels high and wide), found examples of shape {}",
+      smallest, example.text());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -83,10 +95,14 @@ int main(int argc, char** argv) {
   program.dataset = "cifar10";
   program.flags.add("arch", arch, names, "NAME", describe_models()).in_short("the network");
   program.flags
-      .add("dataset,d", program.dataset, {"cifar10", "cifar100", "images"}, "NAME",
-           "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder --data, "
-           "in train/<class>/ and test/<class>/")
-      .in_short("cifar10, cifar100, or images in --data");
+      .add(
+          "dataset,d", program.dataset, {"cifar10", "cifar100", "images", "hdf5", "npy"}, "NAME",
+          "cifar10, cifar100 (100 classes), or images: JPEG and PNG files in the folder --data, "
+          "in train/<class>/ and test/<class>/; or arrays with images of channels x height x width "
+          "and their labels (--fields): hdf5, in the HDF5 file --data, or npy, in .npy files of "
+          "the folder --data or in one .npz file")
+      .in_short("cifar10, cifar100, or data in --data");
+  tasuki::program::add_array_file_flags(program.flags, program.arrays);
   program.flags
       .add("image-size", program.image_side, {8, 1024}, "N",
            "height and width in pixels to which a folder's images are scaled")
@@ -97,6 +113,7 @@ int main(int argc, char** argv) {
     return found != recipes.end() ? found->second : of_small_convnets;
   };
   program.create_model = [&](const tasuki::DatasetHeader& data) {
+    check_images(data.field("x").shape);
     return tasuki::create_classifier(
         tasuki::create_model(arch, {data.field("t").classes, data.field("x").shape}));
   };

@@ -4,7 +4,10 @@
 //
 // It spells out what other programs leave to TrainingProgram (train_lenet.cpp is the shortest).
 
+#include <optional>
+
 #include "models/mlp.hpp"
+#include "program/data/array_data.hpp"
 #include "program/training_program.hpp"
 #include "program/training_run.hpp"
 #include "training/extensions/evaluator.hpp"
@@ -27,18 +30,20 @@ static void train(TrainingRun& run, std::int64_t unit) {
   // False if there is nothing to train: --dry-run, --find-batchsize, or a resumed run at its end.
   if (!run.prepare(*optimizer, loss)) return;
 
-  // Rank 0 reads the examples and sends each rank its share.
-  const Share training_share =
-      scatter_dataset(run.training_source(), communicator, run.scatter_options());
-  const Share test_share = scatter_dataset(run.test_source(), communicator);
+  // Rank 0 reads the examples and sends each rank its share (with --stream each rank reads its
+  // own).
+  const Share training_share = run.training_share();
+  const std::optional<Share> test_share =
+      run.has_test_data() ? std::optional(run.test_share()) : std::nullopt;
 
   run.train([&] {
     auto updater = std::make_unique<StandardUpdater>(run.training_iterator(training_share),
                                                      *optimizer, loss, run.updater_settings());
     auto trainer =
         std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
-    trainer->extend(create_multi_node_evaluator(  // sums over all ranks
-        std::make_unique<Evaluator>(run.test_iterator(test_share), loss), communicator));
+    if (test_share)
+      trainer->extend(create_multi_node_evaluator(  // sums over all ranks
+          std::make_unique<Evaluator>(run.test_iterator(*test_share), loss), communicator));
     run.attach_extensions(*trainer);  // log, table, checkpoints; loads the state of --resume
     return trainer;
   });
@@ -52,6 +57,12 @@ int main(int argc, char** argv) {
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers")
       .in_short("units in each hidden layer");
   program.dataset = "mnist";
+  program.flags
+      .add("dataset,d", program.dataset, {"mnist", "hdf5", "npy"}, "NAME",
+           "mnist, or arrays with the examples and their labels (--fields): hdf5, in the HDF5 file "
+           "--data, or npy, in .npy files of the folder --data or in one .npz file")
+      .in_short("mnist, or arrays in --data: hdf5, npy");
+  program::add_array_file_flags(program.flags, program.arrays);
   program.example_shape = Shape{784};
   program.banner = [&] { return program::BannerLines{{"Num unit", std::to_string(unit)}}; };
   program.train = [&](TrainingRun& run) { train(run, unit); };

@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 #include "job/run_job.hpp"
 #include "nn/classifier.hpp"
+#include "program/data/array_data.hpp"
 #include "program/data/initial_weights.hpp"
 #include "program/data/training_data.hpp"
 #include "program/device_workers.hpp"
@@ -21,7 +22,8 @@ namespace {
 
 // Whether a program may train on image files, so that it has their flags.
 bool reads_images(const TrainingProgram& program) {
-  return program.stream_images || program.dataset == "images" || program.flags.has("dataset");
+  return program.stream_images || program.dataset == "images" ||
+         (program.flags.has("dataset") && program.dataset != "mnist");
 }
 
 // Whether flags fit each other, as far as that depends neither on the ranks nor on the machine.
@@ -31,6 +33,7 @@ void check_flags(const TrainingProgram& program) {
   check_device_flags(settings);
   check_divided_model(settings, /*ranks=*/1);
   check_compute_flags(settings, devices_in_flags(settings));
+  if (program.flags.has("fields")) check_array_file_flags(program.flags, program, program.settings);
   if (program.check_flags) program.check_flags();
   if (!program.create_optimizer) create_optimizer(program.flags, settings, /*ranks=*/1);
 }

@@ -25,6 +25,16 @@ struct StreamedImages {
 
 namespace program {
 
+// Which arrays of files are the fields "x" and "t", if ProgramData::dataset is hdf5 or npy
+// (add_array_file_flags).
+struct ArrayFileSettings {
+  std::string fields = "x=x,t=t";
+  std::optional<std::string> test_fields;  // default: the same names in `test_data`
+  std::optional<std::string> test_data;    // default: --data
+  std::optional<std::int64_t> classes;     // default: one more than the largest label
+  bool stream = false;                     // each rank reads its examples from the file
+};
+
 // What numbers in the data stand for, such as the words of a vocabulary.
 struct DataVocabulary {
   std::string flag;   // that names the data, without its dashes: "source"
@@ -40,6 +50,7 @@ struct ProgramData {
   std::string dataset;
   std::optional<Shape> example_shape;
   std::int64_t image_side = 32;
+  ArrayFileSettings arrays = {};
   // ... or the program's data sets, made on rank 0, which gives each rank its share. Without test
   // data nothing is evaluated.
   std::function<std::shared_ptr<const Dataset>()> train_data, test_data;

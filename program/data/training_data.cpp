@@ -16,6 +16,7 @@
 #include "dataset/iterators/device_iterator.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
 #include "dataset/views.hpp"
+#include "program/data/array_data.hpp"
 #include "program/data/data_check.hpp"
 #include "program/flags/batch_sizes.hpp"
 #include "program/flags/training_flags.hpp"
@@ -70,13 +71,29 @@ SplitData find_split(const OpenSource& open, Communicator& communicator) {
   return split;
 }
 
-SplitData find_own_split(const ProgramData& program, const MakeDataset& make, Limit limit,
+SplitData find_own_split(const MakeDataset& make, bool every_rank_has_data, Limit limit,
                          Communicator& communicator) {
-  if (!program.every_rank_has_data) return find_split(open_own(make, limit), communicator);
+  if (!every_rank_has_data) return find_split(open_own(make, limit), communicator);
   SplitData split;
   split.dataset = first_of(make(), limit);
   split.header = split.dataset->header();
   return split;
+}
+
+void find_arrays(const ProgramData& program, const TrainingSettings& settings,
+                 Communicator& communicator, TrainingData& data) {
+  const std::int64_t classes = classes_of_arrays(program, settings, communicator);
+  const auto find = [&](DataSplit split, Limit limit) {
+    const MakeDataset open = [&program, &settings, split, classes] {
+      return open_array_files(program, settings, split, classes);
+    };
+    if (!program.arrays.stream) return find_own_split(open, false, limit, communicator);
+    std::shared_ptr<const Dataset> opened;
+    run_on_all(communicator, [&] { opened = open(); });
+    return find_own_split([&] { return opened; }, true, limit, communicator);
+  };
+  data.train = find(DataSplit::train, settings.examples);
+  if (has_test_arrays(program)) data.test = find(DataSplit::test, settings.test_examples);
 }
 
 SplitData streamed_split(std::shared_ptr<const ImageStream> stream, Limit limit) {
@@ -192,10 +209,15 @@ TrainingData find_data(const ProgramData& program, const std::string& name,
     data.test = streamed_split(std::move(streams.test), settings.test_examples);
   } else if (program.train_data) {
     data.place = name;
-    data.train = find_own_split(program, program.train_data, settings.examples, communicator);
+    data.train = find_own_split(program.train_data, program.every_rank_has_data, settings.examples,
+                                communicator);
     if (program.test_data)
-      data.test = find_own_split(program, program.test_data, settings.test_examples, communicator);
+      data.test = find_own_split(program.test_data, program.every_rank_has_data,
+                                 settings.test_examples, communicator);
     data.vocabularies = find_vocabularies(program, communicator);
+  } else if (has_array_files(program)) {
+    data.place = settings.data.value();
+    find_arrays(program, settings, communicator, data);
   } else {
     const auto folder = find_folder(program, settings, communicator);
     data.place = folder.string();

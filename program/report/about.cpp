@@ -9,6 +9,7 @@
 #include "communicator/objects.hpp"
 #include "communicator/run_on_root.hpp"
 #include "core/json.hpp"
+#include "program/data/array_data.hpp"
 #include "program/flags/batch_sizes.hpp"
 #include "program/flags/options_builtin.hpp"
 #include "program/start/device.hpp"
@@ -65,6 +66,11 @@ nlohmann::json left_out_of(const TrainingData& data) {
   return left_out;
 }
 
+// Whether other programs find the data by name and folder.
+bool is_in_catalog(const ProgramData& program) {
+  return !program.train_data && !has_array_files(program);
+}
+
 // Nodes of one machine (network namespaces, containers) share its cores. Collective; rank 0 knows.
 bool is_oversubscribed(const RankSetup& setup) {
   Communicator& communicator = *setup.communicator;
@@ -97,7 +103,7 @@ std::string mark_of_supervisor() {
 
 std::vector<std::string> names_of_classes(const ProgramData& program, const TrainingData& data) {
   if (program.stream_images) return data.class_names;
-  if (program.train_data) return {};
+  if (!is_in_catalog(program)) return {};
   return class_names(program.dataset, data.place);
 }
 
@@ -118,7 +124,7 @@ void write_about(const Options& options, const TrainingSettings& settings,
         {"global_batch", examples_of_update(settings, setup.grid->models())},
         {"program", options.program()},
         {"flags", flags_of(options)},
-        {"dataset", program.train_data ? "" : program.dataset},
+        {"dataset", is_in_catalog(program) ? program.dataset : ""},
         {"example", describe_example(data.train.header)},
         {"class_names", names_of_classes(program, data)},
         {"left_out", left_out_of(data)},

@@ -3,8 +3,8 @@
 
     scripts/check_clients.sh [NAME...]          makes a virtual environment, and calls this there
 
-NAME: safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard (default: all). What is
-compared is computed by them and by DIR/apps (--build DIR). Ends with 1 if a check fails.
+NAME: h5py, safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard (default: all). What
+is compared is computed by them and by DIR/apps (--build DIR). Ends with 1 if a check fails.
 """
 import argparse
 import contextlib
@@ -98,6 +98,51 @@ def safetensors_types(folder):
                   f"values of {name} differ")
         checked.append(name)
     return f"{len(checked)} types equal"
+
+
+# --- h5py ---
+
+def digits(count, seed):
+    """Images whose label shows as a bright column, and the labels."""
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 10, count)
+    images = random.integers(0, 64, (count, 28, 28))
+    for image, label in zip(images, labels):
+        image[:, 2 * label + 2] += 190
+    return images, labels
+
+
+def losses(folder, *words):
+    run(APPS / "train_mnist", "--unit", 16, "--batchsize", 32, "--epoch", 1, "--log-every", 1, "--threads", 1,
+        "--out", folder / "run", "--overwrite", "--classes", 10, *words)
+    return [entry["main/loss"] for entry in json.loads((folder / "run/log").read_text())]
+
+
+def h5py_arrays(folder):
+    """train_mnist on arrays of all types and layouts that h5py writes, and on the same values in .npy files."""
+    import h5py
+    images, labels = digits(300, 1)
+    layouts = {"contiguous": {}, "chunked": {"chunks": (7, 28, 28)}, "h5py's chunks": {"chunks": True},
+               "gzip": {"chunks": (9, 28, 28), "compression": "gzip", "shuffle": True, "fletcher32": True}}
+    checked = 0
+    for version in ("earliest", "v110"):
+        for descr in ("<u1", "<i2", ">u2", "<i4", ">i8", "<f2", "<f4", ">f4", ">f8", "?"):
+            # What the network gets, as floats: uint8 is divided by 255 by both.
+            values = (images > 100 if descr == "?" else images).astype(descr)
+            np.save(folder / "x.npy", values if descr == "<u1" else values.astype(np.float32))
+            np.save(folder / "t.npy", labels.astype(np.int32))
+            expected = losses(folder, "--dataset", "npy", "--data", folder)
+            check(expected[-1] < expected[0] and len(expected) > 5, f"{descr}: nothing was learnt: {expected}")
+            with h5py.File(folder / "arrays.h5", "w", libver=(version, "v110")) as file:
+                for name, how in layouts.items():
+                    file.create_dataset(f"images/{name}", data=values, **how)
+                file["labels"] = labels.astype(">u2")
+            for name in layouts:
+                found = losses(folder, "--dataset", "hdf5", "--data", folder / "arrays.h5", "--stream",
+                               "--fields", f"x=images/{name},t=/labels", "--loader-threads", 2)
+                check(found == expected, f"{descr}, {name}: losses {found} in place of {expected}")
+                checked += 1
+    return f"{checked} arrays give the same losses"
 
 
 # --- torchvision ---
@@ -418,7 +463,8 @@ def tensorboard_pages(folder):
     return "40 of 40 steps"
 
 
-CHECKS = {"safetensors": [safetensors_bytes, safetensors_types],
+CHECKS = {"h5py": [h5py_arrays],
+          "safetensors": [safetensors_bytes, safetensors_types],
           "torchvision": [torchvision_networks],
           "transformers": [transformers_gpt, transformers_gpt2],
           "onnx": [onnx_models],
