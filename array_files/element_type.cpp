@@ -67,7 +67,7 @@ ElementReader converting(bool is_big_endian, std::string place) {
         if (!std::in_range<To>(value))
           fail(ErrorKind::data, "{}: expected integers from {} to {}, found {}", place,
                std::numeric_limits<To>::min(), std::numeric_limits<To>::max(), value);
-      to[i] = static_cast<To>(value);
+      to[i] = static_cast<To>(value);  // NOLINT(bugprone-signed-char-misuse): int8 is a number
     }
   };
 }

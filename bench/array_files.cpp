@@ -45,6 +45,7 @@ double rate(const Dataset& data, const std::vector<std::int64_t>& order, std::in
     }
   };
   std::vector<std::thread> workers;
+  workers.reserve(static_cast<std::size_t>(threads));
   for (int i = 0; i < threads; ++i) workers.emplace_back(work);
   for (std::thread& worker : workers) worker.join();
   return static_cast<double>(read) * CLOCKS_PER_SEC / static_cast<double>(std::clock() - used);

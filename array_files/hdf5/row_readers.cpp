@@ -96,7 +96,7 @@ class SlabReader final : public RowReader {
   Slab read_slab(std::int64_t number) const {
     const char* const what = "cannot read its values";
     std::vector<hsize_t> begin(array_.sizes.size(), 0), count = array_.sizes;
-    begin[0] = static_cast<hsize_t>(number * array_.slab_rows);
+    begin[0] = static_cast<hsize_t>(number) * static_cast<hsize_t>(array_.slab_rows);
     count[0] = std::min(static_cast<hsize_t>(array_.slab_rows), array_.sizes[0] - begin[0]);
     const auto slab = std::make_shared_for_overwrite<std::byte[]>(
         static_cast<std::size_t>(count[0]) * array_.row_bytes);
@@ -163,7 +163,7 @@ class ChunkReader final : public RowReader {
   const std::byte* find(std::int64_t chunk) const {
     const OpenArray& array = slabs_.array();
     std::vector<hsize_t> begin(array.sizes.size(), 0);
-    begin[0] = static_cast<hsize_t>(chunk * array.chunk_rows);
+    begin[0] = static_cast<hsize_t>(chunk) * static_cast<hsize_t>(array.chunk_rows);
     unsigned skipped_filters = 0;
     haddr_t address = HADDR_UNDEF;
     hsize_t bytes = 0;
