@@ -186,7 +186,7 @@ Tensor NpzFile::Archive::read(const fs::path& path, const std::string& name,
   if (!file) refuse(zip_get_error(zip.get()), where);
   std::vector<std::byte> header(entry.header.header_bytes);
   const std::size_t bytes = entry.bytes;
-  const Tensor elements = Tensor::empty(Shape{static_cast<std::int64_t>(bytes)}, DType::uint8);
+  Tensor elements = Tensor::empty(Shape{static_cast<std::int64_t>(bytes)}, DType::uint8);
   auto* const data = static_cast<std::byte*>(elements.raw());
   std::byte beyond{};
   if (read_some(file.get(), header.data(), header.size(), where) != header.size() ||
