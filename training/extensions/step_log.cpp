@@ -23,7 +23,7 @@ bool has_contents(const std::filesystem::path& file) {
 
 }  // namespace
 
-StepLog::StepLog(std::filesystem::path file, bool may_replace)
+StepLog::StepLog(const std::filesystem::path& file, bool may_replace)
     : file_(present_folder() / file), format_(checked_format(file)), may_replace_(may_replace) {}
 
 void StepLog::open(Trainer& trainer) {

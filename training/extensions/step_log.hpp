@@ -17,7 +17,7 @@ namespace tasuki {
 // begins anew finds, unless it `may_replace` that.
 class StepLog : public StepWriter {
  public:
-  explicit StepLog(std::filesystem::path file, bool may_replace = false);
+  explicit StepLog(const std::filesystem::path& file, bool may_replace = false);
 
   std::string default_name() const override { return "StepLog"; }
 
