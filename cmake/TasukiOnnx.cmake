@@ -1,17 +1,29 @@
-# libtasuki_onnx.so, which writes ONNX models by libonnx and is loaded for the first of them
-# (saving/onnx/export_onnx.hpp).
+# The writer of ONNX models, libtasuki_onnx.so: whether it is built.
+#
+#   TASUKI_ONNX    AUTO  on when libonnx and protocol buffers are found; never an error
+#                  ON    an error when they are missing
+#                  OFF
+#
+# tasuki_onnx_library() makes the library from saving/onnx/writer/. It alone is linked to libonnx, and
+# libtasuki.so opens it for the first model (saving/onnx/export_onnx.cpp).
 
-option(TASUKI_ONNX "Write ONNX models (default: if libonnx is there)" ON)
-set(TASUKI_HAS_ONNX OFF)
+set(TASUKI_ONNX AUTO CACHE STRING "Build the writer of ONNX models: AUTO, ON or OFF")
+set_property(CACHE TASUKI_ONNX PROPERTY STRINGS AUTO ON OFF)
+set(TASUKI_HAS_ONNX FALSE)
+set(TASUKI_ONNX_STATUS "off")
+
 if(TASUKI_ONNX)
   find_package(Protobuf QUIET)
   find_path(ONNX_INCLUDE_DIR onnx/onnx_pb.h)
   find_library(ONNX_LIBRARY onnx)
   find_library(ONNX_PROTO_LIBRARY onnx_proto)
   if(Protobuf_FOUND AND ONNX_INCLUDE_DIR AND ONNX_LIBRARY AND ONNX_PROTO_LIBRARY)
-    set(TASUKI_HAS_ONNX ON)
+    set(TASUKI_HAS_ONNX TRUE)
+    set(TASUKI_ONNX_STATUS "with protocol buffers ${Protobuf_VERSION}")
+  elseif(TASUKI_ONNX STREQUAL AUTO)
+    set(TASUKI_ONNX_STATUS "off: libonnx was not found (libonnx-dev)")
   else()
-    message(STATUS "libonnx (Debian's libonnx-dev) was not found: ONNX models cannot be written")
+    message(FATAL_ERROR "TASUKI_ONNX=${TASUKI_ONNX}: libonnx was not found (libonnx-dev)")
   endif()
 endif()
 

@@ -2,31 +2,54 @@
 
 #include <dlfcn.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <string>
 #include <system_error>
 
 #include "core/error.hpp"
 
 namespace tasuki {
+namespace {
 
-std::string own_library_path(const std::string& name) {
+// AddressSanitizer does not allow it.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr int own_first = 0;
+#elif defined(__has_feature)
+constexpr int own_first = __has_feature(address_sanitizer) ? 0 : RTLD_DEEPBIND;
+#else
+constexpr int own_first = RTLD_DEEPBIND;
+#endif
+
+std::string path_of(const OwnLibrary& library) {
+  if (const char* const chosen = std::getenv(library.variable); chosen && *chosen) return chosen;
   Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&own_library_path), &info) == 0 ||
-      info.dli_fname == nullptr)
-    return name;
-  const std::filesystem::path beside = std::filesystem::path(info.dli_fname).parent_path() / name;
+  if (::dladdr(reinterpret_cast<const void*>(&symbol_in), &info) == 0 || info.dli_fname == nullptr)
+    return library.name;
+  const auto beside = std::filesystem::path(info.dli_fname).parent_path() / library.name;
   std::error_code ignored;
-  return std::filesystem::exists(beside, ignored) ? beside.string() : name;
+  return std::filesystem::exists(beside, ignored) ? beside.string() : library.name;
 }
 
-void* own_library_function(const std::string& name, const char* function, const char* remedy) {
-  void* const library = ::dlopen(own_library_path(name).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr)
-    fail(ErrorKind::unavailable, "{} cannot be loaded: {}; {}", name, ::dlerror(), remedy);
-  void* const found = ::dlsym(library, function);
+}  // namespace
+
+void* symbol_in(const OwnLibrary& library, const char* symbol) {
+  const std::string path = path_of(library);
+  void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_first);
+  if (opened == nullptr) {
+    const char* const why = ::dlerror();
+    if (path == library.name)
+      fail(ErrorKind::unavailable,
+           "this Tasuki was built without {}: there is no {} beside its library or on the "
+           "loader's path; {}",
+           library.purpose, library.name, library.remedy);
+    fail(ErrorKind::unavailable, "{} cannot be loaded: {}", library.purpose,
+         why != nullptr ? why : "dlopen failed");
+  }
+  void* const found = ::dlsym(opened, symbol);
   if (found == nullptr)
-    fail(ErrorKind::unavailable, "{} is of another build: it has no {}; {}", name, function,
-         remedy);
+    fail(ErrorKind::unavailable, "{} is not this build's library for {}: it has no {}", path,
+         library.purpose, symbol);
   return found;
 }
 

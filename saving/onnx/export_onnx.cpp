@@ -65,14 +65,9 @@ Pass record(const std::vector<OnnxInput>& inputs, const OnnxPass& forward, std::
 }
 
 WriteOnnx writer() {
-#ifdef TASUKI_HAS_ONNX
-  return reinterpret_cast<WriteOnnx>(own_library_function(
-      "libtasuki_onnx.so", write_onnx_symbol, "ONNX files need it and Debian's libonnx1"));
-#else
-  fail(ErrorKind::unavailable,
-       "this build of Tasuki cannot write ONNX files: libonnx was not there when it was "
-       "configured; install Debian's libonnx-dev and build again");
-#endif
+  constexpr OwnLibrary library = {"libtasuki_onnx.so", "TASUKI_ONNX_LIBRARY", "ONNX",
+                                  "install libonnx-dev and build it again"};
+  return reinterpret_cast<WriteOnnx>(symbol_in(library, write_onnx_symbol));
 }
 
 }  // namespace
