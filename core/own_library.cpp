@@ -37,14 +37,15 @@ void* symbol_in(const OwnLibrary& library, const char* symbol) {
   const std::string path = path_of(library);
   void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_first);
   if (opened == nullptr) {
-    const char* const why = ::dlerror();
-    if (path == library.name)
+    const char* const error = ::dlerror();
+    const std::string why = error != nullptr ? error : "dlopen failed";
+    // Its own name, not that of a library that it needs.
+    if (path == library.name && why.starts_with(path + ":"))
       fail(ErrorKind::unavailable,
            "this Tasuki was built without {}: there is no {} beside its library or on the "
            "loader's path; {}",
            library.purpose, library.name, library.remedy);
-    fail(ErrorKind::unavailable, "{} cannot be loaded: {}", library.purpose,
-         why != nullptr ? why : "dlopen failed");
+    fail(ErrorKind::unavailable, "{} cannot be loaded: {}", library.purpose, why);
   }
   void* const found = ::dlsym(opened, symbol);
   if (found == nullptr)

@@ -2,6 +2,7 @@
 // network can be written in another form (saving/onnx).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,6 +28,14 @@ class CallSettings {
   double real(std::string_view name) const { return at(name).real; }
   const std::vector<std::int64_t>& list(std::string_view name) const { return at(name).list; }
   const Tensor& tensor(std::string_view name) const { return at(name).tensor; }
+  // Whether numbers and lists are those of another call.
+  bool has_numbers_of(const CallSettings& other) const {
+    return std::equal(settings_.begin(), settings_.end(), other.settings_.begin(),
+                      other.settings_.end(), [](const Setting& a, const Setting& b) {
+                        return a.name == b.name && a.number == b.number && a.real == b.real &&
+                               a.list == b.list;
+                      });
+  }
 
  private:
   struct Setting {

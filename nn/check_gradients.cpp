@@ -76,6 +76,10 @@ class Restored {
 
 void check_input(const Variable& input, std::size_t i) {
   const Tensor& values = input.value();
+  for (const DType type : {DType::bfloat16, DType::float16})
+    TASUKI_CHECK(input.value_as(type).dtype() == values.dtype(),
+                 "check_gradients: input {} has a copy in {}, which would not follow its values", i,
+                 name_of(type));
   TASUKI_CHECK(values.dtype() == DType::float32 && values.is_plain(),
                "check_gradients: input {} must be a plain float32 array, not {}", i,
                name_of(values.dtype()));

@@ -26,7 +26,8 @@ struct GradientCheck {
 // among them, with central differences, element by element. The differences of two steps are
 // combined so that their error is of the fourth power of the step (Richardson). `function` returns
 // a floating-point result of any shape, and must return the same values for the same inputs. It may
-// be called four times for each element. Inputs are plain float32 arrays on any device; they have
+// be called four times for each element. Inputs are plain float32 arrays on any device, without
+// copies in 16 bits (Optimizer::compute_in()); they have
 // their values again when this returns or throws, and their gradients are lost.
 //
 // An error of kind data names the input and the element with the largest error, both values, and

@@ -249,6 +249,9 @@ EventPosition EventFile::position() const {
 
 std::vector<fs::path> event_files_in(const fs::path& folder) {
   std::vector<fs::path> found;
+  // What is behind a link may be of other runs, too.
+  std::error_code ignored;
+  if (fs::is_symlink(fs::symlink_status(folder, ignored))) return found;
   for (const std::string& name : names_in(folder))
     if (is_own_name(name)) found.push_back(folder / name);
   std::ranges::sort(found);

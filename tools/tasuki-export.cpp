@@ -95,7 +95,7 @@ int export_weights(int argc, char** argv) {
   options
       .add("out,o", out, "none", "FILE",
            "the file to write: .safetensors, .npz as Chainer's save_npz writes it, or .onnx, the "
-           "network with its weights")
+           "network with its weights (of a translation two, FILE_encoder and FILE_decoder)")
       .in_short("file to write: .safetensors, .npz or .onnx");
   options
       .add("names", names, "auto", "NAME",

@@ -35,11 +35,12 @@ def read_trace(path):
     return sorted(kernels)
 
 
-def last_step(kernels):
-    """The shortest sequence of kernels that is there twice at the end; all, if nothing repeats."""
+def last_step(kernels, steps):
+    """The longest sequence of kernels that is there `steps` times at the end; all, if there is none."""
     names = [name for _, _, name in kernels]
-    for count in range(1, len(names) // 2 + 1):
-        if names[-count:] == names[-2 * count:-count]:
+    for count in range(len(names) // steps, 0, -1):
+        end = names[-count:]
+        if all(names[len(names) - (i + 1) * count:len(names) - i * count] == end for i in range(1, steps)):
             return kernels[-count:]
     return kernels
 
@@ -95,7 +96,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         trace = pathlib.Path(scratch) / "trace"
         environment["TASUKI_KERNEL_TRACE"] = str(trace)
-        command = [options.program, *options.case, "--steps", "8" if options.graph else "2"]
+        steps = 8 if options.graph else 4
+        command = [options.program, *options.case, "--steps", str(steps)]
         ran = subprocess.run(command + ["--graph"] * options.graph, env=environment, stdout=subprocess.PIPE,
                              stderr=subprocess.STDOUT, text=True, check=False)
         said = ran.stdout.strip()
@@ -107,7 +109,7 @@ def main():
     if not kernels:
         sys.exit(f"kernel_times.py: no kernel was recorded: {said[-500:]}")
     print(f"{' '.join(options.case)}{', recorded' if options.graph else ''}:\n")
-    print(table(last_step(kernels), options.most))
+    print(table(last_step(kernels, steps), options.most))
 
 
 if __name__ == "__main__":

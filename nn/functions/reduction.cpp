@@ -15,8 +15,12 @@ Shape without(const Shape& reduced, AxisSet axes) {
   return Shape(std::span<const std::int64_t>(sizes));
 }
 
+// The axes that have size 1 now; it makes no difference whether those that had it before are named.
 void describe_reduced(CallSettings& settings, const Shape& with_axes) {
-  settings.set("reduced", std::vector<std::int64_t>(with_axes.begin(), with_axes.end()));
+  std::vector<std::int64_t> axes;
+  for (int axis = 0; axis < with_axes.rank(); ++axis)
+    if (with_axes[axis] == 1) axes.push_back(axis);
+  settings.set("axes", std::move(axes));
 }
 
 class Sum final : public Function {

@@ -7,6 +7,7 @@
 #include "core/own_library.hpp"
 #include "nn/call_recorder.hpp"
 #include "saving/onnx/entry.hpp"
+#include "saving/onnx/repeated.hpp"
 #include "saving/onnx/translation.hpp"
 
 namespace tasuki {
@@ -14,28 +15,13 @@ namespace {
 
 using onnx_graph::Graph;
 using onnx_graph::Pass;
+using onnx_graph::repeated;
 
-// An axis with `size` elements, the given ones again and again.
-Tensor repeated(const Tensor& x, int axis, std::int64_t size) {
-  Shape shape = x.shape();
-  const std::int64_t before = shape[axis];
-  shape[axis] = size;
-  std::int64_t outer = 1, inner = static_cast<std::int64_t>(size_of(x.dtype()));
-  for (int i = 0; i < axis; ++i) outer *= shape[i];
-  for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  Tensor result = Tensor::empty(shape, x.dtype());
-  const Tensor plain = x.plain();
-  const auto* const from = static_cast<const std::byte*>(plain.raw());
-  auto* const to = static_cast<std::byte*>(result.raw());
-  for (std::int64_t o = 0; o < outer; ++o)
-    for (std::int64_t i = 0; i < size; ++i)
-      std::copy_n(from + (o * before + i % before) * inner, inner, to + (o * size + i) * inner);
-  return result;
-}
-
-// The inputs with this many examples, and so many elements more along other axes of any size.
+// The inputs with this many examples, and if `is_larger` more elements along other axes of any
+// size, a different number along each.
 std::vector<Variable> inputs_of(const std::vector<OnnxInput>& inputs, std::int64_t examples,
-                                std::int64_t more) {
+                                bool is_larger) {
+  std::int64_t more = 6;
   std::vector<Variable> made;
   for (const OnnxInput& input : inputs) {
     TASUKI_CHECK(input.example.shape().rank() > static_cast<int>(input.also_any.size()) &&
@@ -44,17 +30,17 @@ std::vector<Variable> inputs_of(const std::vector<OnnxInput>& inputs, std::int64
                  input.example.shape().text());
     Tensor x = repeated(input.example, 0, examples);
     for (int axis = 1; axis <= static_cast<int>(input.also_any.size()); ++axis)
-      x = repeated(x, axis, x.shape()[axis] + more);
+      x = repeated(x, axis, x.shape()[axis] + (is_larger ? ++more : 0));
     made.emplace_back(x);
   }
   return made;
 }
 
 Pass record(const std::vector<OnnxInput>& inputs, const OnnxPass& forward, std::int64_t examples,
-            std::int64_t more) {
+            bool is_larger) {
   const TrainingMode evaluation(false);
   const CallRecorder recorder;
-  const std::vector<Variable> values = inputs_of(inputs, examples, more);
+  const std::vector<Variable> values = inputs_of(inputs, examples, is_larger);
   Pass pass;
   for (std::size_t i = 0; i < inputs.size(); ++i)
     pass.inputs.emplace_back(inputs[i].name, values[i].value());
@@ -76,7 +62,8 @@ void export_onnx(const Module& model, const std::vector<OnnxInput>& inputs, cons
                  const std::filesystem::path& file, const OnnxNotes& notes) {
   const WriteOnnx write = writer();
   constexpr std::int64_t few = 2, more = 3;
-  const Pass pass = record(inputs, forward, few, 0), larger = record(inputs, forward, more, 2);
+  const Pass pass = record(inputs, forward, few, false),
+             larger = record(inputs, forward, more, true);
   std::vector<std::vector<std::string>> axis_names;
   for (const OnnxInput& input : inputs) {
     axis_names.push_back({"batch"});

@@ -25,7 +25,7 @@ struct OnnxInput {
 using OnnxPass = std::function<std::vector<std::pair<std::string, Variable>>(
     const std::vector<Variable>& inputs)>;
 
-// What the file says besides of the network: name and value of each entry.
+// What the file says besides the network: name and value of each entry.
 using OnnxNotes = std::vector<std::pair<std::string, std::string>>;
 
 // Writes the functions that `forward` calls with inputs of the examples' shapes, without training
@@ -38,9 +38,9 @@ using OnnxNotes = std::vector<std::pair<std::string, std::string>>;
 //     return std::vector{std::pair{std::string("y"), net(in[0])}};
 //   }, "net.onnx");
 //
-// The file replaces one of this name when it is complete. A usage error names a function that ONNX
-// lacks; other values that the pass computes from its input without functions of tasuki::functions
-// would be constants, and are refused if their shape depends on the number of examples.
+// The file replaces one of this name when it is complete. A usage error names a function that has
+// no translation. Values that the pass computes on the host, without functions of
+// tasuki::functions, become constants; those that differ between the two passes are refused.
 void export_onnx(const Module& model, const std::vector<OnnxInput>& inputs, const OnnxPass& forward,
                  const std::filesystem::path& file, const OnnxNotes& notes = {});
 

@@ -1,6 +1,7 @@
 #include "saving/onnx/translation.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,6 +44,7 @@ class Translation {
                  "ONNX: the forward pass calls {} functions for a small input and {} for a larger "
                  "one",
                  pass.calls.size(), larger.calls.size());
+    for (const auto& [name, result] : pass.results) used_.insert(name);
     for (const auto& [path, parameter] : model.parameters()) know(parameter->value(), path, true);
     for (const auto& [path, buffer] : model.buffers()) know(*buffer, path, true);
     for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
@@ -67,7 +69,9 @@ class Translation {
 
   void know(const Tensor& tensor, const std::string& name, bool is_weight) {
     names_[key_of(tensor)] = name;
-    if (is_weight) weights_[name] = tensor;
+    if (!is_weight) return;
+    weights_[name] = tensor;
+    used_.insert(name);
   }
 
   // Not used before: name, name_2, ...
@@ -96,7 +100,7 @@ class Translation {
       return names_[key_of(tensor)];
     }
     const auto weight = weights_.find(found->second);
-    if (weight != weights_.end() && used_.insert(weight->first).second)
+    if (weight != weights_.end() && written_.insert(weight->first).second)
       graph_.initializers.emplace_back(weight->first, weight->second.to(Device::cpu()).plain());
     return found->second;
   }
@@ -115,7 +119,8 @@ class Translation {
     return name_of(here);
   }
   static void require_constant(const Tensor& here, const Tensor& there, const Call& call) {
-    if (here.shape() != there.shape())
+    const Tensor a = here.to(Device::cpu()).plain(), b = there.to(Device::cpu()).plain();
+    if (a.shape() != b.shape() || std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
       fail(ErrorKind::usage,
            "ONNX: {} uses an array of {} that is computed from the input without functions of "
            "tasuki::functions; it cannot be exported",
@@ -181,10 +186,15 @@ class Translation {
         parts.push_back(constant(node_ + "/size", List{small}));
         continue;
       }
-      const auto source = std::ranges::find_if(sizes_, [&](const NamedSize& size) {
-        return small % size.small == 0 && large % size.large == 0 &&
-               small / size.small == large / size.large;
+      // Of several that fit, the axis itself rather than a multiple of another.
+      auto source = std::ranges::find_if(sizes_, [&](const NamedSize& size) {
+        return small == size.small && large == size.large;
       });
+      if (source == sizes_.end())
+        source = std::ranges::find_if(sizes_, [&](const NamedSize& size) {
+          return small % size.small == 0 && large % size.large == 0 &&
+                 small / size.small == large / size.large;
+        });
       if (source == sizes_.end())
         fail(ErrorKind::usage,
              "ONNX: axis {} of a result of {} depends on the input's size in an "
@@ -245,6 +255,10 @@ class Translation {
            "ONNX: the forward pass calls {} for a small input and {} for a larger "
            "one; it cannot be exported",
            call.name, larger_.calls[call_].name);
+    if (!call.settings.has_numbers_of(larger_.calls[call_].settings))
+      fail(ErrorKind::usage,
+           "ONNX: settings of {} depend on the size of the input; it cannot be exported",
+           call.name);
     if (call.settings.has("result")) return take_result(call);
     if (call.name == "split" && !call.settings.has("begin")) return;  // the whole array, again
     node_ = node_name(call);
@@ -291,7 +305,7 @@ class Translation {
     const auto found = plain.find(call.name);
     if (found == plain.end())
       fail(ErrorKind::usage,
-           "ONNX: the function {} has no form there; a network that calls it in "
+           "ONNX: the function {} has no translation; a network that calls it in "
            "its forward pass cannot be exported",
            call.name);
     Names inputs;
@@ -445,7 +459,9 @@ class Translation {
     for (int axis = 0; axis < call.result.shape().rank(); ++axis) {
       const std::int64_t from = begin[static_cast<std::size_t>(axis)],
                          size = call.result.shape()[axis];
-      if (from == 0 && size == x[axis]) continue;
+      if (from == 0 && size == x[axis] &&
+          larger_result()[axis] == larger_.calls[call_].inputs[0].shape()[axis])
+        continue;
       if (varies(axis))
         fail(ErrorKind::usage,
              "ONNX: {} takes a part of axis {}, whose size depends on the input; "
@@ -482,11 +498,7 @@ class Translation {
   }
 
   void reduce(const Call& call) {
-    const List& reduced = call.settings.list("reduced");
-    const Shape& x = call.inputs[0].shape();
-    List axes;
-    for (int axis = 0; axis < x.rank(); ++axis)
-      if (reduced[static_cast<std::size_t>(axis)] != x[axis]) axes.push_back(axis);
+    const List& axes = call.settings.list("axes");
     const std::string source = name_of_input(call, 0);
     std::string value = source;
     if (!axes.empty()) {
@@ -652,12 +664,14 @@ class Translation {
   }
 
   bool are_whole(const Call& call) {
-    const Tensor& lengths = call.settings.tensor("lengths");
-    if (names_.contains(key_of(lengths))) return false;
-    const std::span<const std::int64_t> all(lengths.data<std::int64_t>(),
-                                            static_cast<std::size_t>(lengths.count()));
-    return std::ranges::all_of(
-        all, [&](std::int64_t each) { return each == call.inputs[0].shape()[1]; });
+    if (names_.contains(key_of(call.settings.tensor("lengths")))) return false;
+    const auto is_whole = [](const Call& each) {
+      const Tensor& lengths = each.settings.tensor("lengths");
+      const std::span<const std::int64_t> all(lengths.data<std::int64_t>(),
+                                              static_cast<std::size_t>(lengths.count()));
+      return std::ranges::count(all, each.inputs[0].shape()[1]) == std::ssize(all);
+    };
+    return is_whole(call) && is_whole(larger_.calls[call_]);
   }
 
   void recurrent(const Call& call) {
@@ -706,7 +720,7 @@ class Translation {
   void take_result(const Call& call) {
     const auto found = results_.find(key_of(call.inputs.at(0)));
     if (found == results_.end())
-      fail(ErrorKind::usage, "ONNX: the function {} has no form there", call.name);
+      fail(ErrorKind::usage, "ONNX: the function {} has no translation", call.name);
     know(call.result, found->second.at(static_cast<std::size_t>(call.settings.number("result"))),
          false);
   }
@@ -718,8 +732,9 @@ class Translation {
   std::map<Key, std::string> names_;  // of all known tensors
   std::map<std::string, Tensor> weights_;
   std::vector<Tensor> kept_;
-  std::set<std::string> used_;
-  std::map<Key, Names> results_;  // of functions with several
+  std::set<std::string> used_;     // names of values and nodes
+  std::set<std::string> written_;  // weights that are initializers
+  std::map<Key, Names> results_;   // of functions with several
   std::vector<NamedSize> sizes_;
 };
 

@@ -39,7 +39,8 @@ void attention(const Launch& launch, const AttentionArrays& arrays);
 void attention_gradient(const Launch& launch, const AttentionArrays& arrays,
                         const AttentionGradients& to);
 
-// The same on tensor cores, for 16-bit values, from compute capability 8.0 on.
+// The same on tensor cores, for 16-bit values, where there is code for the device that has them.
+bool has_tensor_core_code(int compute_capability);
 void tensor_core_attention(const Launch& launch, const AttentionArrays& arrays);
 void tensor_core_attention_gradient(const Launch& launch, const AttentionArrays& arrays,
                                     const AttentionGradients& to);

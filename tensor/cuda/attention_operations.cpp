@@ -57,7 +57,8 @@ bool have_packs(const kernels::AttentionArrays& arrays,
 }
 
 bool has_tensor_cores(DType type, Device device) {
-  return type != DType::float32 && CudaContext::of(device).compute_capability() >= 80;
+  return type != DType::float32 &&
+         kernels::has_tensor_core_code(CudaContext::of(device).compute_capability());
 }
 
 class CudaAttentionOperations final : public AttentionOperations {

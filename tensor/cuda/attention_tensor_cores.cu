@@ -378,6 +378,17 @@ void with_type_and_width(const AttentionArrays& a, Run&& run) {
 
 }  // namespace
 
+bool has_tensor_core_code(int compute_capability) {
+#ifdef __CUDA_ARCH_LIST__
+  // A device runs the newest code that is not newer than itself.
+  for (const int compiled : {__CUDA_ARCH_LIST__})
+    if (compiled >= 800 && compiled <= 10 * compute_capability) return true;
+  return false;
+#else
+  return compute_capability >= 80;
+#endif
+}
+
 void tensor_core_attention(const Launch& launch, const AttentionArrays& arrays) {
   with_type_and_width(arrays, [&](auto type, auto width) {
     using T = typename decltype(type)::type;

@@ -32,6 +32,8 @@ __device__ inline void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4
         "{%8,%9}, {%0,%1,%2,%3};"
         : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+#else
+  __trap();
 #endif
 }
 
@@ -45,6 +47,8 @@ __device__ inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(address)
                : "memory");
+#else
+  __trap();
 #endif
 }
 
@@ -56,6 +60,8 @@ __device__ inline void load_transposed(std::uint32_t (&to)[4], const void* row) 
                : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                : "r"(address)
                : "memory");
+#else
+  __trap();
 #endif
 }
 

@@ -229,7 +229,6 @@ fi
   EXPECT_THAT(job.out, HasSubstr("ok       memory"));  // what is known is said before
   EXPECT_THAT(job.err, ::testing::AnyOf(HasSubstr("node2 and node3 do not get each other's"),
                                         HasSubstr("node3 and node2 do not get each other's")));
-  EXPECT_EQ(count_of(job.err, "node4 and "), 0) << job.err;
 }
 
 TEST_F(Doctor, FindsDataThatAHostDoesNotSee) {

@@ -40,7 +40,7 @@ INTERNAL = {
     "parallel/functions": ["exchange"],
     "program": ["device_workers", "extensions", "largest_batch"],
     "saving": ["checkpoint_writer", "regular_file", "retention", "writers"],
-    "saving/onnx": ["entry", "graph", "translation"],
+    "saving/onnx": ["entry", "graph", "repeated", "translation"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "parallel", "recorder", "recurrent_check", "vectorize"],
     "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "watched_value"],

@@ -14,10 +14,10 @@ import kernel_times
 
 class KernelTimes(unittest.TestCase):
     def test_a_step_is_what_repeats_at_the_end(self):
-        names = ["trial", "trial", "a", "b", "update", "a", "b", "update"]
-        kernels = [(i, i + 1, name) for i, name in enumerate(names)]
-        self.assertEqual([name for _, _, name in kernel_times.last_step(kernels)], ["a", "b", "update"])
-        self.assertEqual(kernel_times.last_step(kernels[:5]), kernels[:5])
+        step = ["a", "b", "update", "update"]  # two networks
+        kernels = [(i, i + 1, name) for i, name in enumerate(["trial", "trial", *step, *step, *step])]
+        self.assertEqual([name for _, _, name in kernel_times.last_step(kernels, 3)], step)
+        self.assertEqual(kernel_times.last_step(kernels, 4), kernels)
 
     def test_names_are_shortened(self):
         self.assertEqual(kernel_times.short("void tasuki::kernels::(anonymous namespace)::add<float, (int)2>(Array, "
@@ -46,7 +46,7 @@ class KernelTimes(unittest.TestCase):
             self.assertIn("there is no libkernel_trace.so", ran.stdout)
             (pathlib.Path(folder) / "libkernel_trace.so").touch()
             write('[ -n "$CUDA_INJECTION64_PATH" ] && [ "$*" = "mlp 100 --steps 8 --graph" ] &&\n'
-                  'printf "0 1000 k(int)\\n1000 3000 m(int)\\n" > "$TASUKI_KERNEL_TRACE"')
+                  'for i in 1 2 3 4 5 6 7 8; do printf "${i}0000 ${i}1000 k(int)\\n${i}1000 ${i}3000 m(int)\\n"; done > "$TASUKI_KERNEL_TRACE"')
             ran = run()
             self.assertEqual(ran.returncode, 0, ran.stdout)
             self.assertIn("mlp 100, recorded:", ran.stdout)

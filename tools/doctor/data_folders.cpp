@@ -41,7 +41,10 @@ json survey(const fs::path& folder) {
   const auto begin = std::chrono::steady_clock::now();
   std::int64_t files = 0, bytes = 0;
   std::error_code error;
-  fs::recursive_directory_iterator each(folder, error), end;
+  // lost+found of a disk, for example, is for root alone.
+  fs::recursive_directory_iterator each(folder, fs::directory_options::skip_permission_denied,
+                                        error),
+      end;
   for (; !error && each != end; each.increment(error)) {
     std::error_code ignored;
     if (!each->is_regular_file(ignored)) continue;
@@ -107,7 +110,8 @@ void judge_named(const Seen& seen, const Seen& first, const std::string& origin,
   }
   const json& named = first.facts.at("named");
   if (named.contains(origin) && !own.at("is_partial").get<bool>() &&
-      named.at(origin).at("problem") == "" && size_of(named.at(origin)) != size_of(own)) {
+      !named.at(origin).at("is_partial").get<bool>() && named.at(origin).at("problem") == "" &&
+      size_of(named.at(origin)) != size_of(own)) {
     report.warn(data_title, host,
                 fmt::format("{}: {} has {} there, and {} on {}", origin, path, size_of(own),
                             size_of(named.at(origin)), report.where(report.host_of(first.rank))),

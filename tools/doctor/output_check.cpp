@@ -11,6 +11,7 @@
 #include "communicator/objects.hpp"
 #include "core/descriptor.hpp"
 #include "core/file.hpp"
+#include "core/own_file.hpp"
 #include "core/stopwatch.hpp"
 #include "core/system_error.hpp"
 #include "core/temporary_name.hpp"
@@ -40,13 +41,7 @@ class OwnTemporary {
   OwnTemporary& operator=(const OwnTemporary&) = delete;
 
   const fs::path& path() const { return path_; }
-  void write(const std::string& bytes) {
-    for (std::size_t done = 0; done < bytes.size();) {
-      const ssize_t count = ::write(file_.get(), bytes.data() + done, bytes.size() - done);
-      if (count < 0) refuse();
-      done += static_cast<std::size_t>(count);
-    }
-  }
+  void write(const std::string& bytes) { write_to(file_, bytes, path_); }
   void sync() {
     if (::fsync(file_.get()) != 0) refuse();
   }

@@ -27,8 +27,10 @@ struct Bounds {
   // The cell of a value, 0 to cells - 1.
   std::size_t cell(double value, std::size_t cells) const {
     if (most <= least) return 0;
-    const double share = (value - least) / (most - least);
-    return static_cast<std::size_t>(std::lround(share * static_cast<double>(cells - 1)));
+    // Halves, whose difference does not overflow.
+    const double share = (value / 2 - least / 2) / (most / 2 - least / 2);
+    const double last = static_cast<double>(cells - 1);
+    return static_cast<std::size_t>(std::clamp(std::round(share * last), 0.0, last));
   }
 };
 

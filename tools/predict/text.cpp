@@ -34,12 +34,14 @@ struct Flags {
   std::optional<std::int64_t> heads;
 };
 
-// Of GPT-2's models, each head has 64 columns.
+// Of GPT-2's published models, each head has 64 columns. 0: not one of these.
 std::int64_t usual_heads(const TaskContext& context) {
+  constexpr std::int64_t symbols = 50257;
   const auto found = context.trained.shapes.find("embed/W");
-  const bool is_known = context.network == gpt2_network && found != context.trained.shapes.end() &&
-                        found->second.rank() == 2;
-  return is_known ? found->second[1] / 64 : 0;
+  if (context.network != gpt2_network || found == context.trained.shapes.end()) return 0;
+  for (const std::int64_t width : {768, 1024, 1280, 1600})
+    if (found->second == Shape{symbols, width}) return width / 64;
+  return 0;
 }
 
 GptSettings settings_of(const TaskContext& context, const Flags& flags) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -87,8 +88,10 @@ void StepWriter::add_new_entries(Trainer& trainer, bool may_change) {
   if (!has_new_entry()) return;
   const std::int64_t last = std::exchange(last_entry_, iteration_of(log_->entries().back()));
   if (!trainer.is_root()) return;
-  for (const auto& entry : log_->entries())
-    if (iteration_of(entry) > last) add_entry(trainer, entry, may_change);
+  const auto& entries = log_->entries();
+  auto next = entries.end();
+  while (next != entries.begin() && iteration_of(*std::prev(next)) > last) --next;
+  for (; next != entries.end(); ++next) add_entry(trainer, *next, may_change);
 }
 
 void StepWriter::add_all_entries(Trainer& trainer) {

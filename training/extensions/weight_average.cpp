@@ -105,13 +105,13 @@ void WeightAverage::with_averages(const std::function<void()>& work) const {
       tell_parameters(*averages_[i]->optimizer);
     }
   };
-  for (const auto& average : averages_) {
-    const Tensor weights = trained_weights(*average->optimizer);
-    before.push_back(weights.clone());
-    weights.copy_from(average->values);
-    tell_parameters(*average->optimizer);
-  }
+  for (const auto& average : averages_)
+    before.push_back(trained_weights(*average->optimizer).clone());
   try {
+    for (const auto& average : averages_) {
+      trained_weights(*average->optimizer).copy_from(average->values);
+      tell_parameters(*average->optimizer);
+    }
     work();
   } catch (...) {
     give_back();

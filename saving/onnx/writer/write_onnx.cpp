@@ -116,7 +116,9 @@ extern "C" __attribute__((visibility("default"))) bool tasuki_write_onnx_1(
       return false;
     }
     onnx::checker::check_model(model);
-    onnx::shape_inference::InferShapes(model);  // also finds shapes that do not fit
+    // Types and shapes that do not fit each other are errors.
+    onnx::shape_inference::InferShapes(model, onnx::OpSchemaRegistry::Instance(),
+                                       onnx::ShapeInferenceOptions(true, 1));
     return model.SerializeToString(&bytes);
   } catch (const std::exception& problem) {
     error = problem.what();

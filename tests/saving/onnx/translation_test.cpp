@@ -84,7 +84,7 @@ TEST(OnnxGraph, RefusesWhatItCannotSay) {
   const Tensor t = Tensor::zeros({2}, DType::int32);
   EXPECT_THAT(
       refusal_of([](const Variable& x) { return F::where(F::greater(x, x * 2), x, x + 1); }),
-      HasSubstr("the function where has no form there"));
+      HasSubstr("the function where has no translation"));
   EXPECT_THAT(refusal_of([](const Variable& x) {
                 return x + Variable(Tensor::full({x.shape()[0], 1}, 2));
               }),
@@ -93,6 +93,14 @@ TEST(OnnxGraph, RefusesWhatItCannotSay) {
                 return F::slice(x, {{0, -1}});
               }),
               HasSubstr("slice takes a part of axis 0, whose size depends on the input"));
+  EXPECT_THAT(refusal_of([](const Variable& x) {
+                return F::sum(x) * (1.0f / static_cast<float>(x.shape()[0]));
+              }),
+              HasSubstr("settings of mul depend on the size of the input"));
+  EXPECT_THAT(refusal_of([](const Variable& x) {
+                return F::slice(x, {{0, 2}});
+              }),
+              HasSubstr("slice takes a part of axis 0"));
   EXPECT_THAT(refusal_of([](const Variable& x) { return x.shape()[0] == 2 ? x * 2 : F::exp(x); }),
               HasSubstr("calls mul for a small input and exp for a larger one"));
 }

@@ -10,8 +10,32 @@
 #include "core/error.hpp"
 #include "examples.hpp"
 #include "saving/npz.hpp"
+#include "saving/onnx/repeated.hpp"
 
 using namespace tasuki;
+
+namespace {
+
+// Inputs and results: of the example, or of `examples` of them and `more` elements along other axes
+// of any size.
+void add_results(const testing::OnnxExample& example, const std::string& prefix,
+                 std::int64_t examples, std::int64_t more, std::vector<NpzEntry>& arrays) {
+  std::vector<Variable> inputs;
+  for (const OnnxInput& input : example.inputs) {
+    Tensor x = input.example;
+    if (examples > 0) x = onnx_graph::repeated(x, 0, examples);
+    for (int axis = 1; more > 0 && axis <= static_cast<int>(input.also_any.size()); ++axis)
+      x = onnx_graph::repeated(x, axis, x.shape()[axis] + more);
+    inputs.emplace_back(x);
+    arrays.push_back({prefix + "in/" + input.name, x});
+  }
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  for (const auto& [name, result] : example.pass(inputs))
+    arrays.push_back({prefix + "out/" + name, result.value().plain()});
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
@@ -28,15 +52,8 @@ int main(int argc, char** argv) {
       if (!wanted.empty() && std::ranges::find(wanted, example.name) == wanted.end()) continue;
       export_onnx(*example.model, example.inputs, example.pass, folder / (example.name + ".onnx"));
       std::vector<NpzEntry> arrays;
-      std::vector<Variable> inputs;
-      for (const OnnxInput& input : example.inputs) {
-        inputs.emplace_back(input.example);
-        arrays.push_back({"in/" + input.name, input.example});
-      }
-      const NoGrad no_grad;
-      const TrainingMode evaluation(false);
-      for (const auto& [name, result] : example.pass(inputs))
-        arrays.push_back({"out/" + name, result.value().plain()});
+      add_results(example, "", 0, 0, arrays);
+      add_results(example, "larger_", 5, 3, arrays);
       write_npz(folder / (example.name + ".npz"), arrays);
       fmt::print("{}\n", example.name);
     }
