@@ -57,7 +57,7 @@ class Translation {
     for (call_ = 0; call_ < pass.calls.size(); ++call_) translate(pass.calls[call_]);
     for (std::size_t i = 0; i < pass.results.size(); ++i) {
       const auto& [name, result] = pass.results[i];
-      graph_.nodes.push_back({"Identity", unique(name), {name_of(result)}, {name}, {}});
+      graph_.nodes.push_back({"Identity", name, {name_of(result)}, {name}, {}});
       graph_.outputs.push_back(value_of(name, result, larger.results[i].second));
     }
   }

@@ -97,10 +97,6 @@ TEST(OnnxGraph, RefusesWhatItCannotSay) {
                 return F::sum(x) * (1.0f / static_cast<float>(x.shape()[0]));
               }),
               HasSubstr("settings of mul depend on the size of the input"));
-  EXPECT_THAT(refusal_of([](const Variable& x) {
-                return F::slice(x, {{0, 2}});
-              }),
-              HasSubstr("slice takes a part of axis 0"));
   EXPECT_THAT(refusal_of([](const Variable& x) { return x.shape()[0] == 2 ? x * 2 : F::exp(x); }),
               HasSubstr("calls mul for a small input and exp for a larger one"));
 }
