@@ -12,14 +12,10 @@
 namespace tasuki {
 namespace {
 
-// AddressSanitizer does not allow it.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr int own_first = 0;
-#elif defined(__has_feature)
-constexpr int own_first = __has_feature(address_sanitizer) ? 0 : RTLD_DEEPBIND;
-#else
-constexpr int own_first = RTLD_DEEPBIND;
-#endif
+// AddressSanitizer, which the program may have, does not allow it.
+int own_first() {
+  return ::dlsym(RTLD_DEFAULT, "__asan_init") == nullptr ? RTLD_DEEPBIND : 0;
+}
 
 std::string path_of(const OwnLibrary& library) {
   if (const char* const chosen = std::getenv(library.variable); chosen && *chosen) return chosen;
@@ -35,7 +31,7 @@ std::string path_of(const OwnLibrary& library) {
 
 void* symbol_in(const OwnLibrary& library, const char* symbol) {
   const std::string path = path_of(library);
-  void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_first);
+  void* const opened = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | own_first());
   if (opened == nullptr) {
     const char* const error = ::dlerror();
     const std::string why = error != nullptr ? error : "dlopen failed";

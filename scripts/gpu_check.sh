@@ -227,7 +227,7 @@ find_missing_library() {
   local missing found folder
   missing=$(why_skipped | sed -n 's/.*the CUDA backend needs \(lib[^ ,]*\), .*/\1/p')
   [ -n "$missing" ] || return 1
-  found=$(limited 20 find /opt /usr /root /home "${HOME:-/root}" -name "$missing" -print -quit 2>/dev/null)
+  found=$(limited 20 find "${HOME:-/root}" /opt /usr /root /home -name "$missing" -print -quit 2>/dev/null)
   folder=${found%/*}
   [[ -n $found && ":${LD_LIBRARY_PATH:-}:" != *":$folder:"* ]] || return 1
   if [[ $folder =~ ^(.*)/lib/python3[^/]*/site-packages/ && -x ${BASH_REMATCH[1]}/bin/python3 &&

@@ -74,7 +74,7 @@ check() {
 }
 logs() { tar -xOzf "$work/report/logs.tar.gz" "logs/$1.log"; }
 
-check "$work/report" 60 . --unit 32
+check "$work/report" 115 . --unit 32
 [ $code -eq 1 ] || fail "exit code $code"
 grep -q '^| functions | \*\*failed' "$report" || fail "the failure of a function is not in the table"
 logs functions > "$work/functions.log"
