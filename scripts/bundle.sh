@@ -117,8 +117,8 @@ if [ -e "$build/libtasuki_hdf5.so" ]; then
   say "the bundle reads no HDF5 files: libtasuki_hdf5.so is left out, because libhdf5 needs libcurl and what that needs"
 fi
 
-if [ -e "$build/bench/libkernel_trace.so" ]; then
-  add_file "$build/bench/libkernel_trace.so" "$root/lib"
+if [ -e "$build/bench/libtasuki_kernel_trace.so" ]; then
+  add_file "$build/bench/libtasuki_kernel_trace.so" "$root/lib"
 fi
 
 # Loaded for the first ONNX model.

@@ -3,7 +3,7 @@
 
     bench/gpu/kernel_times.py build/bench/bench_gpu_step gpt 64 bf16 --graph
 
-libkernel_trace.so, which is built beside the program, records them by CUPTI. A step is what repeats at the
+libtasuki_kernel_trace.so, which is built beside the program, records them by CUPTI. A step is what repeats at the
 end. Prints Markdown; "between kernels" is time in which the GPU does nothing. Exit code 77 without CUPTI.
 """
 import argparse
@@ -85,9 +85,9 @@ def main():
     parser.add_argument("--most", type=int, default=14, help="rows of the table")
     options = parser.parse_args()
     places = [options.program.parent, options.program.parent.parent / "lib"]  # of a build, of a bundle
-    library = next((place / "libkernel_trace.so" for place in places if (place / "libkernel_trace.so").exists()), None)
+    library = next((place / "libtasuki_kernel_trace.so" for place in places if (place / "libtasuki_kernel_trace.so").exists()), None)
     if library is None:
-        print(f"skipped: there is no libkernel_trace.so beside {options.program} (it was built without CUPTI)")
+        print(f"skipped: there is no libtasuki_kernel_trace.so beside {options.program} (it was built without CUPTI)")
         sys.exit(77)
     environment = {**os.environ, "CUDA_INJECTION64_PATH": str(library.resolve())}
     folder = folder_of_cupti()

@@ -1,7 +1,7 @@
 // Writes when each kernel of a program ran, by CUDA's profiling interface (CUPTI). It is a library
 // that CUDA's driver loads into any program, for kernel_times.py:
 //
-//   CUDA_INJECTION64_PATH=libkernel_trace.so TASUKI_KERNEL_TRACE=FILE PROGRAM...
+//   CUDA_INJECTION64_PATH=libtasuki_kernel_trace.so TASUKI_KERNEL_TRACE=FILE PROGRAM...
 //
 // At the program's end FILE gets a line for each kernel: its start and end in nanoseconds, and its
 // name. What fails is said on stderr; the program goes on.

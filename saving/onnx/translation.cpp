@@ -83,7 +83,7 @@ class Translation {
   }
 
   std::string constant(const std::string& name, const Tensor& values) {
-    const std::string unique_name = unique(name);
+    std::string unique_name = unique(name);
     graph_.initializers.emplace_back(unique_name, values.plain());
     return unique_name;
   }

@@ -43,8 +43,8 @@ class KernelTimes(unittest.TestCase):
             write("exit 0")
             ran = run()
             self.assertEqual(ran.returncode, 77)
-            self.assertIn("there is no libkernel_trace.so", ran.stdout)
-            (pathlib.Path(folder) / "libkernel_trace.so").touch()
+            self.assertIn("there is no libtasuki_kernel_trace.so", ran.stdout)
+            (pathlib.Path(folder) / "libtasuki_kernel_trace.so").touch()
             write('[ -n "$CUDA_INJECTION64_PATH" ] && [ "$*" = "mlp 100 --steps 8 --graph" ] &&\n'
                   'for i in 1 2 3 4 5 6 7 8; do printf "${i}0000 ${i}1000 k(int)\\n${i}1000 ${i}3000 m(int)\\n"; done > "$TASUKI_KERNEL_TRACE"')
             ran = run()

@@ -323,6 +323,11 @@ COMMANDS = {
          " results/slow_link one.json two.json build-mine ~/tasuki-installed", "this test makes only some of them"),
     ],
     "docs/training.md": [
+        *((f"build/apps/tasuki-run -np 4 build/apps/train_mnist --dataset {line}",
+           "tests/apps/array_files_test.cpp trains on such files") for line in (
+            "hdf5 --data run.h5 --fields x=/images,t=/labels --test-data test.h5",
+            "npy --data DIR --fields x=x.npy,t=t.npy",
+            "npy --data mnist.npz --fields x=x_train,t=y_train --test-fields x=x_test,t=y_test")),
         ("build/apps/tasuki-run -np 4 build/apps/train_cifar --dataset images --data DIR --image-size 64",
          trains_on_images),
         ("build/apps/tasuki-run -np 4 build/apps/train_imagenet --data DIR --arch resnet50",
