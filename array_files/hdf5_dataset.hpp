@@ -20,10 +20,9 @@ namespace tasuki {
 // are read by HDF5, and the last 64 MiB of each field are kept. So shuffled examples of compressed
 // data are slow where a rank's examples take more memory than that.
 //
-// libhdf5 is loaded on demand, by libtasuki_hdf5.so, and by names of its own, so that a program may
-// have another HDF5 of its own (a parallel one, for example). HDF5 is not made for threads: data
-// sets take turns, and a program that calls the same libhdf5 itself must not do so at the same
-// time.
+// The first file loads libtasuki_hdf5.so, which is linked to libhdf5. It calls that library even in
+// a program that has another HDF5, such as a parallel one. HDF5 is not made for threads: data sets
+// take turns, and a program that calls the same libhdf5 must not do so at the same time.
 //
 // Errors name the file, the field and the data set: of kind missing or data, with HDF5's reason; of
 // kind unavailable if this Tasuki was built without HDF5.

@@ -35,7 +35,7 @@ void* symbol_in(const OwnLibrary& library, const char* symbol) {
   if (opened == nullptr) {
     const char* const error = ::dlerror();
     const std::string why = error != nullptr ? error : "dlopen failed";
-    // Its own name, not that of a library that it needs.
+    // The library itself was not found, rather than one that it needs.
     if (path == library.name && why.starts_with(path + ":"))
       fail(ErrorKind::unavailable,
            "this Tasuki was built without {}: there is no {} beside its library or on the "
