@@ -1,59 +1,20 @@
 #include "saving/onnx/translation.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
-#include <optional>
-#include <set>
-#include <tuple>
 
 #include "core/error.hpp"
+#include "saving/onnx/sequence_translation.hpp"
 #include "tensor/element_functions.hpp"
 
 namespace tasuki::onnx_graph {
 namespace {
 
-using Names = std::vector<std::string>;
-using List = std::vector<std::int64_t>;
-
-// Tensors are recognised by their memory. A call's tensors are kept in its pass, so no two of them
-// share memory by chance; a view, such as a reshaped array, differs in its shape.
-using Key = std::tuple<const void*, std::string, DType>;
-Key key_of(const Tensor& tensor) {
-  return {tensor.raw(), tensor.shape().text(), tensor.dtype()};
-}
-
-List list_of(const Shape& shape) {
-  return {shape.begin(), shape.end()};
-}
-
-Tensor tensor_of(const List& values) {
-  return Tensor::from(std::span<const std::int64_t>(values), {std::ssize(values)});
-}
-
-Tensor scalar(double value) {
-  return Tensor::full({}, value);
-}
-
-class Translation {
+class Translation final : public SequenceTranslation {
  public:
   Translation(const Module& model, const Pass& pass, const Pass& larger,
               const std::vector<std::vector<std::string>>& axis_names)
-      : pass_(pass), larger_(larger) {
-    TASUKI_CHECK(pass.calls.size() == larger.calls.size(),
-                 "ONNX: the forward pass calls {} functions for a small input and {} for a larger "
-                 "one",
-                 pass.calls.size(), larger.calls.size());
-    for (const auto& [name, result] : pass.results) used_.insert(name);
-    for (const auto& [path, parameter] : model.parameters()) know(parameter->value(), path, true);
-    for (const auto& [path, buffer] : model.buffers()) know(*buffer, path, true);
-    for (std::size_t i = 0; i < pass.inputs.size(); ++i) {
-      const auto& [name, example] = pass.inputs[i];
-      name_axes(example.shape(), larger.inputs[i].second.shape(), axis_names[i], name);
-      graph_.inputs.push_back(value_of(name, example, larger.inputs[i].second));
-      know(example, name, false);
-      used_.insert(name);
-    }
+      : SequenceTranslation(model, pass, larger, axis_names) {
     for (call_ = 0; call_ < pass.calls.size(); ++call_) translate(pass.calls[call_]);
     for (std::size_t i = 0; i < pass.results.size(); ++i) {
       const auto& [name, result] = pass.results[i];
@@ -62,200 +23,14 @@ class Translation {
     }
   }
 
-  Graph take() { return std::move(graph_); }
-
  private:
-  // --- names and values ---
-
-  void know(const Tensor& tensor, const std::string& name, bool is_weight) {
-    names_[key_of(tensor)] = name;
-    if (!is_weight) return;
-    weights_[name] = tensor;
-    used_.insert(name);
-  }
-
-  // Not used before: name, name_2, ...
-  std::string unique(const std::string& name) {
-    std::string candidate = name;
-    for (int i = 2; !used_.insert(candidate).second; ++i)
-      candidate = name + "_" + std::to_string(i);
-    return candidate;
-  }
-
-  std::string constant(const std::string& name, const Tensor& values) {
-    std::string unique_name = unique(name);
-    graph_.initializers.emplace_back(unique_name, values.plain());
-    return unique_name;
-  }
-  std::string constant(const std::string& name, const List& values) {
-    return constant(name, tensor_of(values));
-  }
-
-  // The name of a call's input: an input of the network, a result, a weight, or a constant.
-  std::string name_of(const Tensor& tensor) {
-    const auto found = names_.find(key_of(tensor));
-    if (found == names_.end()) {
-      names_[key_of(tensor)] = constant("constant", tensor.to(Device::cpu()));
-      kept_.push_back(tensor);
-      return names_[key_of(tensor)];
-    }
-    const auto weight = weights_.find(found->second);
-    if (weight != weights_.end() && written_.insert(weight->first).second)
-      graph_.initializers.emplace_back(weight->first, weight->second.to(Device::cpu()).plain());
-    return found->second;
-  }
-  std::string name_of_input(const Call& call, std::size_t i) {
-    if (i >= call.inputs.size() || !call.inputs[i].defined()) return {};
-    // A constant that is not a weight must not depend on the input.
-    const Tensor& here = call.inputs[i];
-    if (!names_.contains(key_of(here)))
-      require_constant(here, larger_.calls[call_].inputs[i], call);
-    return name_of(here);
-  }
-  std::string name_of_setting(const Call& call, const char* setting) {
-    const Tensor& here = call.settings.tensor(setting);
-    if (!names_.contains(key_of(here)))
-      require_constant(here, larger_.calls[call_].settings.tensor(setting), call);
-    return name_of(here);
-  }
-  static void require_constant(const Tensor& here, const Tensor& there, const Call& call) {
-    const Tensor a = here.to(Device::cpu()).plain(), b = there.to(Device::cpu()).plain();
-    if (a.shape() != b.shape() || std::memcmp(a.raw(), b.raw(), a.bytes()) != 0)
-      fail(ErrorKind::usage,
-           "ONNX: {} uses an array of {} that is computed from the input without functions of "
-           "tasuki::functions; it cannot be exported",
-           call.name, here.shape().text());
-  }
-
-  // --- axes ---
-
-  void name_axes(const Shape& small, const Shape& large, const std::vector<std::string>& names,
-                 const std::string& input) {
-    std::size_t next = 0;
-    for (int axis = 0; axis < small.rank(); ++axis) {
-      if (small[axis] == large[axis]) continue;
-      TASUKI_CHECK(next < names.size(), "ONNX: an axis of {} has no name", input);
-      sizes_.push_back({small[axis], large[axis], names[next++], input, axis});
-    }
-  }
-
-  struct NamedSize {
-    std::int64_t small, large;
-    std::string name, input;
-    int axis;
-  };
-
-  Value value_of(const std::string& name, const Tensor& here, const Tensor& there) const {
-    Value value{name, here.dtype(), {}};
-    for (int axis = 0; axis < here.shape().rank(); ++axis) {
-      const std::int64_t small = here.shape()[axis], large = there.shape()[axis];
-      if (small == large) {
-        value.axes.push_back({small, {}});
-        continue;
-      }
-      const auto known = std::ranges::find_if(sizes_, [&](const NamedSize& size) {
-        return size.small == small && size.large == large;
-      });
-      value.axes.push_back(
-          {0, known == sizes_.end() ? name + "_" + std::to_string(axis) : known->name});
-    }
-    return value;
-  }
-
-  const Shape& larger_result() const { return larger_.calls[call_].result.shape(); }
-  bool varies(int axis) const {
-    return pass_.calls[call_].result.shape()[axis] != larger_result()[axis];
-  }
-
-  // A result's shape as an array for Reshape and Expand.
-  std::string shape_of_result(const Call& call, bool may_infer) {
-    const Shape& shape = call.result.shape();
-    List sizes = list_of(shape);
-    int varying = 0;
-    for (int axis = 0; axis < shape.rank(); ++axis)
-      if (varies(axis)) {
-        ++varying;
-        sizes[static_cast<std::size_t>(axis)] = -1;
-      }
-    if (varying == 0 || (varying == 1 && may_infer)) return constant(node_ + "/shape", sizes);
-    // Each varying axis is a multiple of an input's.
-    Names parts;
-    for (int axis = 0; axis < shape.rank(); ++axis) {
-      const std::int64_t small = shape[axis], large = larger_result()[axis];
-      if (small == large) {
-        parts.push_back(constant(node_ + "/size", List{small}));
-        continue;
-      }
-      // Of several that fit, the axis itself rather than a multiple of another.
-      auto source = std::ranges::find_if(sizes_, [&](const NamedSize& size) {
-        return small == size.small && large == size.large;
-      });
-      if (source == sizes_.end())
-        source = std::ranges::find_if(sizes_, [&](const NamedSize& size) {
-          return small % size.small == 0 && large % size.large == 0 &&
-                 small / size.small == large / size.large;
-        });
-      if (source == sizes_.end())
-        fail(ErrorKind::usage,
-             "ONNX: axis {} of a result of {} depends on the input's size in an "
-             "unknown way; it cannot be exported",
-             axis, call.name);
-      const std::string all = emit("Shape", {source->input});
-      std::string size = emit("Gather", {all, constant(node_ + "/axis", List{source->axis})});
-      if (small != source->small)
-        size = emit("Mul", {size, constant(node_ + "/factor", List{small / source->small})});
-      parts.push_back(size);
-    }
-    return emit("Concat", parts, {{"axis", std::int64_t{0}}});
-  }
-
-  // --- nodes ---
-
-  // Adds a node whose value has a name of its own, and returns that name.
-  std::string emit(const std::string& op, Names inputs, std::vector<Attribute> attributes = {}) {
-    const std::string name = unique(node_ + "/" + op);
-    return emit_as(name, op, std::move(inputs), std::move(attributes));
-  }
-  std::string emit_as(const std::string& name, const std::string& op, Names inputs,
-                      std::vector<Attribute> attributes = {}) {
-    while (!inputs.empty() && inputs.back().empty()) inputs.pop_back();
-    graph_.nodes.push_back({op, name, std::move(inputs), {name}, std::move(attributes)});
-    return name;
-  }
-  // The node that makes the call's result.
-  void result(const std::string& op, Names inputs, std::vector<Attribute> attributes = {}) {
-    know(pass_.calls[call_].result, emit_as(node_, op, std::move(inputs), std::move(attributes)),
-         false);
-  }
-  // The same, with ReLU behind it if the call has it.
-  void result_with_relu(const Call& call, const std::string& op, Names inputs,
-                        std::vector<Attribute> attributes) {
-    if (call.settings.number("relu") == 0)
-      return result(op, std::move(inputs), std::move(attributes));
-    result("Relu", {emit(op, std::move(inputs), std::move(attributes))});
-  }
-
-  // The layer whose weights a call uses and the function's name, such as "conv1/conv2d".
-  std::string node_name(const Call& call) {
-    for (const Tensor& input : call.inputs) {
-      if (!input.defined()) continue;
-      const auto found = names_.find(key_of(input));
-      if (found == names_.end() || !weights_.contains(found->second)) continue;
-      const std::size_t end = found->second.rfind('/');
-      if (end != std::string::npos) return unique(found->second.substr(0, end) + "/" + call.name);
-    }
-    return unique(call.name);
-  }
-
-  // --- functions ---
-
   void translate(const Call& call) {
-    if (pass_.calls[call_].name != larger_.calls[call_].name)
+    if (call.name != larger_call().name)
       fail(ErrorKind::usage,
            "ONNX: the forward pass calls {} for a small input and {} for a larger "
            "one; it cannot be exported",
-           call.name, larger_.calls[call_].name);
-    if (!call.settings.has_numbers_of(larger_.calls[call_].settings))
+           call.name, larger_call().name);
+    if (!call.settings.has_numbers_of(larger_call().settings))
       fail(ErrorKind::usage,
            "ONNX: settings of {} depend on the size of the input; it cannot be exported",
            call.name);
@@ -460,7 +235,7 @@ class Translation {
       const std::int64_t from = begin[static_cast<std::size_t>(axis)],
                          size = call.result.shape()[axis];
       if (from == 0 && size == x[axis] &&
-          larger_result()[axis] == larger_.calls[call_].inputs[0].shape()[axis])
+          larger_result()[axis] == larger_call().inputs[0].shape()[axis])
         continue;
       if (varies(axis))
         fail(ErrorKind::usage,
@@ -587,155 +362,6 @@ class Translation {
         return result("Div", {emit("Softplus", {emit("Mul", {x, number(p)})}), number(p)});
     }
   }
-
-  // --- attention ---
-
-  void self_attention(const Call& call) {
-    const std::int64_t width = call.result.shape()[2];
-    const std::string qkv = name_of_input(call, 0), axes = constant(node_ + "/axes", List{2});
-    Names parts;
-    for (std::int64_t i = 0; i < 3; ++i)
-      parts.push_back(emit("Slice", {qkv, constant(node_ + "/begin", List{i * width}),
-                                     constant(node_ + "/end", List{(i + 1) * width}), axes}));
-    const std::int64_t length = call.result.shape()[1];
-    attend(call, parts, length, length);
-  }
-  void attention(const Call& call) {
-    attend(call, {name_of_input(call, 0), name_of_input(call, 1), name_of_input(call, 2)},
-           call.inputs[0].shape()[1], call.inputs[1].shape()[1]);
-  }
-
-  // softmax(scale q k^T + mask) v, for each head.
-  void attend(const Call& call, const Names& qkv, std::int64_t queries, std::int64_t keys) {
-    if (varies(1))
-      fail(ErrorKind::usage, "ONNX: {} is exported for texts of one length", call.name);
-    const std::int64_t width = call.result.shape()[2], heads = call.settings.number("heads");
-    const std::string split = constant(node_ + "/heads", List{0, -1, heads, width / heads});
-    const auto by_head = [&](std::size_t i, const List& order) {
-      return emit("Transpose", {emit("Reshape", {qkv[i], split})}, {{"perm", order}});
-    };
-    std::string scores = emit("MatMul", {by_head(0, {0, 2, 1, 3}), by_head(1, {0, 2, 3, 1})});
-    scores = emit("Mul", {scores, constant(node_ + "/scale", scalar(call.settings.real("scale")))});
-    constexpr double unseen = -1e30;
-    if (call.settings.number("causal") != 0) {
-      const std::string all = emit("Expand", {constant(node_ + "/unseen", scalar(unseen)),
-                                              constant(node_ + "/pairs", List{queries, keys})});
-      const Tensor one = Tensor::full({}, 1, DType::int64);
-      scores = emit("Add", {scores, emit("Trilu", {all, constant(node_ + "/above", one)},
-                                         {{"upper", std::int64_t{1}}})});
-    }
-    std::string seen;  // N x 1 x 1 x keys
-    if (call.settings.has("lengths")) {
-      const Tensor numbers = Tensor::empty({1, 1, 1, keys}, DType::int64);
-      for (std::int64_t i = 0; i < keys; ++i) numbers.data<std::int64_t>()[i] = i;
-      const std::string lengths = emit("Unsqueeze", {name_of_setting(call, "lengths"),
-                                                     constant(node_ + "/axes", List{1, 2, 3})});
-      seen = emit("Less", {constant(node_ + "/places", numbers), lengths});
-      scores = emit("Where", {seen, scores, constant(node_ + "/unseen", scalar(unseen))});
-    }
-    std::string weights = emit("Softmax", {scores}, {{"axis", std::int64_t{-1}}});
-    // Queries without any key, and padding among them if there is one for each key, give zeros.
-    if (!seen.empty())
-      weights = emit("Where", {seen, weights, constant(node_ + "/zero", scalar(0))});
-    const std::string y = emit("MatMul", {weights, by_head(2, {0, 2, 1, 3})});
-    const std::string rows = emit("Transpose", {y}, {{"perm", List{0, 2, 1, 3}}});
-    const std::string joined =
-        emit("Reshape", {rows, constant(node_ + "/width", List{0, -1, width})});
-    if (seen.empty() || call.settings.number("causal") == 0) return result("Identity", {joined});
-    const std::string of_queries =
-        emit("Reshape", {seen, constant(node_ + "/queries", List{0, queries, 1})});
-    result("Where", {of_queries, joined, constant(node_ + "/zero", scalar(0))});
-  }
-
-  // --- recurrent layers ---
-
-  // ONNX's order of the gates (i, o, f, c; z, r, h) in ours (i, f, c, o; r, z, h).
-  static std::vector<std::size_t> gate_order(bool is_lstm) {
-    if (is_lstm) return {0, 3, 1, 2};
-    return {1, 0, 2};
-  }
-  std::string gates(const Call& call, std::size_t first, const std::vector<std::size_t>& order) {
-    Names parts;
-    for (const std::size_t gate : order) parts.push_back(name_of_input(call, first + gate));
-    return emit("Concat", parts, {{"axis", std::int64_t{0}}});
-  }
-  std::string with_direction(const std::string& name) {
-    return emit("Unsqueeze", {name, constant(node_ + "/axes", List{0})});
-  }
-
-  bool are_whole(const Call& call) {
-    if (names_.contains(key_of(call.settings.tensor("lengths")))) return false;
-    const auto is_whole = [](const Call& each) {
-      const Tensor& lengths = each.settings.tensor("lengths");
-      const std::span<const std::int64_t> all(lengths.data<std::int64_t>(),
-                                              static_cast<std::size_t>(lengths.count()));
-      return std::ranges::count(all, each.inputs[0].shape()[1]) == std::ssize(all);
-    };
-    return is_whole(call) && is_whole(larger_.calls[call_]);
-  }
-
-  void recurrent(const Call& call) {
-    const bool is_lstm = call.settings.number("is_lstm") != 0;
-    const std::vector<std::size_t> order = gate_order(is_lstm);
-    const std::size_t count = order.size();
-    const std::int64_t units = call.inputs[2].shape()[0];
-    const std::string x = emit("Transpose", {name_of_input(call, 0)}, {{"perm", List{1, 0, 2}}});
-    const std::string w = with_direction(gates(call, 2, order));
-    const std::string r = with_direction(gates(call, 2 + count, order));
-    const std::string b = with_direction(
-        emit("Concat", {gates(call, 2 + 2 * count, order), gates(call, 2 + 3 * count, order)},
-             {{"axis", std::int64_t{0}}}));
-    // Not needed where each sequence is as long as the array.
-    const std::string lengths = are_whole(call) ? ""
-                                                : emit("Cast", {name_of_setting(call, "lengths")},
-                                                       {{"to", std::int64_t{6}}});
-    Names inputs = {x, w, r, b, lengths};
-    const std::int64_t states = is_lstm ? 2 : 1;
-    if (const std::string before = name_of_input(call, 1); !before.empty())
-      for (std::int64_t s = 0; s < states; ++s) {
-        const std::string one = emit(
-            "Slice", {before, constant(node_ + "/begin", List{s}),
-                      constant(node_ + "/end", List{s + 1}), constant(node_ + "/axes", List{1})});
-        inputs.push_back(emit("Transpose", {one}, {{"perm", List{1, 0, 2}}}));
-      }
-    std::vector<Attribute> attributes = {
-        {"hidden_size", units},
-        {"direction", call.settings.number("is_reversed") != 0 ? "reverse" : "forward"}};
-    if (!is_lstm) attributes.emplace_back("linear_before_reset", std::int64_t{1});
-    Names outputs = {node_ + "/y", node_ + "/h"};
-    if (is_lstm) outputs.push_back(node_ + "/c");
-    graph_.nodes.push_back(
-        {is_lstm ? "LSTM" : "GRU", node_, inputs, outputs, std::move(attributes)});
-
-    const std::string rows = emit("Squeeze", {outputs[0], constant(node_ + "/axes", List{1})});
-    Names last;
-    for (std::size_t s = 1; s < outputs.size(); ++s)
-      last.push_back(emit("Transpose", {outputs[s]}, {{"perm", List{1, 0, 2}}}));
-    results_[key_of(call.result)] = {
-        emit("Transpose", {rows}, {{"perm", List{1, 0, 2}}}),
-        last.size() == 1 ? last[0] : emit("Concat", last, {{"axis", std::int64_t{1}}})};
-  }
-
-  // One of several results of a call.
-  void take_result(const Call& call) {
-    const auto found = results_.find(key_of(call.inputs.at(0)));
-    if (found == results_.end())
-      fail(ErrorKind::usage, "ONNX: the function {} has no translation", call.name);
-    know(call.result, found->second.at(static_cast<std::size_t>(call.settings.number("result"))),
-         false);
-  }
-
-  const Pass &pass_, &larger_;
-  Graph graph_;
-  std::size_t call_ = 0;
-  std::string node_;                  // the name of the call's node
-  std::map<Key, std::string> names_;  // of all known tensors
-  std::map<std::string, Tensor> weights_;
-  std::vector<Tensor> kept_;
-  std::set<std::string> used_;     // names of values and nodes
-  std::set<std::string> written_;  // weights that are initializers
-  std::map<Key, Names> results_;   // of functions with several
-  std::vector<NamedSize> sizes_;
 };
 
 }  // namespace
