@@ -87,7 +87,7 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS
     "${same_build}, libfmt-dev, libopenmpi-dev, nlohmann-json3-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS "cmake (>= 3.25), g++ (>= 4:12)")
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS libpng-dev)  # the example in_situ
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libpng-dev, gfortran")  # examples
 
 # --- tasuki-gpu ---
 set(CPACK_DEBIAN_GPU_DESCRIPTION "backend of Tasuki for NVIDIA GPUs

@@ -16,9 +16,13 @@ install(DIRECTORY ${PROJECT_BINARY_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tasuki)
 install(EXPORT tasuki NAMESPACE tasuki:: FILE tasuki-targets.cmake DESTINATION ${package_folder}
         COMPONENT development)
+# Modules of Fortran have a form of their own for each compiler, so the source is installed.
+install(FILES ${PROJECT_SOURCE_DIR}/bindings/tasuki.f90
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/tasuki COMPONENT development)
+set(fortran_source ${CMAKE_INSTALL_DATADIR}/tasuki/tasuki.f90)
 configure_package_config_file(
   ${PROJECT_SOURCE_DIR}/cmake/tasuki-config.cmake.in ${PROJECT_BINARY_DIR}/tasuki-config.cmake
-  INSTALL_DESTINATION ${package_folder})
+  INSTALL_DESTINATION ${package_folder} PATH_VARS CMAKE_INSTALL_INCLUDEDIR fortran_source)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tasuki-config-version.cmake
                                  COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/tasuki-config.cmake

@@ -1,6 +1,7 @@
 # tasuki.pc and tasuki-program.pc, for builds without CMake:
 #
 #   g++ -std=c++20 $(pkg-config --cflags tasuki) mine.cpp $(pkg-config --libs tasuki)
+#   mpifort $(pkg-config --variable=fortran tasuki) mine.f90 $(pkg-config --libs tasuki)
 #
 # They name each folder from the one that they are in, so that an installed tree can be moved.
 
@@ -20,6 +21,7 @@ endfunction()
 tasuki_from_pkgconfig(pc_prefix .)
 tasuki_from_pkgconfig(pc_libdir ${CMAKE_INSTALL_LIBDIR})
 tasuki_from_pkgconfig(pc_includedir ${CMAKE_INSTALL_INCLUDEDIR})
+tasuki_from_pkgconfig(pc_datadir ${CMAKE_INSTALL_DATADIR})
 
 # MPI's C interface: the names of its own .pc files differ, and some have none.
 list(TRANSFORM MPI_CXX_INCLUDE_DIRS REPLACE "(.+)" "-I\"\\1\"" OUTPUT_VARIABLE pc_mpi_cflags)

@@ -1,5 +1,5 @@
 # <build>/include/tasuki: the headers for users, as they are installed. They are tasuki.hpp, what it
-# includes, what that includes and so on; "nn/module.hpp" of the checkout is "tasuki/nn/module.hpp"
+# includes, what that includes and so on, and tasuki.h; "nn/module.hpp" of the checkout is "tasuki/nn/module.hpp"
 # there, so that no folder of a user's is mixed up with one of Tasuki's.
 #
 # Run as a script by the build (cmake -P, with SOURCE and DESTINATION) this file writes them; files
@@ -29,6 +29,9 @@ if(CMAKE_SCRIPT_MODE_FILE)
       file(WRITE ${DESTINATION}/${header} "${text}")
     endif()
   endwhile()
+  # The header of programs in other languages.
+  list(APPEND seen tasuki.h)
+  configure_file(${SOURCE}/bindings/tasuki.h ${DESTINATION}/tasuki.h COPYONLY)
   file(GLOB_RECURSE old RELATIVE ${DESTINATION} ${DESTINATION}/*)
   list(REMOVE_ITEM old ${seen})
   list(TRANSFORM old PREPEND ${DESTINATION}/)
@@ -59,7 +62,7 @@ function(tasuki_public_headers target)
     COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR}
             -DDESTINATION=${PROJECT_BINARY_DIR}/include/tasuki -P ${TASUKI_PUBLIC_HEADERS_SCRIPT}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
-    DEPENDS ${PROJECT_SOURCE_DIR}/tasuki.hpp ${headers} ${TASUKI_PUBLIC_HEADERS_SCRIPT}
+    DEPENDS ${PROJECT_SOURCE_DIR}/tasuki.hpp ${PROJECT_SOURCE_DIR}/bindings/tasuki.h ${headers} ${TASUKI_PUBLIC_HEADERS_SCRIPT}
     COMMENT "Headers for users" VERBATIM)
   add_custom_target(${target}_public_headers DEPENDS ${stamp})
   add_dependencies(${target} ${target}_public_headers)

@@ -59,6 +59,10 @@ void save_npz(const std::filesystem::path& path, const Module& model) {
   write_npz(path, entries_of(model));
 }
 
+void save_safetensors(const std::filesystem::path& path, const Module& model) {
+  write_safetensors(path, entries_of(model), {{"format", "pt"}});  // as loaders of PyTorch want it
+}
+
 std::string describe_difference(const ArraySource& source, const std::string& prefix,
                                 const Module& model) {
   const std::vector<NpzEntry> entries = entries_of(model);

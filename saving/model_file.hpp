@@ -16,6 +16,9 @@ namespace tasuki {
 // Call it on one rank only, because all ranks hold the same weights.
 void save_npz(const std::filesystem::path& path, const Module& model);
 
+// The same arrays, with the same names, in a safetensors file.
+void save_safetensors(const std::filesystem::path& path, const Module& model);
+
 // Loads all parameters and buffers of `model`, or changes nothing: a missing entry (unless the
 // source may lack it) or one of another shape is an error that names it and says how many differ.
 // Parameters without a shape take the file's, if they are in it. Entries that the model lacks are

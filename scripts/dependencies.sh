@@ -25,6 +25,7 @@ test_packages=(
   clang-format clang-tidy libomp-dev  # omp.h for clang-tidy
   clang libclang-rt-dev  # libFuzzer
   libgtest-dev libgmock-dev
+  gfortran  # the module for Fortran, and its example
   git python3 python3-numpy curl wget valgrind xz-utils
   iproute2 iptables  # nodes made of network namespaces, and networks that lose packets
   gnuplot-nox graphviz  # plots of experiments, figures of the documents

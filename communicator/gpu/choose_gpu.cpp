@@ -50,11 +50,10 @@ std::vector<std::vector<std::string>> gather_gpus(const json& own, Communicator&
 
 }  // namespace
 
-ChosenGpu choose_gpu(const GpuFlags& flags, Communicator& communicator,
-                     const std::string& asked_by) {
+ChosenGpu choose_gpu(const GpuFlags& flags, Communicator& communicator) {
   std::vector<Gpu> gpus;
   const json own = look_for_gpus(gpus);
-  const auto visible = gather_gpus(own, communicator, asked_by);
+  const auto visible = gather_gpus(own, communicator, flags.asked_by);
   const GpuBinding binding = bind_gpus(communicator.topology(), visible, flags);
   if (!binding.refusal.empty())
     throw TableError(ErrorKind::config, binding.refusal,

@@ -17,10 +17,8 @@ struct ChosenGpu {
 };
 
 // Loads the CUDA backend, looks at the GPUs that each rank sees, and chooses by bind_gpus(). GPUs
-// that cannot be used, or fewer GPUs than ranks, are an error on all ranks, which names the setting
-// `asked_by` if no rank is to blame. With GpuFlags::share, call prepare_shared_gpu() first.
-// Collective.
-ChosenGpu choose_gpu(const GpuFlags& flags, Communicator& communicator,
-                     const std::string& asked_by);
+// that cannot be used, or fewer GPUs than ranks, are an error on all ranks. With GpuFlags::share,
+// call prepare_shared_gpu() first. Collective.
+ChosenGpu choose_gpu(const GpuFlags& flags, Communicator& communicator);
 
 }  // namespace tasuki

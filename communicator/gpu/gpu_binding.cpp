@@ -68,10 +68,11 @@ class Binder {
     const std::string& host = topology_.host_of[place];
     const std::size_t ranks = topology_.ranks_of_node(topology_.node_of[place]).size();
     const std::size_t there = seen_by(rank).size();
-    if (there == 0) return fmt::format("--gpu: rank {} sees no GPU on {}\n", rank, host);
+    if (there == 0)
+      return fmt::format("{}: rank {} sees no GPU on {}\n", flags_.asked_by, rank, host);
     if (!flags_.number)
-      return fmt::format("--gpu: each rank needs a GPU, but {} has {} GPU(s) for its {} ranks\n",
-                         host, there, ranks);
+      return fmt::format("{}: each rank needs a GPU, but {} has {} GPU(s) for its {} ranks\n",
+                         flags_.asked_by, host, there, ranks);
     if (*flags_.number >= std::ssize(seen_by(rank)))
       return fmt::format("--gpu {}: rank {} sees {} GPU(s) on {}, numbered from 0\n",
                          *flags_.number, rank, there, host);
@@ -96,7 +97,9 @@ class Binder {
 
   std::string advice(int rank) {
     if (seen_by(rank).empty())
-      return "check CUDA_VISIBLE_DEVICES and nvidia-smi there, or leave --gpu out";
+      return fmt::format("check CUDA_VISIBLE_DEVICES and nvidia-smi there, or leave {} out",
+                         flags_.asked_by);
+    if (flags_.asked_by != "--gpu") return "start fewer ranks there, or leave it out";
     const std::string share = "--share-gpu puts several ranks on one GPU (slow, for tests)";
     if (!flags_.number) return "start fewer ranks there, or: " + share;
     if (*flags_.number >= std::ssize(seen_by(rank))) return "choose one of those";

@@ -14,6 +14,8 @@ namespace tasuki {
 struct GpuFlags {
   std::optional<int> number;  // --gpu N; default: each rank of a node gets its own
   bool share = false;         // --share-gpu
+  // The setting that asked for GPUs, for messages. Only --gpu has the other two flags beside it.
+  std::string asked_by = "--gpu";
 };
 
 // The GPU of one rank.

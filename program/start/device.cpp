@@ -16,7 +16,7 @@ ChosenDevice choose_device(const GpuSettings& settings, Communicator& communicat
   // NCCL reads its settings at its first call.
   if (settings.share) prepare_shared_gpu(communicator.rank(), topology.inter_size == 1);
 
-  const ChosenGpu gpu = choose_gpu({settings.number, settings.share}, communicator, "--gpu");
+  const ChosenGpu gpu = choose_gpu({settings.number, settings.share}, communicator);
   ChosenDevice chosen;
   chosen.device = gpu.device;
   chosen.text = fmt::format("{} {}", gpu.device.text(), gpu.name);

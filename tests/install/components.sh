@@ -31,8 +31,9 @@ for component in "${components[@]}"; do
       done
       ;;
     development)
-      expected=(include/tasuki/tasuki.hpp share/doc/tasuki/examples/CMakeLists.txt)
-      foreign='^./bin/|\.so\.|/share/tasuki/'
+      expected=(include/tasuki/tasuki.hpp include/tasuki/tasuki.h share/tasuki/tasuki.f90
+                share/doc/tasuki/examples/CMakeLists.txt)
+      foreign='^./bin/|\.so\.|/share/tasuki/.*(sh|conf|orted)$'
       for file in libtasuki.so libtasuki_program.so cmake/tasuki/tasuki-config.cmake pkgconfig/tasuki-program.pc; do
         grep -q "/$file\$" "$work/files" || fail "development has no $file"
       done

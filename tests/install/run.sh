@@ -53,6 +53,19 @@ done
 LD_LIBRARY_PATH=$prefix/lib ./by_pkg_config --version | grep -qF "(Tasuki) $version" ||
   { echo "a program that was compiled with pkg-config's flags does not run"; exit 1; }
 
+# Programs without C++.
+build_project "$source/tests/install/no_cpp" "$work/no_cpp" -DCMAKE_BUILD_TYPE=Release
+programs=("$work/no_cpp/in_c")
+if command -v mpifort >/dev/null && mpifort --version >/dev/null 2>&1; then
+  eval "mpifort $(pkg-config --variable=fortran tasuki) '$source/tests/install/no_cpp/in_fortran.f90' -o by_mpifort \
+    $(pkg-config --libs tasuki)"
+  programs+=("$work/no_cpp/in_fortran" ./by_mpifort)
+fi
+for program in "${programs[@]}"; do
+  said=$(LD_LIBRARY_PATH=$prefix/lib "$program")
+  [[ $said == "21 parameters" ]] || { echo "$program: expected 21 parameters, found $said"; exit 1; }
+done
+
 "$prefix/bin/train_mnist" --version
 command=$("$prefix/bin/tasuki-run" -np 2 --print-command "$prefix/bin/train_mnist")
 # Open MPI 5's mpirun gets them one by one.

@@ -109,6 +109,16 @@ for np in 1 2; do
     [[ $(head -c 4 $picture | tail -c 3) == PNG ]] || { echo "in_situ: no $picture"; exit 1; }
   done
 
+  # The examples' project leaves it out where there is no compiler for it.
+  if [[ -x $build/in_situ_fortran ]]; then
+    rm -f surrogate.npz
+    program $np in_situ_fortran
+    awk '/^after 96 time steps/ { found = $(NF - 1) < 0.15 } END { exit !found }' said ||
+      { cat said; echo "in_situ_fortran: expected a difference below 0.15"; exit 1; }
+    program $np in_situ_fortran
+    grep -q '^going on after step 3600$' said || { cat said; exit 1; }
+  fi
+
   # A loss over the examples of all ranks is that of one process.
   program $np contrastive
   [[ $np != 1 ]] || cp said alone

@@ -1,0 +1,696 @@
+// tasuki.h, called as a program in another language calls it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <mpi.h>
+
+#include <array>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bindings/tasuki.h"
+#include "communicator/mpi_comm.hpp"
+#include "models/catalog.hpp"
+#include "nn/connection.hpp"
+#include "nn/functions/activation.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/functions/normalization.hpp"
+#include "nn/initializer.hpp"
+#include "nn/predict.hpp"
+#include "nn/sequential.hpp"
+#include "optimizer/optimizer.hpp"
+#include "saving/model_file.hpp"
+#include "tests/bindings/in_c.h"
+#include "tests/support/temporary_folder.hpp"
+
+namespace tasuki::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+int rank_of_job() {
+  int rank = 0;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  return rank;
+}
+
+int ranks_of_job() {
+  int ranks = 0;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  return ranks;
+}
+
+void expect_ok(int code) {
+  EXPECT_EQ(code, TASUKI_OK) << tasuki_error();
+}
+
+// A folder that all ranks see under one name.
+class SharedFolder {
+ public:
+  std::string operator/(const std::string& name) const { return (folder_ / name).string(); }
+
+ private:
+  std::unique_ptr<Communicator> communicator_ = create_communicator("naive", MPI_COMM_WORLD);
+  TemporaryFolder folder_{communicator_.get()};
+};
+
+// On the device that the environment names.
+class Model {
+ public:
+  explicit Model(const char* network = "mlp 3-8-2 tanh", const char* loss = "mean_squared_error",
+                 const char* settings = "adam alpha=0.01 seed=5") {
+    const char* const device = std::getenv("TASUKI_TEST_DEVICE");
+    const std::string all = std::string(settings) + (device == nullptr ? "" : " device=") +
+                            (device == nullptr ? "" : device);
+    expect_ok(tasuki_create(MPI_COMM_WORLD, network, loss, all.c_str(), &model_));
+  }
+  ~Model() { expect_ok(tasuki_destroy(model_)); }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+  operator tasuki_model*() const { return model_; }
+
+  double get(const char* name) const {
+    double value = -1;
+    expect_ok(tasuki_get(model_, name, &value));
+    return value;
+  }
+
+ private:
+  tasuki_model* model_ = nullptr;
+};
+
+template <class Number>
+constexpr tasuki_type type_of = TASUKI_FLOAT32;
+template <>
+constexpr tasuki_type type_of<double> = TASUKI_FLOAT64;
+template <>
+constexpr tasuki_type type_of<std::int32_t> = TASUKI_INT32;
+template <>
+constexpr tasuki_type type_of<std::int64_t> = TASUKI_INT64;
+
+template <class Number>
+tasuki_array array_of(std::vector<Number>& values, const std::vector<std::int64_t>& shape,
+                      tasuki_order order = TASUKI_C_ORDER) {
+  tasuki_array made{};
+  made.data = values.data();
+  made.type = type_of<Number>;
+  made.order = order;
+  made.axes = static_cast<int>(shape.size());
+  std::ranges::copy(shape, made.shape);
+  return made;
+}
+
+template <class Number = float>
+std::vector<Number> numbers(std::int64_t count, std::int64_t seed) {
+  std::vector<Number> made(static_cast<std::size_t>(count));
+  for (std::int64_t i = 0; i < count; ++i)
+    made[static_cast<std::size_t>(i)] = static_cast<Number>((13 * i + 7 * seed) % 29) / 29;
+  return made;
+}
+
+// Examples of a step: rank r has (r + step) % 3 of them, so some ranks have none.
+struct StepExamples {
+  explicit StepExamples(int step)
+      : count((rank_of_job() + step) % 3 + (ranks_of_job() == 1 ? 1 : 0)),
+        x(numbers(3 * count, step + 10 * rank_of_job())),
+        t(numbers(2 * count, step + 10 * rank_of_job() + 5)) {}
+  tasuki_array inputs() { return array_of(x, {count, 3}); }
+  tasuki_array targets() { return array_of(t, {count, 2}); }
+
+  std::int64_t count;
+  std::vector<float> x, t;
+};
+
+void train(tasuki_model* model, int first, int end) {
+  for (int step = first; step < end; ++step) {
+    StepExamples examples(step);
+    const tasuki_array x = examples.inputs(), t = examples.targets();
+    expect_ok(tasuki_train_step(model, &x, &t, nullptr));
+  }
+}
+
+std::vector<float> prediction_of(tasuki_model* model) {
+  std::vector<float> x = numbers(3 * 4, 77), y(2 * 4, -1.0F);
+  const tasuki_array inputs = array_of(x, {4, 3}), results = array_of(y, {4, 2});
+  expect_ok(tasuki_predict(model, &inputs, &results));
+  return y;
+}
+
+TEST(CInterface, TrainsAsAnOptimizerDoes) {
+  constexpr int steps = 6;
+  std::vector<float> expected;
+  {
+    const auto communicator = create_communicator("auto", MPI_COMM_WORLD);
+    Sequential network;
+    network.append("l1", std::make_unique<Linear>(3, 8))
+        .append(functions::tanh)
+        .append("l2", std::make_unique<Linear>(8, 2));
+    network.initialize(5);
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator);
+    optimizer->set("alpha", 0.01);
+    optimizer->setup(network);
+    for (int step = 0; step < steps; ++step) {
+      StepExamples examples(step);
+      const Tensor x = Tensor::from<float>(examples.x, {examples.count, 3});
+      const Tensor t = Tensor::from<float>(examples.t, {examples.count, 2});
+      optimizer->update([&] { return functions::mean_squared_error(network(Variable(x)), t); },
+                        examples.count);
+    }
+    const Tensor y = predict(network, Tensor::from<float>(numbers(3 * 4, 77), {4, 3}));
+    expected.assign(y.span<float>().begin(), y.span<float>().end());
+  }
+  const Model model;
+  train(model, 0, steps);
+  EXPECT_EQ(prediction_of(model), expected);
+  EXPECT_EQ(model.get("steps"), steps);
+  EXPECT_EQ(model.get("parameters"), 3 * 8 + 8 + 8 * 2 + 2);
+  EXPECT_EQ(model.get("rank"), rank_of_job());
+  EXPECT_EQ(model.get("ranks"), ranks_of_job());
+  EXPECT_EQ(model.get("alpha"), 0.01);
+}
+
+TEST(CInterface, IsOneForC) {
+  float prediction = 0;
+  EXPECT_EQ(train_in_c(MPI_COMM_WORLD, 400, &prediction), TASUKI_OK) << tasuki_error();
+  EXPECT_NEAR(prediction, 0.75, 0.05);
+}
+
+TEST(CInterface, ReadsAndWritesArraysInAnyOrder) {
+  const Model model;
+  std::vector<float> x = numbers(3 * 4, 1), y(2 * 4);
+  const tasuki_array inputs = array_of(x, {4, 3}), results = array_of(y, {4, 2});
+  expect_ok(tasuki_predict(model, &inputs, &results));
+
+  // The same memory is (3, 4) in Fortran.
+  std::vector<float> found(2 * 4);
+  tasuki_array of_fortran = array_of(x, {3, 4}, TASUKI_FORTRAN_ORDER);
+  tasuki_array to_fortran = array_of(found, {2, 4}, TASUKI_FORTRAN_ORDER);
+  expect_ok(tasuki_predict(model, &of_fortran, &to_fortran));
+  EXPECT_EQ(found, y);
+
+  // float64, with results in every second element of rows that go backward.
+  std::vector<double> x64(x.begin(), x.end()), y64(4 * 4, -7);
+  const tasuki_array inputs64 = array_of(x64, {4, 3});
+  tasuki_array results64 = array_of(y64, {4, 2});
+  results64.data = y64.data() + 3 * 4;
+  results64.strides[0] = -4;
+  results64.strides[1] = 2;
+  expect_ok(tasuki_predict(model, &inputs64, &results64));
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t j = 0; j < 2; ++j) {
+      EXPECT_EQ(static_cast<float>(y64[(3 - i) * 4 + 2 * j]), y[i * 2 + j]);
+      EXPECT_EQ(y64[(3 - i) * 4 + 2 * j + 1], -7);
+    }
+
+  // A transposed array.
+  std::vector<float> transposed(3 * 4);
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::size_t j = 0; j < 3; ++j) transposed[j * 4 + i] = x[i * 3 + j];
+  tasuki_array strided = array_of(transposed, {4, 3});
+  strided.strides[0] = 1;
+  strided.strides[1] = 4;
+  std::ranges::fill(found, 0);
+  expect_ok(tasuki_predict(model, &strided, &results));
+  expect_ok(tasuki_predict(model, &strided, &to_fortran));
+  EXPECT_EQ(found, y);
+}
+
+TEST(CInterface, TakesImagesAsFortranHasThem) {
+  const Model model("lenet classes=10 image=1x28x28", "softmax_cross_entropy",
+                    "momentum_sgd lr=0.01");
+  std::vector<float> images = numbers(2 * 28 * 28, 3), in_c(2 * 10), in_fortran(2 * 10);
+  const tasuki_array x = array_of(images, {2, 1, 28, 28}), y = array_of(in_c, {2, 10});
+  expect_ok(tasuki_predict(model, &x, &y));
+  const tasuki_array xf = array_of(images, {28, 28, 1, 2}, TASUKI_FORTRAN_ORDER);
+  const tasuki_array yf = array_of(in_fortran, {10, 2}, TASUKI_FORTRAN_ORDER);
+  expect_ok(tasuki_predict(model, &xf, &yf));
+  EXPECT_EQ(in_fortran, in_c);
+  std::vector<std::int32_t> labels = {3, -1};
+  const tasuki_array t = array_of(labels, {2});
+  double loss = 0;
+  expect_ok(tasuki_train_step(model, &xf, &t, &loss));
+  // The label of the second image does not count.
+  const auto first = std::vector<float>(in_c.begin(), in_c.begin() + 10);
+  double exponentials = 0;
+  for (const float score : first) exponentials += std::exp(static_cast<double>(score));
+  EXPECT_NEAR(loss, std::log(exponentials) - static_cast<double>(first[3]), 1e-5);
+}
+
+TEST(CInterface, EvaluatesTheExamplesOfAllRanks) {
+  const Model model;
+  StepExamples examples(1);
+  const tasuki_array x = examples.inputs(), t = examples.targets();
+  double mean = -1;
+  expect_ok(tasuki_evaluate(model, &x, &t, &mean));
+  std::vector<float> y(examples.t.size());
+  const tasuki_array results = array_of(y, {examples.count, 2});
+  expect_ok(tasuki_predict(model, &x, &results));
+  std::array<double, 2> sums{};
+  for (std::size_t i = 0; i < y.size(); ++i)
+    sums[0] += std::pow(static_cast<double>(y[i]) - static_cast<double>(examples.t[i]), 2);
+  sums[1] = static_cast<double>(y.size());
+  MPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_NEAR(mean, sums[0] / sums[1], 1e-6);
+  EXPECT_EQ(model.get("steps"), 0);
+
+  tasuki_array none = x, no_targets = t;
+  none.shape[0] = no_targets.shape[0] = 0;
+  none.data = no_targets.data = nullptr;
+  expect_ok(tasuki_evaluate(model, &none, &no_targets, &mean));
+  EXPECT_TRUE(std::isnan(mean));
+}
+
+TEST(CInterface, GoesOnFromACheckpointWithTheSameBits) {
+  const SharedFolder folder;
+  const std::string file = folder / "training.npz";
+  std::vector<float> expected;
+  {
+    const Model model;
+    EXPECT_EQ(tasuki_resume(model, file.c_str()), TASUKI_MISSING);
+    EXPECT_THAT(tasuki_error(), HasSubstr(file));
+    train(model, 0, 4);
+    expect_ok(tasuki_checkpoint(model, file.c_str()));
+    train(model, 4, 8);
+    expected = prediction_of(model);
+  }
+  const Model model("mlp 3-8-2 tanh", "mean_squared_error", "adam alpha=0.01 seed=6");
+  expect_ok(tasuki_resume(model, file.c_str()));
+  EXPECT_EQ(model.get("steps"), 4);
+  train(model, 4, 8);
+  EXPECT_EQ(prediction_of(model), expected);
+}
+
+TEST(CInterface, SavesAndLoadsWeights) {
+  const SharedFolder folder;
+  const Model trained;
+  train(trained, 0, 3);
+  const std::vector<float> expected = prediction_of(trained);
+  expect_ok(tasuki_save(trained, (folder / "w.npz").c_str()));
+  expect_ok(tasuki_save(trained, (folder / "w.safetensors").c_str()));
+  expect_ok(tasuki_checkpoint(trained, (folder / "training.npz").c_str()));
+  for (const char* const name : {"w.npz", "w.safetensors", "training.npz"}) {
+    SCOPED_TRACE(name);
+    const Model model("mlp 3-8-2 tanh", "mean_squared_error", "sgd seed=9");
+    EXPECT_NE(prediction_of(model), expected);
+    expect_ok(tasuki_load(model, (folder / name).c_str()));
+    EXPECT_EQ(prediction_of(model), expected);
+  }
+  EXPECT_EQ(tasuki_save(trained, (folder / "w.pth").c_str()), TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr(".safetensors or .onnx"));
+  // The model can be used on after errors of all ranks.
+  train(trained, 3, 4);
+  const Model other("mlp 3-9-2 tanh");
+  EXPECT_EQ(tasuki_load(other, (folder / "w.npz").c_str()), TASUKI_DATA);
+  EXPECT_THAT(tasuki_error(), HasSubstr("l1/W"));
+}
+
+TEST(CInterface, SavesOnnx) {
+  const SharedFolder folder;
+  const std::string file = folder / "model.onnx";
+  const Model model;
+  const int code = tasuki_save(model, file.c_str());
+  if (code == TASUKI_UNAVAILABLE) GTEST_SKIP() << tasuki_error();
+  expect_ok(code);
+  EXPECT_GT(std::filesystem::file_size(file), 100U);
+}
+
+TEST(CInterface, SetsHyperparameters) {
+  const Model model;
+  expect_ok(tasuki_set(model, "alpha", 0.5));
+  EXPECT_EQ(model.get("alpha"), 0.5);
+  EXPECT_EQ(tasuki_set(model, "lr", 0.5), TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr("alpha"));
+  EXPECT_EQ(tasuki_set(model, "steps", 5), TASUKI_USAGE);
+  double value = 3;
+  EXPECT_EQ(tasuki_get(model, "speed", &value), TASUKI_USAGE);
+  EXPECT_EQ(value, 3);
+}
+
+TEST(CInterface, RanksThatSetDifferentValuesAreNamed) {
+  if (ranks_of_job() == 1) GTEST_SKIP() << "needs 2 ranks";
+  const Model model;
+  expect_ok(tasuki_set(model, "alpha", rank_of_job() == 1 ? 0.5 : 0.25));
+  StepExamples examples(0);
+  const tasuki_array x = examples.inputs(), t = examples.targets();
+  EXPECT_EQ(tasuki_train_step(model, &x, &t, nullptr), TASUKI_DISAGREEMENT);
+  EXPECT_THAT(tasuki_error(), HasSubstr("alpha 0.5"));
+  expect_ok(tasuki_set(model, "alpha", 0.25));
+  train(model, 0, 1);
+}
+
+// Largest change of a prediction by one step.
+double change_by_a_step(const char* settings) {
+  const Model model("mlp 3-8-2", "mean_squared_error", settings);
+  const std::vector<float> before = prediction_of(model);
+  train(model, 0, 1);
+  const std::vector<float> after = prediction_of(model);
+  double change = 0;
+  for (std::size_t i = 0; i < before.size(); ++i)
+    change = std::max(change, static_cast<double>(std::abs(after[i] - before[i])));
+  return change;
+}
+
+TEST(CInterface, SettingsAreWhatTheirNamesSay) {
+  const double plain = change_by_a_step("sgd lr=1");
+  const double clipped = change_by_a_step("sgd lr=1 clip=1e-3");
+  EXPECT_GT(plain, 1e-2);
+  EXPECT_GT(clipped, 0);
+  EXPECT_LT(clipped, 1e-2);
+  // The decay follows the clipped gradient.
+  EXPECT_EQ(change_by_a_step("sgd lr=1 clip=1e-30"), 0);
+  EXPECT_GT(change_by_a_step("sgd lr=1 clip=1e-30 weight_decay=0.5"), 1e-2);
+  EXPECT_EQ(change_by_a_step("sgd lr=1d0"), plain);
+  const Model decaying("mlp 3-2", "mean_squared_error", "adamw weight_decay=0.25");
+  EXPECT_EQ(decaying.get("weight_decay_rate"), 0.25);
+  const Model threaded("mlp 3-8-2", "mean_squared_error", "sgd lr=1 threads=2");
+  train(threaded, 0, 1);
+}
+
+TEST(CInterface, ComputesItsLosses) {
+  struct Case {
+    const char* name;
+    double expected;  // of the result 0
+  };
+  std::vector<float> x = {1}, t = {3};
+  for (const auto& [name, expected] : {Case{"mean_squared_error", 9},
+                                       {"mean_absolute_error", 3},
+                                       {"huber_loss", 2.5},
+                                       {"sigmoid_cross_entropy", std::log(2.0)}}) {
+    SCOPED_TRACE(name);
+    const Model model("zero image=1x1x1", name, "sgd");
+    const tasuki_array inputs = array_of(x, {1, 1}), targets = array_of(t, {1});
+    double loss = -1;
+    expect_ok(tasuki_evaluate(model, &inputs, &targets, &loss));
+    EXPECT_NEAR(loss, expected, 1e-6);
+  }
+  std::vector<std::int64_t> labels = {1};
+  const tasuki_array inputs = array_of(x, {1, 1}), of_labels = array_of(labels, {1});
+  const Model binary("zero image=1x1x1", "sigmoid_cross_entropy", "sgd");
+  double loss = -1;
+  expect_ok(tasuki_evaluate(binary, &inputs, &of_labels, &loss));
+  EXPECT_NEAR(loss, std::log(2.0), 1e-6);
+  labels = {2};
+  EXPECT_EQ(tasuki_evaluate(binary, &inputs, &of_labels, &loss), TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr("labels from 0 to 1 (-1 does not count), found 2"));
+}
+
+TEST(CInterface, HasTheFunctionsOfItsNames) {
+  namespace F = functions;
+  const std::vector<std::pair<std::string, Sequential::Link>> named = {
+      {"relu", F::relu},
+      {"tanh", F::tanh},
+      {"sigmoid", F::sigmoid},
+      {"gelu", [](const Variable& x) { return F::gelu(x); }},
+      {"silu", F::silu},
+      {"elu", [](const Variable& x) { return F::elu(x); }},
+      {"softplus", [](const Variable& x) { return F::softplus(x); }}};
+  for (const auto& [name, function] : named) {
+    SCOPED_TRACE(name);
+    Sequential network;
+    network.append("l1", std::make_unique<Linear>(3, 8))
+        .append(function)
+        .append("l2", std::make_unique<Linear>(8, 2));
+    network.initialize(5);
+    const Tensor y = predict(network, Tensor::from<float>(numbers(3 * 4, 77), {4, 3}));
+    const Model model(("mlp 3-8-2 " + name).c_str());
+    EXPECT_EQ(prediction_of(model),
+              std::vector<float>(y.span<float>().begin(), y.span<float>().end()));
+  }
+}
+
+struct BadLine {
+  const char* network;
+  const char* loss;
+  const char* settings;
+  int code;
+  const char* expected;
+};
+
+TEST(CInterface, RefusesBadLines) {
+  const char* const good = "mlp 3-8-2";
+  const char* const mse = "mean_squared_error";
+  const std::vector<BadLine> lines = {
+      {"", mse, "sgd", TASUKI_USAGE, "network: expected a line such as"},
+      {nullptr, mse, "sgd", TASUKI_USAGE, "network: expected a line such as"},
+      {"mlp", mse, "sgd", TASUKI_USAGE, "\"mlp 3-64-64-1 tanh\""},
+      {"mlp 3", mse, "sgd", TASUKI_USAGE, "at least 2 sizes"},
+      {"mlp 3--1", mse, "sgd", TASUKI_USAGE, "at least 2 sizes"},
+      {"mlp 3-0-1", mse, "sgd", TASUKI_USAGE, "a size from 1"},
+      {"mlp 3-99999999999999999999-1", mse, "sgd", TASUKI_USAGE, "a size from 1"},
+      {"mlp 4-4611686018427387905-1", mse, "sgd", TASUKI_USAGE, "a size from 1 to 100000000"},
+      {"mlp 3-8-2 sine", mse, "sgd", TASUKI_USAGE, "relu, tanh, sigmoid"},
+      {"mlp 3-8-2 tanh tanh", mse, "sgd", TASUKI_USAGE, "found 4 words"},
+      {"resnet1", mse, "sgd", TASUKI_USAGE, "resnet18"},
+      {"resnet18 image=3x32", mse, "sgd", TASUKI_USAGE, "3 sizes"},
+      {"resnet18 colours=3", mse, "sgd", TASUKI_USAGE, "classes=N"},
+      {"resnet18 3", mse, "sgd", TASUKI_USAGE, "name=value"},
+      {"lenet image=3x32x32", mse, "sgd", TASUKI_CONFIG, "1x28x28"},
+      {good, "mse", "sgd", TASUKI_USAGE, "mean_squared_error, mean_absolute_error"},
+      {good, nullptr, "sgd", TASUKI_USAGE, "mean_squared_error, mean_absolute_error"},
+      {good, mse, "", TASUKI_USAGE, "an optimizer first"},
+      {good, mse, "adam2", TASUKI_USAGE, "adam"},
+      {good, mse, "adam lr=1", TASUKI_USAGE, "alpha, beta1"},
+      {good, mse, "adam alpha", TASUKI_USAGE, "name=value"},
+      {good, mse, "adam alpha=fast", TASUKI_USAGE, "alpha: expected a number such as 1e-3"},
+      {good, mse, "adam alpha=1 alpha=2", TASUKI_USAGE, "alpha is given twice"},
+      {good, mse, "adam alpha=nan", TASUKI_USAGE, "alpha: expected a number"},
+      {good, mse, "adam beta1=2", TASUKI_USAGE, "beta1"},
+      {good, mse, "adam threads=0", TASUKI_USAGE,
+       "threads: expected a whole number from 1 to 4096"},
+      {good, mse, "adam threads=4097", TASUKI_USAGE, "threads: expected a whole number"},
+      {good, mse, "adam seed=-1", TASUKI_USAGE, "seed: expected a whole number from 0"},
+      {good, mse, "adam clip=0", TASUKI_USAGE, "clip: expected a number above 0"},
+      {good, mse, "adam device=tpu", TASUKI_USAGE, "cpu or gpu"},
+      {good, mse, "adam communicator=pigeon", TASUKI_USAGE, "auto"}};
+  for (const auto& [network, loss, settings, code, expected] : lines) {
+    SCOPED_TRACE(std::string(network == nullptr ? "null" : network) + ", " + settings);
+    tasuki_model* model = nullptr;
+    EXPECT_EQ(tasuki_create(MPI_COMM_WORLD, network, loss, settings, &model), code);
+    EXPECT_EQ(model, nullptr);
+    EXPECT_THAT(tasuki_error(), HasSubstr(expected));
+  }
+}
+
+TEST(CInterface, RefusesWhatItCannotUse) {
+  tasuki_model* model = nullptr;
+  EXPECT_EQ(tasuki_create(MPI_COMM_NULL, "mlp 3-2", "mean_squared_error", "sgd", &model),
+            TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr("comm: expected a communicator"));
+  EXPECT_EQ(tasuki_create(MPI_COMM_SELF, "mlp 3-2", "mean_squared_error", "sgd", nullptr),
+            TASUKI_USAGE);
+  EXPECT_EQ(tasuki_train_step(nullptr, nullptr, nullptr, nullptr), TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr("model"));
+  expect_ok(tasuki_destroy(nullptr));
+  EXPECT_THAT(tasuki_version(), HasSubstr("."));
+
+  // On one rank, so that errors of this rank alone end nothing.
+  expect_ok(tasuki_create(MPI_COMM_SELF, "mlp 3-8-2", "mean_squared_error", "sgd", &model));
+  std::vector<float> x = numbers(12, 1), t = numbers(8, 2);
+  std::vector<std::int32_t> labels(4);
+  const tasuki_array good_x = array_of(x, {4, 3}), good_t = array_of(t, {4, 2});
+  const auto refused = [&](const tasuki_array* inputs, const tasuki_array* targets,
+                           const char* expected) {
+    EXPECT_EQ(tasuki_train_step(model, inputs, targets, nullptr), TASUKI_USAGE);
+    EXPECT_THAT(tasuki_error(), HasSubstr(expected));
+  };
+  refused(nullptr, &good_t, "x: expected an address");
+  refused(&good_x, nullptr, "t: expected an address");
+  const tasuki_array of_labels = array_of(labels, {4});
+  refused(&good_x, &of_labels, "mean_squared_error takes float32 or float64, found int32");
+  refused(&of_labels, &good_t, "x: expected float32 or float64, found int32");
+  const tasuki_array few = array_of(t, {2, 2}), wide = array_of(t, {4, 1, 1});
+  refused(&good_x, &few, "targets of 4 examples, as x has, found 2");
+  refused(&good_x, &wide,
+          "expected 4x2 for this network and mean_squared_error (4 examples), found 4x1x1");
+  const tasuki_array few_features = array_of(x, {6, 2});
+  refused(&few_features, &good_t, "x: expected 6x3 for this network (6 examples), found 6x2");
+  tasuki_array of_fortran = array_of(x, {3, 4}, TASUKI_FORTRAN_ORDER);
+  tasuki_array wide_fortran = array_of(t, {1, 1, 4}, TASUKI_FORTRAN_ORDER);
+  refused(&of_fortran, &wide_fortran, "expected 2x4 for this network");
+  const auto with = [&](auto change) {
+    tasuki_array changed = good_x;
+    change(changed);
+    return changed;
+  };
+  const tasuki_array no_axes = with([](tasuki_array& a) { a.axes = 0; });
+  refused(&no_axes, &good_t, "1 to 6 axes, found 0");
+  const tasuki_array negative = with([](tasuki_array& a) { a.shape[1] = -3; });
+  refused(&negative, &good_t, "sizes from 0, found -3");
+  const tasuki_array nowhere = with([](tasuki_array& a) { a.data = nullptr; });
+  refused(&nowhere, &good_t, "the address of 12 elements");
+  const tasuki_array huge = with([](tasuki_array& a) { a.shape[0] = a.shape[1] = 1LL << 40; });
+  refused(&huge, &good_t, "at most 281474976710656 elements");
+  const tasuki_array long_vector = with([](tasuki_array& a) {
+    a.axes = 1;
+    a.shape[0] = (1LL << 62) + 1;
+  });
+  refused(&long_vector, &good_t, "at most 281474976710656 elements");
+  const tasuki_array of_another_type = with([](tasuki_array& a) { a.type = tasuki_type(9); });
+  refused(&of_another_type, &good_t, "enum tasuki_type, found 9");
+
+  std::vector<float> y(8);
+  const tasuki_array too_small = array_of(y, {3, 2}), too_narrow = array_of(y, {4, 1});
+  EXPECT_EQ(tasuki_predict(model, &good_x, &too_small), TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr("room for 4 examples, as x has, found 3"));
+  EXPECT_EQ(tasuki_predict(model, &good_x, &too_narrow), TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr("an array of 4x2 for the result, found 4x1"));
+  EXPECT_EQ(tasuki_predict(model, &good_x, &of_labels), TASUKI_USAGE);
+
+  for (const char* const path : {static_cast<const char*>(nullptr), ""}) {
+    EXPECT_EQ(tasuki_save(model, path), TASUKI_USAGE);
+    EXPECT_EQ(tasuki_load(model, path), TASUKI_USAGE);
+    EXPECT_EQ(tasuki_checkpoint(model, path), TASUKI_USAGE);
+    EXPECT_EQ(tasuki_resume(model, path), TASUKI_USAGE);
+    EXPECT_THAT(tasuki_error(), HasSubstr("expected the name of a file"));
+  }
+  EXPECT_EQ(tasuki_resume(model, "/tmp"), TASUKI_DATA);
+
+  // The model is as before.
+  double loss = -1;
+  expect_ok(tasuki_train_step(model, &good_x, &good_t, &loss));
+  EXPECT_GT(loss, 0);
+  expect_ok(tasuki_evaluate(model, &good_x, &good_t, &loss));
+  const TemporaryFolder folder;
+  expect_ok(tasuki_save(model, (folder / "w.npz").c_str()));
+  expect_ok(tasuki_checkpoint(model, (folder / "training.npz").c_str()));
+  expect_ok(tasuki_resume(model, (folder / "training.npz").c_str()));
+  expect_ok(tasuki_destroy(model));
+}
+
+TEST(CInterface, SaysThatThereIsNotEnoughMemory) {
+  tasuki_model* model = nullptr;
+  EXPECT_EQ(
+      tasuki_create(MPI_COMM_WORLD, "mlp 3000000-3000000-1", "mean_squared_error", "sgd", &model),
+      TASUKI_NO_MEMORY);
+  EXPECT_THAT(tasuki_error(), HasSubstr("out of memory"));
+  EXPECT_EQ(model, nullptr);
+}
+
+TEST(CInterface, LinesThatDifferBetweenRanksAreAnErrorOnAll) {
+  if (ranks_of_job() == 1) GTEST_SKIP() << "needs 2 ranks";
+  tasuki_model* model = nullptr;
+  const char* const own = rank_of_job() == 1 ? "mlp 3-9-2" : "mlp 3-8-2";
+  EXPECT_EQ(tasuki_create(MPI_COMM_WORLD, own, "mean_squared_error", "sgd", &model),
+            TASUKI_DISAGREEMENT);
+  EXPECT_THAT(tasuki_error(), HasSubstr("3-9-2"));
+  const char* const bad = rank_of_job() == 1 ? "adam2" : "adam";
+  EXPECT_EQ(tasuki_create(MPI_COMM_WORLD, "mlp 3-2", "mean_squared_error", bad, &model),
+            TASUKI_USAGE);
+  EXPECT_THAT(tasuki_error(), HasSubstr("adam2"));
+}
+
+TEST(CInterface, AnArrayOfOneRankThatIsWrongIsAnErrorOfAll) {
+  if (ranks_of_job() == 1) GTEST_SKIP() << "needs 2 ranks";
+  const bool fails = rank_of_job() == 1;
+  for (const char* const kind : {"auto", "flat", "naive"}) {
+    SCOPED_TRACE(kind);
+    const Model model("mlp 3-8-2", "mean_squared_error",
+                      (std::string("adam communicator=") + kind).c_str());
+    train(model, 0, 2);
+    std::vector<float> x = numbers(12, 1), t = numbers(8, 2);
+    const tasuki_array inputs = array_of(x, {4, 3});
+    const tasuki_array targets = array_of(t, {4, fails ? 1 : 2});
+    double loss = -1;
+    for (const int code : {tasuki_train_step(model, &inputs, &targets, &loss),
+                           tasuki_evaluate(model, &inputs, &targets, &loss)}) {
+      EXPECT_EQ(code, TASUKI_USAGE);
+      EXPECT_THAT(tasuki_error(), StartsWith("rank 1 on "));
+      EXPECT_THAT(tasuki_error(), HasSubstr("expected 4x2 for this network"));
+      EXPECT_EQ(loss, -1);
+    }
+    EXPECT_EQ(model.get("steps"), 2);
+    train(model, 2, 3);
+  }
+}
+
+// While it is set, passes of the network "zero" fail.
+bool is_failing = false;
+
+// y = 0 x, unless it fails.
+class Failing : public Layer {
+ public:
+  Failing() { add("l", l_); }
+  Variable forward(const Variable& x) override {
+    if (is_failing) throw std::runtime_error("the network exploded");
+    return l_(x);
+  }
+
+ private:
+  Linear l_{1, 1, true, initializers::constant(0)};
+};
+
+// Drops half of its inputs while it is trained.
+class Dropping : public Layer {
+ public:
+  Dropping() { add("l", l_); }
+  Variable forward(const Variable& x) override { return l_(functions::dropout(x)); }
+
+ private:
+  Linear l_{16, 2};
+};
+
+[[maybe_unused]] const bool registered = [] {
+  register_model({.name = "zero", .summary = "y = 0 x", .create = [](const ModelTask&) {
+                    return std::make_unique<Failing>();
+                  }});
+  register_model({.name = "dropping", .summary = "dropout", .create = [](const ModelTask&) {
+                    return std::make_unique<Dropping>();
+                  }});
+  return true;
+}();
+
+TEST(CInterface, AnErrorOfOneRankInAStepReachesTheOthers) {
+  if (ranks_of_job() == 1) GTEST_SKIP() << "needs 2 ranks";
+  const Model model("zero image=1x1x1", "mean_squared_error", "sgd");
+  const bool fails = rank_of_job() == 1;
+  std::vector<float> x = {1}, t = {3};
+  const tasuki_array inputs = array_of(x, {1, 1}), targets = array_of(t, {1});
+  expect_ok(tasuki_train_step(model, &inputs, &targets, nullptr));
+  MPI_Barrier(MPI_COMM_WORLD);
+  is_failing = fails;
+  int code = TASUKI_OK;
+  for (int step = 0; step < 2 && code == TASUKI_OK; ++step)
+    code = tasuki_train_step(model, &inputs, &targets, nullptr);
+  is_failing = false;
+  EXPECT_EQ(code, fails ? TASUKI_INTERNAL : TASUKI_IO);
+  EXPECT_THAT(tasuki_error(), HasSubstr("the network exploded"));
+  EXPECT_THAT(tasuki_error(), HasSubstr("rank 1 on "));
+  EXPECT_EQ(tasuki_train_step(model, &inputs, &targets, nullptr), TASUKI_IO);
+  EXPECT_THAT(tasuki_error(), HasSubstr("can only predict and be destroyed"));
+  std::vector<float> y = {7};
+  const tasuki_array result = array_of(y, {1});
+  expect_ok(tasuki_predict(model, &inputs, &result));
+  EXPECT_TRUE(std::isfinite(y[0]));
+}
+
+TEST(CInterface, GoesOnWithTheSameDropout) {
+  const SharedFolder folder;
+  const std::string file = folder / "training.npz";
+  std::vector<float> x = numbers(4 * 16, 3), t = numbers(4 * 2, 4);
+  const tasuki_array inputs = array_of(x, {4, 16}), targets = array_of(t, {4, 2});
+  const auto loss_of_step = [&](tasuki_model* model) {
+    double loss = -1;
+    expect_ok(tasuki_train_step(model, &inputs, &targets, &loss));
+    return loss;
+  };
+  const char* const network = "dropping image=16x1x1";
+  double expected = 0;
+  {
+    const Model model(network, "mean_squared_error", "sgd seed=1");
+    loss_of_step(model);
+    expect_ok(tasuki_checkpoint(model, file.c_str()));
+    expected = loss_of_step(model);
+    EXPECT_NE(loss_of_step(model), expected);
+  }
+  const Model model(network, "mean_squared_error", "sgd seed=2");
+  expect_ok(tasuki_resume(model, file.c_str()));
+  EXPECT_EQ(loss_of_step(model), expected);
+}
+
+}  // namespace
+}  // namespace tasuki::testing
