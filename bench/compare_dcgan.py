@@ -14,7 +14,8 @@ import statistics
 import subprocess
 import sys
 
-from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for, publish, torches
+from comparison import (AUTOCAST, HERE, MPI_ENVIRONMENT, OURS_IN_BFLOAT16, heading, parser_for,
+                        publish, ratios, torches)
 
 OF_PEER, OF_FLOOR = 0.85, 1.15
 
@@ -33,16 +34,23 @@ def compare(options, ranks):
             options.channels]
     if ranks > 1:
         ours = ["mpirun", "-np", ranks, "--bind-to", "none"] + ours
-    contenders = {}
+    commands = {}
     for name, python in torches(options).items():
         peer = [python, HERE / "peer_dcgan.py", options.batch, "--steps", options.steps, "--ranks",
                 ranks, "--channels", options.channels]
-        contenders |= {name: peer, f"{name}, channels_last": peer + ["--channels-last"]}
-    peers = list(contenders)
-    contenders["Tasuki"] = ours
-    seconds, floors = {name: [] for name in contenders}, []
+        channels_last = peer + ["--channels-last"]
+        commands |= {name: peer, f"{name}, channels_last": channels_last}
+        if options.bfloat16:
+            autocast = f"{name}, channels_last{AUTOCAST}"
+            commands |= {autocast: channels_last + ["--bf16"],
+                         f"{autocast}, compiled": channels_last + ["--bf16", "--compile"]}
+    peers = [name for name in commands if AUTOCAST not in name]
+    commands["Tasuki"] = ours
+    if options.bfloat16:
+        commands[OURS_IN_BFLOAT16] = ours + ["bfloat16"]
+    seconds, floors = {name: [] for name in commands}, []
     for turn in range(options.rounds):
-        for name, command in contenders.items():
+        for name, command in commands.items():
             figures = figures_of(command, ranks)
             seconds[name] += figures["seconds"]
             floors += figures.get("floor", [])
@@ -55,9 +63,10 @@ def compare(options, ranks):
     of_floor = median["Tasuki"] / statistics.median(floors)
     row += f" {statistics.median(floors) * 1e3:.0f} | {of_floor:.3f} |"
     if not peers:
-        return list(contenders), row + " |", of_floor <= OF_FLOOR
+        return list(commands), row + " |", ratios(median), of_floor <= OF_FLOOR
     ratio = median["Tasuki"] / min(median[name] for name in peers)
-    return list(contenders), row + f" {ratio:.3f} |", ratio <= OF_PEER or of_floor <= OF_FLOOR
+    return (list(commands), row + f" {ratio:.3f} |", ratios(median),
+            ratio <= OF_PEER or of_floor <= OF_FLOOR)
 
 
 def main():
@@ -80,9 +89,11 @@ def main():
              f"{OF_FLOOR} of the floor, whichever is longer.\n\n"
              f"| ranks x threads | {' | '.join(names)} | floor | of the floor | of PyTorch |\n"
              f"|{'-|' * (len(names) + 4)}\n"
-             + "\n".join(row for _, row, _ in rows) + "\n")
+             + "\n".join(row for _, row, _, _ in rows) + "\n")
+    for ranks, (_, _, said, _) in zip(options.ranks, rows):
+        text += f"\n{ranks} x 1: {said.strip()}\n"
     publish(text, options.out)
-    return 0 if all(met for _, _, met in rows) else 1
+    return 0 if all(met for *_, met in rows) else 1
 
 
 if __name__ == "__main__":

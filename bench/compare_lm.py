@@ -2,9 +2,10 @@
 """train_lm against PyTorch (DistributedDataParallel over gloo, its fused attention) on the same
 transformer, text and cores, in one run.
 
-Programs take turns, each rank with one thread. Next to them stands the floor: a step's matrix
-products alone, by oneDNN's sgemm with the same shapes, in as many processes at once as there are
-ranks. Prints Markdown; --out writes it to a file too.
+Programs take turns, each rank with one thread. Next to them stands the floor, in as many processes at
+once as there are ranks: a step's matrix products alone, by oneDNN's sgemm with the same shapes
+(attention's without the half that causality leaves out, as large products), and AdamW's memory
+traffic. Prints Markdown; --out writes it to a file too.
 """
 import ctypes
 import json
@@ -16,9 +17,9 @@ import sys
 import tempfile
 import time
 
-from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for, publish, torches
+from comparison import HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish, ratios
 
-WIDTH, LAYERS, CONTEXT = 256, 4, 128
+WIDTH, LAYERS, CONTEXT, HEADS = 256, 4, 128, 4
 BYTES = 4_000_000
 TEXT = "/usr/share/dictd/gcide.dict.dz"
 
@@ -28,11 +29,19 @@ def products(batch):
     rows = batch * CONTEXT
     block = [(rows, 3 * WIDTH, WIDTH), (rows, WIDTH, WIDTH), (rows, 4 * WIDTH, WIDTH),
              (rows, WIDTH, 4 * WIDTH)]
-    return LAYERS * block + [(rows, 256, WIDTH)]
+    # The first half of the queries sees half of the keys, the second one sees all of them.
+    size, half = WIDTH // HEADS, batch * HEADS * CONTEXT // 2
+    scores = [(half, CONTEXT // 2, size), (half, CONTEXT, size)]
+    values = [(m, k, n) for m, n, k in scores]
+    return LAYERS * (block + scores + values) + [(rows, 256, WIDTH)]
+
+
+def parameters():
+    return LAYERS * (12 * WIDTH * WIDTH + 13 * WIDTH) + (2 * 256 + CONTEXT + 2) * WIDTH
 
 
 def floor_of_step(batch, steps=5):
-    """Seconds of a step's products in this process."""
+    """Seconds of a step's products and of its update's memory traffic in this process."""
     dnnl = ctypes.CDLL("libdnnl.so.2")
     most = max(max(m * n, m * k, n * k) for m, n, k in products(batch))
     a, b, c = ((ctypes.c_float * most)() for _ in range(3))
@@ -46,6 +55,14 @@ def floor_of_step(batch, steps=5):
                         ctypes.c_float(1), a, number(k if ta == b"N" else m), b,
                         number(n if tb == b"N" else k), ctypes.c_float(0), c, number(n))
 
+    size = 4 * parameters()
+    w, m, v, g = (ctypes.create_string_buffer(b"1" * size) for _ in range(4))
+
+    def update():
+        """Moves as many bytes as AdamW, which reads four arrays and writes three."""
+        for to, source, count in ((w, g, size), (m, w, size), (v, m, size), (g, v, size // 2)):
+            ctypes.memmove(to, source, count)
+
     seconds = []
     for _ in range(steps + 1):
         start = time.perf_counter()
@@ -53,6 +70,7 @@ def floor_of_step(batch, steps=5):
             multiply(b"N", b"T", m, n, k)
             multiply(b"N", b"N", m, k, n)
             multiply(b"T", b"N", n, k, m)
+        update()
         seconds.append(time.perf_counter() - start)
     return statistics.median(seconds[1:])
 
@@ -74,20 +92,21 @@ def measure_floor(options):
     return statistics.mean(map(float, at_once([command] * options.ranks)))
 
 
-def measure_torch(python, options):
+def measure_torch(python, options, flags):
     command = [python, HERE / "peer_lm.py", "--data", options.data, "--bytes", BYTES,
-               "--batch", options.batch, "--steps", options.steps]
+               "--batch", options.batch, "--steps", options.steps, *flags]
     found = json.loads(at_once([command] * options.ranks, WORLD_SIZE=str(options.ranks),
                                MASTER_ADDR="127.0.0.1", MASTER_PORT="29613")[0].splitlines()[-1])
     return statistics.median(found["seconds"]), found["bits_per_byte"]
 
 
-def measure_tasuki(options):
+def measure_tasuki(options, dtype):
     with tempfile.TemporaryDirectory() as out:
         subprocess.run(["mpirun", "-np", str(options.ranks), options.build / "apps/train_lm",
                         "--data", options.data, "--bytes", str(BYTES),
                         "--batchsize", str(options.batch), "--threads", "1", "--max-iterations",
-                        str(options.steps), "--log-every", "1", "--quiet", "--out", out], check=True, env={**os.environ, **MPI_ENVIRONMENT})
+                        str(options.steps), "--log-every", "1", "--quiet", "--dtype", dtype,
+                        "--out", out], check=True, env={**os.environ, **MPI_ENVIRONMENT})
         log = json.loads((pathlib.Path(out) / "log").read_text())
     ends = [entry["elapsed_time"] for entry in log]
     seconds = [after - before for before, after in zip(ends[1:], ends[2:])]
@@ -104,24 +123,24 @@ def main():
     options = parser.parse_args()
     if options.floor:
         return print(floor_of_step(options.batch))
-    contenders = {name: lambda python=python: measure_torch(python, options)
-                  for name, python in torches(options).items()}
-    contenders["Tasuki"] = lambda: measure_tasuki(options)
-    floors, found = [], {name: [] for name in contenders}
+    measures = contenders(
+        options, lambda python, flags: lambda: measure_torch(python, options, flags),
+        lambda dtype: lambda: measure_tasuki(options, dtype))
+    floors, found = [], {name: [] for name in measures}
     for _ in range(options.rounds):
         floors.append(measure_floor(options))
-        for name, measure in contenders.items():
+        for name, measure in measures.items():
             found[name].append(measure())
     floor = statistics.median(floors)
     text = heading(f"Transformer, {LAYERS} layers, width {WIDTH}, context {CONTEXT}, "
                    f"batch {options.batch} a rank, {options.ranks} ranks x 1 thread")
     text += (f" Turns: {options.rounds}, steps in each: {options.steps}; medians.\n\n"
              "| | s/step | times the floor | bits per byte of the last ten steps |\n|-|-|-|-|\n")
+    median = {name: statistics.median(s for s, _ in results) for name, results in found.items()}
     for name, results in found.items():
-        seconds = statistics.median(s for s, _ in results)
         bits = statistics.mean(b for _, b in results)
-        text += f"| {name} | {seconds:.4f} | {seconds / floor:.2f} | {bits:.4f} |\n"
-    publish(text + f"| floor | {floor:.4f} | 1 | |\n", options.out)
+        text += f"| {name} | {median[name]:.4f} | {median[name] / floor:.2f} | {bits:.4f} |\n"
+    publish(text + f"| floor | {floor:.4f} | 1 | |\n" + ratios(median), options.out)
 
 
 if __name__ == "__main__":

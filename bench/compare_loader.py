@@ -53,7 +53,7 @@ def compare(folder, options, peers, cores):
 
 
 def main():
-    parser = parser_for(__doc__)
+    parser = parser_for(__doc__, types=False)
     parser.add_argument("--data", type=pathlib.Path, nargs="+", required=True)
     parser.add_argument("--scale", type=int, help="pixels along each side to scale images to first")
     parser.add_argument("--each", type=int, default=60, help="images of a class to scale")

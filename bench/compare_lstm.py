@@ -2,7 +2,7 @@
 """The LSTM step of seq2seq (forward and backward) against PyTorch's, in one run.
 
 Programs take turns (A B A B ...), pinned to as many cores as they have threads. Next to them stands
-the floor: the matrix products alone (bench_lstm_step). Sequences are all of one length, and then
+the floor: the matrix products alone, in float32 (bench_lstm_step). Sequences are all of one length, and then
 ragged. Prints Markdown; --out writes it to a file too.
 """
 import json
@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from comparison import HERE, heading, parser_for, publish, torches
+from comparison import HERE, contenders, heading, parser_for, publish, ratios
 
 
 def run(command, threads):
@@ -23,26 +23,28 @@ def run(command, threads):
     return json.loads(done.stdout)
 
 
-def ours(options, threads, ragged):
+def ours(options, threads, ragged, dtype):
     return run([options.build / "bench/bench_lstm_step", options.steps, threads, options.layers,
-                options.units, options.batch, options.length, "ragged" if ragged else "even"],
+                options.units, options.batch, options.length, "ragged" if ragged else "even", dtype],
                threads)
 
 
-def theirs(python, options, threads, ragged):
+def theirs(python, options, threads, ragged, flags):
     return run([python, HERE / "peer_lstm.py", "--rounds", options.steps, "--threads", threads,
                 "--layers", options.layers, "--units", options.units, "--batch", options.batch,
-                "--length", options.length] + (["--ragged"] if ragged else []), threads)
+                "--length", options.length, *flags] + (["--ragged"] if ragged else []), threads)
 
 
 def compare(options, threads, ragged):
-    seconds = {name: [] for name in [*torches(options), "Tasuki", "products"]}
+    measures = contenders(
+        options, lambda python, flags: lambda: theirs(python, options, threads, ragged, flags),
+        lambda dtype: lambda: ours(options, threads, ragged, dtype))
+    seconds = {name: [] for name in [*measures, "products"]}
     for _ in range(options.rounds):
-        for name, python in torches(options).items():
-            seconds[name] += theirs(python, options, threads, ragged)["seconds"]
-        measured = ours(options, threads, ragged)
-        seconds["Tasuki"] += measured["seconds"]
-        seconds["products"] += measured["products"]
+        for name, measure in measures.items():
+            measured = measure()
+            seconds[name] += measured["seconds"]
+            seconds["products"] += measured.get("products", [])
     median = {name: statistics.median(times) for name, times in seconds.items()}
     text = (f"## {'Ragged' if ragged else 'Even'} sequences, {threads} thread"
             f"{'s' if threads > 1 else ''}\n\n| | ms/step | min..max | times the products |\n"
@@ -50,10 +52,7 @@ def compare(options, threads, ragged):
     for name, times in seconds.items():
         text += (f"| {name} | {1e3 * median[name]:.1f} | {1e3 * min(times):.1f}.."
                  f"{1e3 * max(times):.1f} | {median[name] / median['products']:.2f} |\n")
-    peer = min((name for name in median if name.startswith("PyTorch")), key=median.get, default=None)
-    if peer:
-        text += f"\n**Tasuki takes {median['Tasuki'] / median[peer]:.2f} x the time of {peer}.**\n"
-    return text
+    return text + ratios(median)
 
 
 def main():

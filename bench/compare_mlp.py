@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 
-from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for, publish, torches
+from comparison import HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish, ratios
 
 
 def run(command, ranks):
@@ -32,9 +32,9 @@ def run(command, ranks):
     return done.stdout
 
 
-def epochs_of_torch(python, options, ranks):
+def epochs_of_torch(python, options, ranks, flags):
     out = run([python, HERE / "peer_mlp.py", "--data", options.data, "--ranks", ranks, "--epochs",
-               options.epochs + 1, "--adam", options.adam], ranks)
+               options.epochs + 1, "--adam", options.adam, *flags], ranks)
     epochs = [json.loads(line) for line in out.splitlines()]
     return [epoch["seconds"] for epoch in epochs[1:]], epochs[-1]["validation_accuracy"]
 
@@ -71,34 +71,30 @@ def floor_from(output, ranks):
 
 
 def compare(options, ranks):
-    kind = "" if ranks == 1 else " DistributedDataParallel (gloo)"
-    contenders = {name + kind: lambda python=python: epochs_of_torch(python, options, ranks)
-                  for name, python in torches(options).items()}
-    contenders["Tasuki"] = lambda: epochs_of_tasuki(options, ranks, [])
+    measures = contenders(
+        options, lambda python, flags: lambda: epochs_of_torch(python, options, ranks, flags),
+        lambda dtype: lambda: epochs_of_tasuki(options, ranks, ["--dtype", dtype]))
     if ranks > 1:
         private = ["--node-weights", "private"]
-        contenders["Tasuki " + " ".join(private)] = lambda: epochs_of_tasuki(options, ranks, private)
-    seconds, accuracy, floors = {name: [] for name in contenders}, {}, []
+        measures["Tasuki " + " ".join(private)] = lambda: epochs_of_tasuki(options, ranks, private)
+    seconds, accuracy, floors = {name: [] for name in measures}, {}, []
     for turn in range(options.rounds):
         floors.append(floor_of_epoch(options, ranks))
-        for name, measure in contenders.items():
+        for name, measure in measures.items():
             times, accuracy[name] = measure()
             seconds[name] += times
             print(f"turn {turn + 1}: {name} {' '.join(f'{t:.2f}' for t in times)}", file=sys.stderr)
 
     floor = statistics.median(floors)
     median = {name: statistics.median(times) for name, times in seconds.items()}
-    peer = min((name for name in median if name.startswith("PyTorch")), key=median.get, default=None)
-    text = (f"## {ranks} rank{'s' if ranks > 1 else ''} x 1 thread\n\n"
+    text = (f"## {ranks} rank{'s' if ranks > 1 else ''} x 1 thread"
+            f"{' (PyTorch: DistributedDataParallel over gloo)' if ranks > 1 else ''}\n\n"
             "| | s/epoch | min..max | times the floor | test accuracy |\n|-|-|-|-|-|\n")
     for name, times in seconds.items():
         text += (f"| {name} | {median[name]:.2f} | {min(times):.2f}..{max(times):.2f} | "
                  f"{median[name] / floor:.2f} | {accuracy[name]:.4f} |\n")
-    text += (f"| floor | {floor:.2f} | {min(floors):.2f}..{max(floors):.2f} | 1 | |\n\n"
-             "**Tasuki takes " +
-             (f"{median['Tasuki'] / median[peer]:.2f} x the time of {peer} and " if peer else "") +
-             f"{median['Tasuki'] / floor:.2f} x the floor.**\n")
-    return text
+    return (text + f"| floor | {floor:.2f} | {min(floors):.2f}..{max(floors):.2f} | 1 | |\n"
+            + ratios(median))
 
 
 def main():

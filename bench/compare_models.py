@@ -11,7 +11,8 @@ import statistics
 import subprocess
 import sys
 
-from comparison import HERE, heading, parser_for, publish, torches
+from comparison import (AUTOCAST, HERE, OURS_IN_BFLOAT16, heading, parser_for, publish, ratios,
+                        torches)
 
 # Batch sizes, and the largest ratio that is aimed at.
 CASES = {"lenet": (256, 0.5), "cnn10": (128, 0.5), "vgg16_bn": (64, 0.55), "wrn_28_10": (8, 0.6),
@@ -36,13 +37,15 @@ def compare(options, model):
         peer = [python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads", threads]
         channels_last = peer + ["--channels-last"]
         peers |= {name: peer, f"{name}, channels_last": channels_last}
-        bfloat16[f"{name}, channels_last, bfloat16"] = channels_last + ["--bf16"]
-    contenders = {**peers, "Tasuki": ours}
+        autocast = f"{name}, channels_last{AUTOCAST}"
+        bfloat16 |= {autocast: channels_last + ["--bf16"],
+                     f"{autocast}, compiled": channels_last + ["--bf16", "--compile"]}
+    commands = {**peers, "Tasuki": ours}
     if options.bfloat16:
-        contenders |= {**bfloat16, "Tasuki, bfloat16": ours + ["bfloat16"]}
-    seconds = {name: [] for name in contenders}
+        commands |= {**bfloat16, OURS_IN_BFLOAT16: ours + ["bfloat16"]}
+    seconds = {name: [] for name in commands}
     for turn in range(options.rounds):
-        for name, command in contenders.items():
+        for name, command in commands.items():
             seconds[name] += seconds_of(command, threads)
             print(f"{model} turn {turn + 1}: {name} {statistics.median(seconds[name]):.4f}",
                   file=sys.stderr)
@@ -52,7 +55,7 @@ def compare(options, model):
     for name, times in seconds.items():
         row += f" {median[name] * 1e3:.1f} ({min(times) * 1e3:.1f}..{max(times) * 1e3:.1f}) |"
     ratio = median["Tasuki"] / best
-    return list(contenders), row + f" **{ratio:.3f}** | {aim} |", ratio <= aim
+    return list(commands), row + f" **{ratio:.3f}** | {aim} |", ratios(median), ratio <= aim
 
 
 def main():
@@ -61,7 +64,6 @@ def main():
     parser.add_argument("--batch", type=int, help="instead of each model's own")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=4, help="timed in each turn")
-    parser.add_argument("--bfloat16", action="store_true", help="both in bfloat16, too")
     options = parser.parse_args()
 
     rows = [compare(options, model) for model in options.models]
@@ -71,9 +73,11 @@ def main():
     text += (f" Milliseconds{clock}: median (min..max) of {options.rounds} turns of "
              f"{options.steps} steps; ratio: Tasuki's time over PyTorch's best one, float32.\n\n"
              f"| model | batch | {' | '.join(names)} | ratio | aim |\n|{'-|' * (len(names) + 4)}\n"
-             + "\n".join(row for _, row, _ in rows) + "\n")
+             + "\n".join(row for _, row, _, _ in rows) + "\n")
+    for model, (_, _, said, _) in zip(options.models, rows):
+        text += f"\n{model}: {said.strip()}\n"
     publish(text, options.out)
-    return 0 if all(met for _, _, met in rows) else 1
+    return 0 if all(met for *_, met in rows) else 1
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def compare(model, options):
 
 
 def main():
-    parser = parser_for(__doc__)
+    parser = parser_for(__doc__, types=False)
     parser.add_argument("--models", default="mlp,wrn_28_10")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--slots", default="1,1")

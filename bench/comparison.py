@@ -17,10 +17,26 @@ def output_of(*command):
                           text=True).stdout.strip()
 
 
+# What decides how fast products are, by its names in /proc/cpuinfo.
+INSTRUCTION_SETS = {"avx2": "AVX2", "avx512f": "AVX-512", "avx512_bf16": "AVX512_BF16",
+                    "amx_tile": "AMX", "amx_bf16": "AMX-BF16"}
+
+
 def machine():
+    """The processor with its instruction sets and caches, and the system."""
     lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.split(": ", 1)[1] for line in lines if line.startswith("model name")), "?")
-    return f"{model}, {os.cpu_count()} cores, {platform.system()} {platform.release()}"
+    found = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    found = {name.strip(): value.strip() for name, value in found.items()}
+    flags = found.get("flags", found.get("Features", "")).split()
+    sets = [name for flag, name in INSTRUCTION_SETS.items() if flag in flags]
+    caches = []
+    for cache in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = ((cache / name).read_text().strip()
+                             for name in ("level", "type", "size"))
+        if kind != "Instruction":
+            caches.append(f"L{level} {size}")
+    return (f"{found.get('model name', '?')} ({', '.join(sets + caches)}), {os.cpu_count()} cores, "
+            f"{platform.system()} {platform.release()}")
 
 
 def heading(title):
@@ -39,8 +55,8 @@ def publish(text, file):
         file.write_text(text)
 
 
-def parser_for(description):
-    """A parser of the flags that all comparisons have: --build, --python, --rounds, --out."""
+def parser_for(description, types=True):
+    """A parser of the flags that all comparisons have; with `types`, --bfloat16, too."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
@@ -49,6 +65,10 @@ def parser_for(description):
                         help="interpreters with PyTorch, the fastest of which is the peer (default: "
                              "$TASUKI_TORCH_PYTHON, separated by colons, or python3); none: no peer")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each program")
+    if types:
+        parser.add_argument("--bfloat16", action="store_true",
+                            help="both in bfloat16, too: here --dtype bf16, there autocast with and "
+                                 "without torch.compile")
     parser.add_argument("--out", type=pathlib.Path)
     return parser
 
@@ -64,3 +84,36 @@ def torches(options):
             sys.exit(f"{sys.argv[0]}: {python} has no PyTorch; name one that has by --python")
         found[f"PyTorch {version}"] = python
     return found
+
+
+AUTOCAST, OURS_IN_BFLOAT16 = ", autocast", "Tasuki, bfloat16"
+
+
+def contenders(options, peer, ours):
+    """By name: each PyTorch, as peer(python, flags) runs it, and Tasuki, as ours(dtype) does."""
+    made = {}
+    for name, python in torches(options).items():
+        made[name] = peer(python, [])
+        if options.bfloat16:
+            made[name + AUTOCAST] = peer(python, ["--bf16"])
+            made[f"{name}{AUTOCAST}, compiled"] = peer(python, ["--bf16", "--compile"])
+    made["Tasuki"] = ours("float32")
+    if options.bfloat16:
+        made[OURS_IN_BFLOAT16] = ours("bfloat16")
+    return made
+
+
+def ratios(seconds):
+    """Sentences about the medians of contenders(): Tasuki's time over that of the fastest PyTorch in
+    each type, and bfloat16's over float32's."""
+    said = []
+    for ours, is_peer in (("Tasuki", lambda name: AUTOCAST not in name),
+                          (OURS_IN_BFLOAT16, lambda name: AUTOCAST in name)):
+        peers = [name for name in seconds if name.startswith("PyTorch") and is_peer(name)]
+        if ours in seconds and peers:
+            best = min(peers, key=seconds.get)
+            said.append(f"{ours} takes {seconds[ours] / seconds[best]:.2f} x the time of {best}.")
+    if OURS_IN_BFLOAT16 in seconds:
+        said.append(f"{OURS_IN_BFLOAT16} takes {seconds[OURS_IN_BFLOAT16] / seconds['Tasuki']:.2f} "
+                    "x the time of float32.")
+    return f"\n**{' '.join(said)}**\n" if said else ""

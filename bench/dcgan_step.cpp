@@ -1,12 +1,12 @@
 // One training step of a DCGAN on synthetic images of 3 x 32 x 32: both networks' losses, and
 // the exchange and Adam of each.
 //
-//   [mpirun -np 2] dcgan_step BATCH [STEPS = 5] [CHANNELS = 512]
+//   [mpirun -np 2] dcgan_step BATCH [STEPS = 5] [CHANNELS = 512] [float32|bfloat16]
 //
 // One thread per rank, BATCH images each. After two steps that create primitives, rank 0 prints one
 // line of JSON with the seconds of every step, and of its products alone (dcgan_floor.hpp), which
 // all ranks compute at once between the steps. Times are wall-clock times, or processor time with
-// TASUKI_BENCH_CLOCK=processor.
+// TASUKI_BENCH_CLOCK=processor. The type is that of the step's products; they alone are float32.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -41,6 +41,8 @@ int run(int argc, char** argv) {
   const int steps = argc > 2 ? std::atoi(argv[2]) : 5;
   const DcganSettings settings{.channels = argc > 3 ? std::atoll(argv[3]) : 512};
   set_cpu_threads(1);
+  const DType type =
+      argc > 4 && std::string_view(argv[4]) == "bfloat16" ? DType::bfloat16 : DType::float32;
   const auto ranks = create_communicator("auto");
   Dcgan gan(settings);
   gan.initialize(1);
@@ -60,6 +62,7 @@ int run(int argc, char** argv) {
   const bench::DcganFloor products(settings, batch);
   std::vector<double> seconds, floor;
   for (int step = -2; step < steps; ++step) {
+    set_cpu_product_type(type);
     ranks->barrier();
     const double start = now();
     StepScope scope;
@@ -79,6 +82,7 @@ int run(int argc, char** argv) {
     losses = {};
     ranks->barrier();
     const double end = now();
+    set_cpu_product_type(DType::float32);
     products.run();
     ranks->barrier();
     if (step < 0) continue;

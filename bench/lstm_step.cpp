@@ -3,10 +3,11 @@
 // turns, so that a busy machine slows both equally.
 //
 //   lstm_step [ROUNDS = 10] [THREADS = 1] [LAYERS = 2] [UNITS = 512] [BATCH = 64] [LENGTH = 32]
-//             [even|ragged]
+//             [even|ragged] [float32|bfloat16]
 //
 // Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object with the seconds of
-// each round: processor time with one thread, otherwise wall-clock time.
+// each round: processor time with one thread, otherwise wall-clock time. The type is that of the
+// step's products; the lower bound is of float32.
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -80,8 +81,9 @@ class WeightedSum final : public Function {
   Tensor gradient_;
 };
 
-int run(int rounds, int threads, const Sizes& s, bool is_ragged) {
+int run(int rounds, int threads, const Sizes& s, bool is_ragged, DType type) {
   set_cpu_threads(threads);
+  set_cpu_product_type(type);
   NStepLSTM model(s.layers, s.units, s.units);
   model.initialize(1);
   const auto optimizer = create_optimizer("sgd");
@@ -126,7 +128,8 @@ int main(int argc, char** argv) {
   try {
     return run(number(1, 10), number(2, 1),
                {number(3, 2), number(4, 512), number(5, 64), number(6, 32)},
-               argc > 7 && std::string(argv[7]) == "ragged");
+               argc > 7 && std::string(argv[7]) == "ragged",
+               argc > 8 && std::string(argv[8]) == "bfloat16" ? DType::bfloat16 : DType::float32);
   } catch (const Error& error) {
     fmt::print(stderr, "lstm_step: {}\n", error.what());
     return error.exit_code();

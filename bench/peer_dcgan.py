@@ -17,6 +17,8 @@ parser.add_argument("--steps", type=int, default=5)
 parser.add_argument("--ranks", type=int, default=1)
 parser.add_argument("--channels", type=int, default=512)
 parser.add_argument("--channels-last", action="store_true")
+parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+parser.add_argument("--compile", action="store_true", help="torch.compile")
 parser.add_argument("--port", type=int, default=29871)
 options = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = "1"  # before PyTorch starts its threads
@@ -46,6 +48,8 @@ def work(rank):
     of_gen, of_dis = list(gen.parameters()), list(dis.parameters())
     adam = [torch.optim.Adam(model.parameters(), 2e-4, (0.5, 0.999), weight_decay=1e-4)
             for model in (gen, dis)]
+    if options.compile:
+        gen, dis = torch.compile(gen), torch.compile(dis)
     real = torch.rand(options.batch, 3, 32, 32).to(memory_format=order)
     ones, zeros = torch.ones(options.batch, 1), torch.zeros(options.batch, 1)
     entropy = F.binary_cross_entropy_with_logits
@@ -59,8 +63,9 @@ def work(rank):
         for optimizer in adam:
             optimizer.zero_grad()
         # As ChainerMN's updater: real and generated images are two batches, each seen once.
-        real_scores = dis(real)
-        fake_scores = dis(gen(2 * torch.rand(options.batch, 100) - 1))
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+            real_scores = dis(real).float()
+            fake_scores = dis(gen(2 * torch.rand(options.batch, 100) - 1)).float()
         # Gradients of the other network's parameters are not computed.
         (entropy(real_scores, ones) + entropy(fake_scores, zeros)).backward(
             inputs=of_dis, retain_graph=True)

@@ -23,6 +23,8 @@ for name, value in [("layers", 4), ("heads", 4), ("width", 256), ("context", 128
                     ("steps", 20), ("bytes", 4_000_000)]:
     parser.add_argument(f"--{name}", type=int, default=value)
 parser.add_argument("--data", required=True)
+parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+parser.add_argument("--compile", action="store_true", help="torch.compile")
 o = parser.parse_args()
 
 
@@ -41,10 +43,11 @@ def main():
     random.Random(1).shuffle(order)
     model = nn.parallel.DistributedDataParallel(
         peer_models.Gpt(o.layers, o.heads, o.width, o.context))
+    forward = torch.compile(model) if o.compile else model
     matrices = [w for w in model.parameters() if w.dim() > 1]
     vectors = [w for w in model.parameters() if w.dim() == 1]
     optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1},
-                                   {"params": vectors, "weight_decay": 0.0}], lr=1e-3)
+                                   {"params": vectors, "weight_decay": 0.0}], lr=1e-3, fused=True)
     epoch = math.ceil(len(order) / (o.batch * ranks))
     seconds, bits = [], []
     for step in range(o.steps):
@@ -58,7 +61,8 @@ def main():
         x = torch.stack([text[i:i + o.context] for i in at])
         t = torch.stack([text[i + 1:i + o.context + 1] for i in at])
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(x).flatten(0, 1), t.flatten())
+        with torch.autocast("cpu", torch.bfloat16, enabled=o.bf16):
+            loss = F.cross_entropy(forward(x).flatten(0, 1), t.flatten())
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()

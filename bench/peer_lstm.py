@@ -18,6 +18,8 @@ parser.add_argument("--units", type=int, default=512)
 parser.add_argument("--batch", type=int, default=64)
 parser.add_argument("--length", type=int, default=32)
 parser.add_argument("--ragged", action="store_true")
+parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+parser.add_argument("--compile", action="store_true", help="torch.compile")
 options = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = str(options.threads)  # before PyTorch starts its threads
 
@@ -30,6 +32,7 @@ def main():
     torch.set_flush_denormal(True)
     torch.manual_seed(0)
     model = torch.nn.LSTM(options.units, options.units, options.layers, batch_first=True)
+    forward = torch.compile(model) if options.compile else model
     shape = options.batch, options.length, options.units
     x = torch.rand(shape, requires_grad=True)
     upstream = torch.rand(shape)
@@ -42,13 +45,14 @@ def main():
         start = clock()
         model.zero_grad()
         x.grad = None
-        if options.ragged:
-            packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
-            y, _ = pad_packed_sequence(model(packed)[0], batch_first=True,
-                                       total_length=options.length)
-        else:
-            y, _ = model(x)
-        y.backward(upstream)
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+            if options.ragged:
+                packed = pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
+                y, _ = pad_packed_sequence(forward(packed)[0], batch_first=True,
+                                           total_length=options.length)
+            else:
+                y, _ = forward(x)
+        y.backward(upstream.to(y.dtype))
         if step >= 0:
             seconds.append(clock() - start)
     print(json.dumps({"torch": torch.__version__, "seconds": seconds}))

@@ -68,6 +68,7 @@ def train(rank, options):
     local = model
     if options.ranks > 1:
         model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    forward = torch.compile(model) if options.compile else model
     fused = {"fused": True} if options.adam == "fused" else {}
     optimizer = torch.optim.Adam(model.parameters(), **fused)
 
@@ -79,14 +80,16 @@ def train(rank, options):
         order = torch.randperm(len(images))
         for begin in range(0, len(images), options.batch):
             chosen = order[begin:begin + options.batch]
-            loss = F.cross_entropy(model(images[chosen]), labels[chosen])
+            with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+                loss = F.cross_entropy(forward(images[chosen]), labels[chosen])
             optimizer.zero_grad(set_to_none=True)
             loss.backward()
             optimizer.step()
             total += loss.detach()
         trained = time.perf_counter()
         # Batch normalisation and dropout are not there: the local module gives DDP's values.
-        sums = evaluate(local, test_images, test_labels, options.eval_batch)
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+            sums = evaluate(local, test_images, test_labels, options.eval_batch)
         if options.ranks > 1:
             dist.all_reduce(sums)
         done = time.perf_counter()
@@ -113,6 +116,8 @@ def main():
     parser.add_argument("--eval-batch", type=int, default=100)
     parser.add_argument("--adam", choices=["default", "fused"], default="default",
                         help="fused: one native loop, PyTorch 2.4 and later")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--keep-denormals", action="store_true", help="PyTorch's default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--port", type=int, default=29555, help="of the processes' meeting point")

@@ -17,6 +17,7 @@ parser.add_argument("--steps", type=int, default=5)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--channels-last", action="store_true")
 parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+parser.add_argument("--compile", action="store_true", help="torch.compile")
 options = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = str(options.threads)  # before PyTorch starts its threads
 
@@ -33,6 +34,7 @@ def main():
     order = torch.channels_last if options.channels_last else torch.contiguous_format
     image = peer_models.image_shape(options.model)
     model = getattr(peer_models, options.model)().to(memory_format=order)
+    forward = torch.compile(model) if options.compile else model
     x = torch.rand(options.batch, *image).to(memory_format=order)
     t = torch.arange(options.batch) % 10
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -43,7 +45,7 @@ def main():
         start = clock()
         optimizer.zero_grad()
         with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
-            loss = F.cross_entropy(model(x), t)
+            loss = F.cross_entropy(forward(x), t)
         loss.backward()
         optimizer.step()
         if step >= 0:
