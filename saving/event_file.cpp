@@ -233,6 +233,10 @@ void EventFile::flush() {
   file_->flush();
 }
 
+std::int64_t EventFile::waiting() const {
+  return std::ssize(file_->waiting());
+}
+
 bool EventFile::is_there() const {
   return file_->is_there();
 }

@@ -63,6 +63,8 @@ class EventFile {
   // Writes what waits in memory. If it cannot be written, an error of kind cannot_write says why,
   // no part of it is in the file, and the next call tries again.
   void flush();
+  // Bytes that wait.
+  std::int64_t waiting() const;
   // Whether the file is where it was made.
   bool is_there() const;
   // Goes on in a new file in that folder, with what waits in memory.

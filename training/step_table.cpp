@@ -1,11 +1,10 @@
 #include "training/step_table.hpp"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include <span>
 
 #include "core/error.hpp"
 #include "core/file.hpp"
@@ -23,7 +22,7 @@ constexpr std::string_view csv_begin = "iteration,epoch,elapsed_time,seconds";
 constexpr std::string_view json_begin = "{\"iteration\":";
 
 using Cell = std::pair<std::string, double>;
-using Cells = std::vector<Cell>;
+using Cells = std::vector<Cell>;  // of a row, but for its iteration
 
 Cells cells_of(const StepRow& row) {
   Cells cells = {{"epoch", row.epoch}, {"elapsed_time", row.elapsed_time}};
@@ -58,12 +57,6 @@ std::vector<std::string> csv_fields(std::string_view line) {
       fields.back() += c;
   }
   return fields;
-}
-
-std::string joined(const std::vector<std::string>& fields) {
-  std::string line;
-  for (const std::string& field : fields) line += (line.empty() ? "" : ",") + field;
-  return line;
 }
 
 bool is_header_line(std::string_view line) {
@@ -140,66 +133,67 @@ StepTable::StepTable(fs::path file, StepFormat format, std::int64_t iteration)
   file_ = std::make_unique<GrowingFile>(path_, OwnFile::update);
   file_->cut(kept.bytes);
   columns_ = std::move(kept.columns);
+  columns_in_file_ = columns_.size();
 }
 
 StepTable::~StepTable() = default;
 StepTable::StepTable(StepTable&&) noexcept = default;
 StepTable& StepTable::operator=(StepTable&&) noexcept = default;
 
-std::string StepTable::text_of(const StepRow& row) const {
+void StepTable::add(const StepRow& row) {
   const Cells cells = cells_of(row);
   if (format_ == StepFormat::json_lines) {
     nlohmann::ordered_json object = {{"iteration", row.iteration}};
     for (const auto& [name, value] : cells) object[name] = value;
-    return json_text(object) + '\n';
+    return file_->append(json_text(object) + '\n');
   }
-  std::string line = std::to_string(row.iteration);
-  for (const std::string& column : std::span(columns_).subspan(1)) {
-    const auto cell = std::ranges::find_if(
-        cells, [&](const auto& each) { return csv_name(each.first) == column; });
-    line += cell != cells.end() ? fmt::format(",{}", cell->second) : ",";
+  if (columns_.empty()) columns_ = {"iteration"};
+  std::vector<std::string> fields(columns_.size());
+  fields[0] = std::to_string(row.iteration);
+  for (const auto& [name, value] : cells) {
+    std::string column = csv_name(name);
+    const auto found = std::ranges::find(columns_, column) - columns_.begin();
+    if (found == std::ssize(columns_)) {
+      columns_.push_back(std::move(column));
+      fields.emplace_back();
+    }
+    std::string& field = fields[static_cast<std::size_t>(found)];
+    if (field.empty()) field = fmt::format("{}", value);
   }
-  return line + '\n';
+  file_->append(fmt::format("{}\n", fmt::join(fields, ",")));
+}
+
+std::int64_t StepTable::waiting() const {
+  return std::ssize(file_->waiting());
 }
 
 void StepTable::widen() {
-  std::vector<std::string> wider = columns_;
-  const auto add = [&](const std::string& name) {
-    if (std::ranges::find(wider, name) == wider.end()) wider.push_back(name);
-  };
-  if (!rows_.empty()) add("iteration");
-  for (const StepRow& row : rows_)
-    for (const auto& cell : cells_of(row)) add(csv_name(cell.first));
-  if (wider.size() == columns_.size()) return;
-  if (columns_.empty()) {
-    file_->append(joined(wider) + '\n');
-  } else {
-    std::string text = joined(wider) + '\n';
-    const std::string empty(wider.size() - columns_.size(), ',');
-    const std::string old = text_in(path_) + file_->waiting();
-    for (std::size_t begin = old.find('\n') + 1; begin < old.size();) {
-      const std::size_t end = old.find('\n', begin);
-      text += old.substr(begin, end - begin) + empty + '\n';
-      begin = end + 1;
-    }
-    file_->replace(text);
+  std::string text = fmt::format("{}\n", fmt::join(columns_, ","));
+  const std::string old = text_in(path_) + file_->waiting();
+  for (std::size_t begin = columns_in_file_ > 0 ? old.find('\n') + 1 : 0; begin < old.size();) {
+    const std::size_t end = old.find('\n', begin);
+    const std::string_view line = std::string_view(old).substr(begin, end - begin);
+    const auto has = static_cast<std::size_t>(std::ranges::count(line, ',')) + 1;
+    text += line;
+    if (has < columns_.size()) text.append(columns_.size() - has, ',');
+    text += '\n';
+    begin = end + 1;
   }
-  columns_ = std::move(wider);
+  file_->replace(text);
+  columns_in_file_ = columns_.size();
 }
 
 void StepTable::make_anew_if_removed() {
   if (file_->is_there()) return;
-  const bool has_header = file_->size() == std::ssize(file_->waiting());
   GrowingFile made(path_, OwnFile::make);
-  if (!has_header && format_ == StepFormat::csv) made.append(joined(columns_) + '\n');
   made.append(file_->waiting());
   *file_ = std::move(made);
+  columns_in_file_ = 0;
 }
 
 void StepTable::flush() {
   make_anew_if_removed();
-  if (format_ == StepFormat::csv) widen();
-  for (; !rows_.empty(); rows_.pop_front()) file_->append(text_of(rows_.front()));
+  if (columns_in_file_ < columns_.size()) widen();
   file_->flush();
 }
 

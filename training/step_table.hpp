@@ -2,13 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "training/step_rows.hpp"
@@ -46,22 +44,24 @@ class StepTable {
   StepTable(StepTable&&) noexcept;
   StepTable& operator=(StepTable&&) noexcept;
 
-  // Kept in memory until flush().
-  void add(StepRow row) { rows_.push_back(std::move(row)); }
+  // Kept in memory, as text, until flush().
+  void add(const StepRow& row);
+  // Bytes of that text.
+  std::int64_t waiting() const;
   // If the file cannot be written, an error of kind cannot_write says why, and the next call tries
   // again. A file that was removed is made anew; one that was replaced is such an error.
   void flush();
 
  private:
   void make_anew_if_removed();
-  // Adds columns that the rows in memory need.
+  // Writes all rows, also those in memory, below a first line with all columns.
   void widen();
-  std::string text_of(const StepRow& row) const;
 
   std::filesystem::path path_;
   StepFormat format_;
+  // Of CSV: those of the file, and behind them those that rows in memory have added.
   std::vector<std::string> columns_;
-  std::deque<StepRow> rows_;
+  std::size_t columns_in_file_ = 0;
   std::unique_ptr<GrowingFile> file_;
 };
 

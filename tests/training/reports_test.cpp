@@ -5,9 +5,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <limits>
+#include <thread>
 
 #include "core/file.hpp"
 #include "core/json.hpp"
@@ -27,6 +29,7 @@ namespace {
 using testing::contents_of;
 using testing::error_of;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using testing::PseudoTerminal;
 using testing::ScriptedUpdater;
 using testing::TemporaryFolder;
@@ -179,6 +182,23 @@ TEST_F(Reports, LogIsCompleteAfterTemporaryWriteErrors) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_THAT(message, HasSubstr("cannot write"));
   EXPECT_EQ(read_file(folder / "out/log"), complete);
+}
+
+// However often it is tried, which is once a second.
+TEST_F(Reports, TwoWarningsFrameTheTimeWithoutALog) {
+  std::filesystem::create_directories(folder / "out/log");  // in the way
+  Trainer trainer(std::make_unique<ScriptedUpdater>(4, script), stop_after(1), folder / "out");
+  trainer.extend(std::make_unique<LogReport>(every(1, Unit::iteration)));
+  trainer.extend(make_extension("clear", [&](Trainer& running) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    if (running.updater().iteration() == 2) std::filesystem::remove(folder / "out/log");
+  }));
+  ::testing::internal::CaptureStderr();
+  trainer.run();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              MatchesRegex("warning: [^\n]*out/log: [^\n]*; training continues\n"
+                           "warning: [^\n]*out/log can be written again, and has all entries\n"));
+  EXPECT_EQ(read_log().size(), 4U);
 }
 
 TEST_F(Reports, FrequentEntriesAreWrittenTogether) {

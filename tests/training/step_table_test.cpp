@@ -86,6 +86,7 @@ TEST_F(StepTables, AreMadeAnewWhereTheyWereRemoved) {
   EXPECT_EQ(read_file(csv), "iteration,epoch,elapsed_time,seconds,lr,a,b\n2,0.5,2,0.25,0.1,2,3\n");
   write_file(csv, "another program's");
   table.add(row_of(3, {{"a", 2}}));
+  EXPECT_EQ(table.waiting(), std::ssize(std::string("3,0.5,2,0.25,0.1,2,\n")));
   EXPECT_THAT(error_of([&] { table.flush(); }), HasSubstr("a.csv"));
   EXPECT_EQ(read_file(csv), "another program's");
 }

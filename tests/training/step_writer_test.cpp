@@ -172,6 +172,76 @@ TEST_F(WrittenSteps, BeginWithTheLogInAnotherFolder) {
   EXPECT_EQ(scalars("b").at("step/main/loss").size(), 4U);
 }
 
+// Its disk is full for three epochs; after two, as much waits as may.
+class OnFullDisk final : public StepWriter {
+ public:
+  explicit OnFullDisk(std::vector<std::int64_t>& rows) : rows_(rows) {}
+  std::string default_name() const override { return "OnFullDisk"; }
+
+ protected:
+  void open(Trainer&) override {}
+  void add_row(const StepRow& row) override { rows_.push_back(row.iteration); }
+  void write(Trainer& trainer) override {
+    epoch_ = trainer.updater().epoch();
+    if (epoch_ < 4) fail(ErrorKind::cannot_write, "the disk is full");
+  }
+  std::int64_t waiting() const override { return epoch_ < 2 ? 1 : std::int64_t{64} << 20; }
+  std::string place(const Trainer&) const override { return "the file"; }
+
+ private:
+  std::int64_t epoch_ = 0;
+  std::vector<std::int64_t>& rows_;
+};
+
+// The steps of the first two epochs wait, those of the next two are lost.
+TEST_F(WrittenSteps, AreLostWhereTooManyWait) {
+  std::vector<std::int64_t> rows;
+  SmallRun run(folder / "a", comm.get(), {.epochs = 6});
+  run.trainer->extend(std::make_unique<OnFullDisk>(rows));
+  ::testing::internal::CaptureStderr();
+  run.trainer->run();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  if (comm->rank() != 0) {
+    EXPECT_EQ(said, "");
+    return;
+  }
+  const std::int64_t epoch = run.trainer->updater().steps_per_epoch();
+  std::vector<std::int64_t> expected;
+  for (std::int64_t i = 1; i <= 6 * epoch; ++i)
+    if (i <= 2 * epoch || i > 4 * epoch) expected.push_back(i);
+  EXPECT_EQ(rows, expected);
+  EXPECT_EQ(said, fmt::format("warning: the disk is full; training continues, and up to 64 MiB of "
+                              "what is to be written wait in memory\n"
+                              "warning: the disk is full; 64 MiB wait in memory, and steps from "
+                              "iteration {} on are lost\n"
+                              "warning: the file can be written again: {} steps came late; {} "
+                              "steps are lost, iterations {} to {}\n",
+                              2 * epoch + 1, 2 * epoch, 2 * epoch, 2 * epoch + 1, 4 * epoch));
+}
+
+TEST_F(WrittenSteps, AreWrittenEarlyIfTheyAreMuch) {
+  SmallRun run(folder / "a", comm.get(), {.epochs = 100, .iterations = 3});
+  const auto& board = run.trainer->extend(std::make_unique<TensorBoard>(TensorBoard::Settings{}));
+  const auto size = [&] {
+    std::uintmax_t bytes = 0;
+    for (const auto& file : event_files_in(folder / "a/tensorboard"))
+      bytes += std::filesystem::file_size(file);
+    return bytes;
+  };
+  run.trainer->extend(make_extension(
+      "much",
+      [&](Trainer& trainer) {
+        if (comm->rank() != 0) return;
+        const std::int64_t iteration = trainer.updater().iteration();
+        if (iteration == 2) {
+          EXPECT_GT(size(), 5U << 20);
+        }
+        if (iteration == 1) events_of(trainer)->add_text("much", std::string(5 << 20, 'x'), 1);
+      },
+      board.priority() + 1));
+  run.trainer->run();
+}
+
 TEST_F(WrittenSteps, LeaveOtherFilesAlone) {
   if (comm->rank() == 0) write_file(folder / "a.jsonl", "another program's\n");
   comm->barrier();

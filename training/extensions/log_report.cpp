@@ -158,8 +158,11 @@ void LogReport::write_file_if_due(const Trainer& trainer) {
   written_at_ = now;
   try {
     write_what_is_missing(trainer);
+    if (std::exchange(is_failing_, false))
+      log_warning("{} can be written again, and has all entries",
+                  (trainer.out() / filename_).string());
   } catch (const Error& error) {
-    log_warning("{}; training continues", error.what());
+    if (!std::exchange(is_failing_, true)) log_warning("{}; training continues", error.what());
   }
 }
 

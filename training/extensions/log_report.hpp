@@ -19,8 +19,8 @@ namespace tasuki {
 // express them. Ranks communicate only when an entry is due.
 //
 // The file is written within a second of an entry and is complete after the run, also after an
-// exception. If it cannot be written, training continues with a warning and tries again at the next
-// entry; at the end of the run a failure is an error.
+// exception. If it cannot be written, training continues and tries again at the next entry; rank 0
+// warns when that begins, and when it works again. At the end of the run a failure is an error.
 //
 // A snapshot holds the newest entries, at most 48 MiB and 3 million values of them; a warning says
 // when older ones are left out. A run that is resumed from such a snapshot renames the existing
@@ -63,6 +63,7 @@ class LogReport : public Extension {
   bool is_shortened_ = false;         // whether a snapshot has left out entries
   bool keeps_longer_file_ = false;    // so that the file may have them
   bool warns_of_size_ = false;        // rank 0, once
+  bool is_failing_ = false;           // the last try to write
   std::optional<double> written_at_;  // elapsed seconds
 };
 

@@ -1,7 +1,5 @@
 #include "training/extensions/step_log.hpp"
 
-#include <utility>
-
 #include "core/error.hpp"
 #include "core/file.hpp"
 #include "core/named_file.hpp"
@@ -34,14 +32,6 @@ void StepLog::open(Trainer& trainer) {
          file_.string());
   make_output_folder(file_.parent_path());
   table_.emplace(file_, format_, iteration);
-}
-
-void StepLog::add_rows(Trainer& /*trainer*/, std::vector<StepRow> rows) {
-  for (StepRow& row : rows) table_->add(std::move(row));
-}
-
-void StepLog::write(Trainer& /*trainer*/) {
-  table_->flush();
 }
 
 }  // namespace tasuki

@@ -1,9 +1,10 @@
 // StepLog: a row for each step, in a CSV file or as JSON lines.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
-#include <vector>
+#include <string>
 
 #include "training/extensions/step_writer.hpp"
 #include "training/step_table.hpp"
@@ -23,8 +24,10 @@ class StepLog : public StepWriter {
 
  protected:
   void open(Trainer& trainer) override;
-  void add_rows(Trainer& trainer, std::vector<StepRow> rows) override;
-  void write(Trainer& trainer) override;
+  void add_row(const StepRow& row) override { table_->add(row); }
+  void write(Trainer& /*trainer*/) override { table_->flush(); }
+  std::int64_t waiting() const override { return table_->waiting(); }
+  std::string place(const Trainer& /*trainer*/) const override { return file_.string(); }
 
  private:
   std::filesystem::path file_;

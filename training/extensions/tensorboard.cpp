@@ -55,17 +55,15 @@ void TensorBoard::finalize(Trainer& trainer) {
   StepWriter::finalize(trainer);
 }
 
-void TensorBoard::add_rows(Trainer& /*trainer*/, std::vector<StepRow> rows) {
-  for (const StepRow& row : rows) {
-    std::vector<EventFile::Scalar> scalars;
-    // What the whole job has, such as results of an evaluation, is in the log's entries.
-    for (const StepRow::Value& value : row.values())
-      if (value.reach == Reach::rank) scalars.emplace_back("step/" + value.key, value.mean);
-    if (row.lr) scalars.emplace_back("step/lr", *row.lr);
-    for (const auto& [name, seconds] : row.times())
-      scalars.emplace_back("step/time/" + name, seconds);
-    events_->add_scalars(scalars, row.iteration, row.wall_time);
-  }
+void TensorBoard::add_row(const StepRow& row) {
+  std::vector<EventFile::Scalar> scalars;
+  // What the whole job has, such as results of an evaluation, is in the log's entries.
+  for (const StepRow::Value& value : row.values())
+    if (value.reach == Reach::rank) scalars.emplace_back("step/" + value.key, value.mean);
+  if (row.lr) scalars.emplace_back("step/lr", *row.lr);
+  for (const auto& [name, seconds] : row.times())
+    scalars.emplace_back("step/time/" + name, seconds);
+  events_->add_scalars(scalars, row.iteration, row.wall_time);
 }
 
 void TensorBoard::add_entry(Trainer& trainer, const nlohmann::ordered_json& entry,
@@ -85,6 +83,10 @@ void TensorBoard::write(Trainer& trainer) {
   events_->flush();
 }
 
+std::string TensorBoard::place(const Trainer& trainer) const {
+  return (trainer.out() / tensorboard_name).string();
+}
+
 void TensorBoard::add_histograms(Trainer& trainer) {
   const NamedOptimizers optimizers = trainer.updater().optimizers();
   const std::int64_t step = trainer.updater().iteration();
@@ -94,7 +96,7 @@ void TensorBoard::add_histograms(Trainer& trainer) {
     Tensor gradients;
     if (!has_late_gradients(*each.optimizer))
       gradients = owners.gather(arena.gradients().slice(owners.own().begin, owners.own().end), 0);
-    if (!events_) continue;
+    if (events() == nullptr) continue;
     const Tensor weights = arena.values().to(Device::cpu());
     if (gradients.defined()) {
       gradients = gradients.to(Device::cpu()).clone();

@@ -6,7 +6,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "saving/event_file.hpp"
 #include "training/extensions/step_writer.hpp"
@@ -43,16 +42,18 @@ class TensorBoard : public StepWriter {
   void join_late(Trainer&, std::optional<std::int64_t>) override { knows_saved_ = false; }
   void serialize(const Serializer& serializer) override;
 
-  // On rank 0 during a run; null otherwise, and where a resumed run repeats what the files have
-  // already (Extension::repeats_after_resume). What is added is written with the next entry of the
-  // log.
-  EventFile* events() { return events_ && !is_repeating_ ? &*events_ : nullptr; }
+  // On rank 0 during a run; null otherwise, where a resumed run repeats what the files have already
+  // (Extension::repeats_after_resume), and while too much waits for a disk (StepWriter::has_room).
+  // What is added is written with the next entry of the log, or with the next step if it is much.
+  EventFile* events() { return events_ && !is_repeating_ && has_room() ? &*events_ : nullptr; }
 
  protected:
   void open(Trainer& trainer) override;
-  void add_rows(Trainer& trainer, std::vector<StepRow> rows) override;
+  void add_row(const StepRow& row) override;
   void add_entry(Trainer& trainer, const nlohmann::ordered_json& entry, bool may_change) override;
   void write(Trainer& trainer) override;
+  std::int64_t waiting() const override { return events_->waiting(); }
+  std::string place(const Trainer& trainer) const override;
 
  private:
   void add_histograms(Trainer& trainer);
