@@ -40,9 +40,27 @@ void GrowingFile::cut(std::int64_t bytes) {
   written_ = bytes;
 }
 
-void GrowingFile::replace(std::string_view text) {
-  write_file(path_, text);
-  *this = GrowingFile(path_, OwnFile::update);
+void GrowingFile::replace(const std::function<void(const Put& put)>& write) {
+  constexpr std::size_t piece = std::size_t{1} << 20;
+  Descriptor file;
+  std::int64_t written = 0;
+  replace_file(path_, [&](const std::filesystem::path& temporary) {
+    file = open_own_file(temporary, OwnFile::make);
+    std::string buffer;
+    const auto empty_buffer = [&] {
+      write_to(file, buffer, path_);
+      written += std::ssize(buffer);
+      buffer.clear();
+    };
+    write([&](std::string_view text) {
+      buffer += text;
+      if (buffer.size() >= piece) empty_buffer();
+    });
+    empty_buffer();
+  });
+  file_ = std::move(file);
+  written_ = written;
+  waiting_.clear();
 }
 
 bool GrowingFile::is_there() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -26,8 +27,10 @@ class GrowingFile {
   const std::string& waiting() const { return waiting_; }
   // Removes what is behind the first `bytes`, if there is more.
   void cut(std::int64_t bytes);
-  // Replaces everything, atomically (write_file); on failure nothing changes.
-  void replace(std::string_view text);
+  // Replaces everything, atomically (replace_file), by what `write` puts, piece by piece; on
+  // failure nothing changes.
+  using Put = std::function<void(std::string_view text)>;
+  void replace(const std::function<void(const Put& put)>& write);
   // Whether the file still is at its path: it may have been removed or replaced.
   bool is_there() const;
 

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <system_error>
 
 #include "core/error.hpp"
@@ -36,18 +35,23 @@ std::string read_text_file(const fs::path& path) {
   return read_up_to(path, std::size_t{16} << 20);
 }
 
+std::size_t read_part(const Descriptor& file, std::span<char> into, const fs::path& path) {
+  for (;;) {
+    const ssize_t got = ::read(file.get(), into.data(), into.size());
+    if (got >= 0) return static_cast<std::size_t>(got);
+    const std::error_code cause = last_system_error();
+    if (cause != std::errc::interrupted)
+      fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
+  }
+}
+
 std::string read_to_end(const Descriptor& file, const fs::path& path, std::size_t most) {
   constexpr std::size_t first_piece = 1 << 16;
   std::string text;
   for (std::size_t size = 0;;) {
     if (size == text.size()) text.resize(std::min(std::max(first_piece, 2 * size), most + 1));
-    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) {
-      const std::error_code cause = last_system_error();
-      fail_because(cause, kind_of_absence(cause), "cannot read {}", path.string());
-    }
-    size += static_cast<std::size_t>(got);
+    const std::size_t got = read_part(file, std::span(text).subspan(size), path);
+    size += got;
     if (size > most)
       fail(ErrorKind::data, "cannot read {}: it has more than {} bytes", path.string(), most);
     if (got > 0) continue;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -19,7 +20,11 @@ std::filesystem::file_status status_of(const std::filesystem::path& path);
 std::string read_up_to(const std::filesystem::path& path, std::size_t most);
 // The contents of text that people write (settings, lists of hosts), of at most 16 MiB.
 std::string read_text_file(const std::filesystem::path& path);
-// The rest of an open file; `path` is for errors.
+// Fills the beginning of `into` with what follows in an open file, and returns how many bytes; 0 at
+// the end. `path` is for errors.
+std::size_t read_part(const Descriptor& file, std::span<char> into,
+                      const std::filesystem::path& path);
+// The rest of an open file.
 std::string read_to_end(const Descriptor& file, const std::filesystem::path& path,
                         std::size_t most);
 

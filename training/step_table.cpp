@@ -7,9 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "core/error.hpp"
-#include "core/file.hpp"
 #include "core/growing_file.hpp"
 #include "core/json.hpp"
+#include "core/line_reader.hpp"
+#include "core/long_call.hpp"
 #include "core/named_file.hpp"
 #include "core/own_file.hpp"
 #include "core/printable.hpp"
@@ -86,12 +87,6 @@ std::optional<std::int64_t> iteration_in(std::string_view line, StepFormat forma
        place, number, expected, quoted_input(found));
 }
 
-// Text of a file that is there, or nothing.
-std::string text_in(const fs::path& file) {
-  std::error_code ignored;
-  return fs::exists(file, ignored) ? read_own_file(file, own_log_limit) : "";
-}
-
 }  // namespace
 
 std::optional<StepFormat> step_format_of(const fs::path& file) {
@@ -100,36 +95,38 @@ std::optional<StepFormat> step_format_of(const fs::path& file) {
   return std::nullopt;
 }
 
-KeptSteps steps_up_to(std::int64_t iteration, std::string_view text, StepFormat format,
+KeptSteps steps_up_to(std::int64_t iteration, LineReader& lines, StepFormat format,
                       const std::string& place) {
   KeptSteps kept;
   std::int64_t last = 0;
-  for (std::size_t begin = 0, number = 1; begin < text.size(); ++number) {
-    const std::size_t end = text.find('\n', begin);
-    const bool is_whole = end != text.npos;
-    const std::string_view line = text.substr(begin, end - begin);
-    const bool is_header = number == 1 && format == StepFormat::csv;
+  std::size_t number = 0;
+  while (const auto line = lines.next()) {
+    const bool is_header = ++number == 1 && format == StepFormat::csv;
     if (is_header) {
-      if (!is_whole || !is_header_line(line))
-        refuse(place, number, fmt::format("'{},...'", csv_begin), line);
-      kept.columns = csv_fields(line);
+      if (!line->is_whole || !is_header_line(line->text))
+        refuse(place, number, fmt::format("'{},...'", csv_begin), line->text);
+      kept.columns = csv_fields(line->text);
     } else {
-      if (!is_whole) break;  // written in part by a process that was killed
-      const std::optional<std::int64_t> found = iteration_in(line, format);
+      if (!line->is_whole) break;  // written in part by a process that was killed
+      const std::optional<std::int64_t> found = iteration_in(line->text, format);
       if (!found || *found <= last)
-        refuse(place, number, fmt::format("the row of an iteration after {}", last), line);
+        refuse(place, number, fmt::format("the row of an iteration after {}", last), line->text);
       if (*found > iteration) break;
       last = *found;
     }
-    begin = end + 1;
-    kept.bytes = static_cast<std::int64_t>(begin);
+    kept.bytes += std::ssize(line->text) + 1;
   }
   return kept;
 }
 
 StepTable::StepTable(fs::path file, StepFormat format, std::int64_t iteration)
     : path_(end_of_links(std::move(file))), format_(format) {
-  KeptSteps kept = steps_up_to(iteration, text_in(path_), format, path_.string());
+  KeptSteps kept;
+  if (std::error_code ignored; fs::exists(path_, ignored)) {
+    const LongCall reading;
+    LineReader lines(open_own_file(path_, OwnFile::read), path_);
+    kept = steps_up_to(iteration, lines, format, path_.string());
+  }
   file_ = std::make_unique<GrowingFile>(path_, OwnFile::update);
   file_->cut(kept.bytes);
   columns_ = std::move(kept.columns);
@@ -168,18 +165,20 @@ std::int64_t StepTable::waiting() const {
 }
 
 void StepTable::widen() {
-  std::string text = fmt::format("{}\n", fmt::join(columns_, ","));
-  const std::string old = text_in(path_) + file_->waiting();
-  for (std::size_t begin = columns_in_file_ > 0 ? old.find('\n') + 1 : 0; begin < old.size();) {
-    const std::size_t end = old.find('\n', begin);
-    const std::string_view line = std::string_view(old).substr(begin, end - begin);
-    const auto has = static_cast<std::size_t>(std::ranges::count(line, ',')) + 1;
-    text += line;
-    if (has < columns_.size()) text.append(columns_.size() - has, ',');
-    text += '\n';
-    begin = end + 1;
-  }
-  file_->replace(text);
+  file_->replace([&](const GrowingFile::Put& put) {
+    put(fmt::format("{}\n", fmt::join(columns_, ",")));
+    const auto put_rows = [&](LineReader& lines) {
+      while (const auto line = lines.next()) {
+        put(line->text);
+        const auto fields = static_cast<std::size_t>(std::ranges::count(line->text, ',')) + 1;
+        put(std::string(columns_.size() - std::min(fields, columns_.size()), ',') + '\n');
+      }
+    };
+    LineReader in_file(open_own_file(path_, OwnFile::read), path_), in_memory(file_->waiting());
+    if (columns_in_file_ > 0) in_file.next();  // the old header
+    put_rows(in_file);
+    put_rows(in_memory);
+  });
   columns_in_file_ = columns_.size();
 }
 

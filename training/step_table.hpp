@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "training/step_rows.hpp"
@@ -14,6 +13,7 @@
 namespace tasuki {
 
 class GrowingFile;
+class LineReader;
 
 enum class StepFormat : std::uint8_t { csv, json_lines };
 
@@ -25,10 +25,10 @@ struct KeptSteps {
   std::vector<std::string> columns;  // of CSV
   std::int64_t bytes = 0;            // the beginning of the text that has them
 };
-// Anything that StepTable would not have written is an error of kind data that names `place`, the
-// line and what to do; only the last line may be there in part. The rows that a CSV file begins
-// with stay as they are: fields beyond the first are not examined.
-KeptSteps steps_up_to(std::int64_t iteration, std::string_view text, StepFormat format,
+// Reads no further than it must. Anything that StepTable would not have written is an error of kind
+// data that names `place`, the line and what to do; only the last line may be there in part. The
+// rows that a CSV file begins with stay as they are: fields beyond the first are not examined.
+KeptSteps steps_up_to(std::int64_t iteration, LineReader& lines, StepFormat format,
                       const std::string& place);
 
 // Every row has "iteration", "epoch", "elapsed_time", the times (StepRow::times) and, if there is

@@ -65,7 +65,11 @@ TEST(GrowingFiles, AreCut) {
   file.append("x");
   file.flush();
   EXPECT_EQ(read_file(path), "0123x");
-  file.replace("new\n");
+  file.append("y");
+  file.replace([&](const GrowingFile::Put& put) {
+    put("ne");
+    put("w\n");
+  });
   file.append("end\n");
   file.flush();
   EXPECT_EQ(read_file(path), "new\nend\n");

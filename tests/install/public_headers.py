@@ -23,7 +23,7 @@ INTERNAL = {
     "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "sum_search"],
     "core": ["background_thread", "control_groups", "descriptor", "environment", "file_lock", "growing_file",
              "hash",
-             "job_process", "json", "keep_until_exit", "long_call", "named_file", "own_file",
+             "job_process", "json", "keep_until_exit", "line_reader", "long_call", "named_file", "own_file",
              "own_library",
              "polite_wait", "printable", "process_state", "stopwatch", "system_error",
              "temporary_name", "utf8"],

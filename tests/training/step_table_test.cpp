@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/file.hpp"
+#include "core/line_reader.hpp"
 #include "tests/support/errors.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -26,8 +27,12 @@ StepRow row_of(std::int64_t iteration, const std::map<std::string, double>& valu
 
 class StepTables : public ::testing::Test {
  protected:
+  static KeptSteps steps_in(std::string_view text, std::int64_t iteration, StepFormat format) {
+    LineReader lines(text);
+    return steps_up_to(iteration, lines, format, "steps");
+  }
   static std::string refusal(std::string_view text, StepFormat format) {
-    return error_of([&] { steps_up_to(100, text, format, "steps"); });
+    return error_of([&] { steps_in(text, 100, format); });
   }
   testing::TemporaryFolder folder;
   const std::filesystem::path csv = folder / "a.csv", lines = folder / "a.jsonl";
@@ -76,6 +81,19 @@ TEST_F(StepTables, GoOnBehindAnIteration) {
   }
 }
 
+// What follows the last kept row need not even be read.
+TEST_F(StepTables, GoOnInAFileOfAnySize) {
+  const auto write = [&](std::int64_t from, std::int64_t to) {
+    StepTable table(csv, StepFormat::csv, from);
+    for (std::int64_t i = from + 1; i <= to; ++i) table.add(row_of(i, {{"a", 1}}));
+    table.flush();
+    return read_file(csv);
+  };
+  const std::string whole = write(0, 4);
+  std::filesystem::resize_file(csv, std::uintmax_t{3} << 30);  // a hole
+  EXPECT_EQ(write(3, 4), whole);
+}
+
 TEST_F(StepTables, AreMadeAnewWhereTheyWereRemoved) {
   StepTable table(csv, StepFormat::csv, 0);
   table.add(row_of(1, {{"a", 1}}));
@@ -109,8 +127,8 @@ TEST_F(StepTables, RefuseOtherFilesInOneLine) {
   EXPECT_EQ(message.find('\x1b'), message.npos);
   EXPECT_LT(message.size(), 300U);
 
-  EXPECT_EQ(steps_up_to(5, "", StepFormat::csv, "steps").bytes, 0);
-  const KeptSteps kept = steps_up_to(5, header + "5,1\n6,1\n7", StepFormat::csv, "steps");
+  EXPECT_EQ(steps_in("", 5, StepFormat::csv).bytes, 0);
+  const KeptSteps kept = steps_in(header + "5,1\n6,1\n7", 5, StepFormat::csv);
   EXPECT_EQ(kept.bytes, std::ssize(header) + 4);
   EXPECT_THAT(kept.columns, ElementsAre("iteration", "epoch", "elapsed_time", "seconds", "a"));
 }
