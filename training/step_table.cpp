@@ -66,6 +66,14 @@ bool is_header_line(std::string_view line) {
   return line.empty() || line.front() == ',';
 }
 
+// Whether a first line without an end is a header, or a row of JSON, that a process was killed
+// over.
+bool may_be_cut(std::string_view line, StepFormat format) {
+  const std::string_view begin = format == StepFormat::csv ? csv_begin : json_begin;
+  return begin.starts_with(line) ||
+         (format == StepFormat::csv ? is_header_line(line) : line.starts_with(begin));
+}
+
 // The iteration with which a row begins; nothing for another line.
 std::optional<std::int64_t> iteration_in(std::string_view line, StepFormat format) {
   if (format == StepFormat::json_lines) {
@@ -102,12 +110,13 @@ KeptSteps steps_up_to(std::int64_t iteration, LineReader& lines, StepFormat form
   std::size_t number = 0;
   while (const auto line = lines.next()) {
     const bool is_header = ++number == 1 && format == StepFormat::csv;
+    // Written in part by a process that was killed; what is no row at all may be another program's.
+    if (!line->is_whole && (number > 1 || may_be_cut(line->text, format))) break;
     if (is_header) {
-      if (!line->is_whole || !is_header_line(line->text))
+      if (!is_header_line(line->text))
         refuse(place, number, fmt::format("'{},...'", csv_begin), line->text);
       kept.columns = csv_fields(line->text);
     } else {
-      if (!line->is_whole) break;  // written in part by a process that was killed
       const std::optional<std::int64_t> found = iteration_in(line->text, format);
       if (!found || *found <= last)
         refuse(place, number, fmt::format("the row of an iteration after {}", last), line->text);

@@ -26,8 +26,9 @@ struct KeptSteps {
   std::int64_t bytes = 0;            // the beginning of the text that has them
 };
 // Reads no further than it must. Anything that StepTable would not have written is an error of kind
-// data that names `place`, the line and what to do; only the last line may be there in part. The
-// rows that a CSV file begins with stay as they are: fields beyond the first are not examined.
+// data that names `place`, the line and what to do; only the last line may be there in part, and
+// is not kept then, be it the header. The rows that a CSV file begins with stay as they are: fields
+// beyond the first are not examined.
 KeptSteps steps_up_to(std::int64_t iteration, LineReader& lines, StepFormat format,
                       const std::string& place);
 

@@ -113,15 +113,16 @@ TEST_F(StepTables, RefuseOtherFilesInOneLine) {
   const std::string header = "iteration,epoch,elapsed_time,seconds,a\n";
   for (const std::string text :
        {"x,y\n1,2\n", "iteration,epoch\n", "iteration,epoch,elapsed_time,secondsx\n",
-        "iteration,epoch,elapsed_time,seconds", "\n", "1,2\n"})
+        "iteration,epoch,elapsed_time,secondsx", "iteration,x", "x", "\n", "1,2\n"})
     EXPECT_THAT(refusal(text, StepFormat::csv), HasSubstr("steps, line 1: expected "));
   for (const std::string row : {"x", "", "0,1", "-1,2", "7", "7x,1", "99999999999999999999,1"})
     EXPECT_THAT(refusal(header + row + '\n', StepFormat::csv),
                 HasSubstr("steps, line 2: expected "));
   EXPECT_THAT(refusal(header + "2,1\n2,1\n", StepFormat::csv),
               HasSubstr("line 3: expected the row of an iteration after 2, found '2,1'"));
-  for (const std::string text : {"[]\n", "{\"iteration\": 1,\"a\":1}\n", "{\"iteration\":1}\n",
-                                 "{\"iteration\":1,\"a\":1\n", "{\"a\":1}\n"})
+  for (const std::string text :
+       {"[]\n", "{\"iteration\": 1,\"a\":1}\n", "{\"iteration\":1}\n", "{\"iteration\":1,\"a\":1\n",
+        "{\"a\":1}\n", "{\"iteration\"x", "another program's"})
     EXPECT_THAT(refusal(text, StepFormat::json_lines), HasSubstr("steps, line 1: expected "));
   const std::string message = refusal("\x1b[2J" + std::string(200, 'x') + '\n', StepFormat::csv);
   EXPECT_EQ(message.find('\x1b'), message.npos);
@@ -131,6 +132,21 @@ TEST_F(StepTables, RefuseOtherFilesInOneLine) {
   const KeptSteps kept = steps_in(header + "5,1\n6,1\n7", 5, StepFormat::csv);
   EXPECT_EQ(kept.bytes, std::ssize(header) + 4);
   EXPECT_THAT(kept.columns, ElementsAre("iteration", "epoch", "elapsed_time", "seconds", "a"));
+}
+
+// As if nothing had been written.
+TEST_F(StepTables, BeginAnewWhereTheirFirstLineWasCut) {
+  const std::string header = "iteration,epoch,elapsed_time,seconds,lr,a";
+  for (std::size_t bytes = 0; bytes <= header.size(); ++bytes) {
+    write_file(csv, header.substr(0, bytes));
+    StepTable table(csv, StepFormat::csv, 5);
+    table.add(row_of(6, {{"b", 1}}));
+    table.flush();
+    EXPECT_EQ(read_file(csv), "iteration,epoch,elapsed_time,seconds,lr,b\n6,0.5,2,0.25,0.1,1\n");
+  }
+  const std::string row = "{\"iteration\":1,\"epoch\":0.5}";
+  for (std::size_t bytes = 0; bytes <= row.size(); ++bytes)
+    EXPECT_EQ(steps_in(row.substr(0, bytes), 5, StepFormat::json_lines).bytes, 0);
 }
 
 TEST_F(StepTables, AreNamedByTheirFormat) {
