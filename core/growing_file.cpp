@@ -31,6 +31,11 @@ void GrowingFile::flush() {
   waiting_.clear();
 }
 
+void GrowingFile::sync() const {
+  if (::fsync(file_.get()) != 0)
+    fail_because(last_system_error(), ErrorKind::cannot_write, "cannot sync {}", path_.string());
+}
+
 void GrowingFile::cut(std::int64_t bytes) {
   if (bytes >= size()) return;
   waiting_.resize(static_cast<std::size_t>(bytes > written_ ? bytes - written_ : 0));

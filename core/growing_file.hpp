@@ -22,6 +22,8 @@ class GrowingFile {
   const std::filesystem::path& path() const { return path_; }
   void append(std::string_view text) { waiting_ += text; }
   void flush();
+  // Waits until what was flushed is on disk.
+  void sync() const;
   // Bytes of the file and of what waits to be written.
   std::int64_t size() const { return written_ + static_cast<std::int64_t>(waiting_.size()); }
   const std::string& waiting() const { return waiting_; }

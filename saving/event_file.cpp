@@ -263,7 +263,11 @@ std::vector<fs::path> event_files_in(const fs::path& folder) {
 }
 
 void cut_event_files(const fs::path& folder, const EventPosition& position) {
-  for (const fs::path& file : event_files_in(folder)) {
+  const std::vector<fs::path> files = event_files_in(folder);
+  // Without the file of the position, the others may be another run's.
+  if (!position.file.empty() && std::ranges::find(files, folder / position.file) == files.end())
+    return;
+  for (const fs::path& file : files) {
     const std::string name = file.filename().string();
     if (name == position.file) {
       GrowingFile(file, OwnFile::update).cut(position.bytes);

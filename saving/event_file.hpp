@@ -83,7 +83,8 @@ class EventFile {
 // not exist.
 std::vector<std::filesystem::path> event_files_in(const std::filesystem::path& folder);
 
-// Removes what these files have behind a position. Files of other programs stay.
+// Removes what these files have behind a position. Files of other programs stay; so do all if the
+// position's own is not there, because another run may have made them.
 void cut_event_files(const std::filesystem::path& folder, const EventPosition& position);
 
 }  // namespace tasuki

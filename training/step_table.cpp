@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/growing_file.hpp"
+#include "core/hash.hpp"
 #include "core/json.hpp"
 #include "core/line_reader.hpp"
 #include "core/long_call.hpp"
@@ -86,6 +87,10 @@ std::optional<std::int64_t> iteration_in(std::string_view line, StepFormat forma
   return has_number && *end == ',' ? std::optional(iteration) : std::nullopt;
 }
 
+StepMark mark_of(std::int64_t iteration, std::string_view row) {
+  return {iteration, hash_text(row.substr(0, row.find_last_not_of(',') + 1))};
+}
+
 [[noreturn]] void refuse(const std::string& place, std::size_t number, std::string_view expected,
                          std::string_view found) {
   fail(ErrorKind::data,
@@ -104,42 +109,52 @@ std::optional<StepFormat> step_format_of(const fs::path& file) {
 }
 
 KeptSteps steps_up_to(std::int64_t iteration, LineReader& lines, StepFormat format,
-                      const std::string& place) {
+                      const std::string& place, const StepMark& mark) {
   KeptSteps kept;
-  std::int64_t last = 0;
+  bool has_lines = false, has_mark = mark.iteration == 0;
   std::size_t number = 0;
   while (const auto line = lines.next()) {
     const bool is_header = ++number == 1 && format == StepFormat::csv;
     // Written in part by a process that was killed; what is no row at all may be another program's.
     if (!line->is_whole && (number > 1 || may_be_cut(line->text, format))) break;
+    has_lines = true;
     if (is_header) {
       if (!is_header_line(line->text))
         refuse(place, number, fmt::format("'{},...'", csv_begin), line->text);
       kept.columns = csv_fields(line->text);
     } else {
       const std::optional<std::int64_t> found = iteration_in(line->text, format);
-      if (!found || *found <= last)
-        refuse(place, number, fmt::format("the row of an iteration after {}", last), line->text);
+      if (!found || *found <= kept.last.iteration)
+        refuse(place, number, fmt::format("the row of an iteration after {}", kept.last.iteration),
+               line->text);
       if (*found > iteration) break;
-      last = *found;
+      kept.last = mark_of(*found, line->text);
+      has_mark = has_mark || kept.last == mark;
     }
     kept.bytes += std::ssize(line->text) + 1;
   }
+  if (has_lines && !has_mark)
+    fail(ErrorKind::data,
+         "{}: it lacks the row of iteration {} that this run had written when it was saved, so it "
+         "is "
+         "another run's or was cut; move it away, or give --log-steps another name",
+         place, mark.iteration);
   return kept;
 }
 
-StepTable::StepTable(fs::path file, StepFormat format, std::int64_t iteration)
+StepTable::StepTable(fs::path file, StepFormat format, std::int64_t iteration, const StepMark& mark)
     : path_(end_of_links(std::move(file))), format_(format) {
   KeptSteps kept;
   if (std::error_code ignored; fs::exists(path_, ignored)) {
     const LongCall reading;
     LineReader lines(open_own_file(path_, OwnFile::read), path_);
-    kept = steps_up_to(iteration, lines, format, path_.string());
+    kept = steps_up_to(iteration, lines, format, path_.string(), mark);
   }
   file_ = std::make_unique<GrowingFile>(path_, OwnFile::update);
   file_->cut(kept.bytes);
   columns_ = std::move(kept.columns);
   columns_in_file_ = columns_.size();
+  added_ = written_ = kept.last;
 }
 
 StepTable::~StepTable() = default;
@@ -151,7 +166,7 @@ void StepTable::add(const StepRow& row) {
   if (format_ == StepFormat::json_lines) {
     nlohmann::ordered_json object = {{"iteration", row.iteration}};
     for (const auto& [name, value] : cells) object[name] = value;
-    return file_->append(json_text(object) + '\n');
+    return append(row.iteration, json_text(object));
   }
   if (columns_.empty()) columns_ = {"iteration"};
   std::vector<std::string> fields(columns_.size());
@@ -166,7 +181,12 @@ void StepTable::add(const StepRow& row) {
     std::string& field = fields[static_cast<std::size_t>(found)];
     if (field.empty()) field = fmt::format("{}", value);
   }
-  file_->append(fmt::format("{}\n", fmt::join(fields, ",")));
+  append(row.iteration, fmt::format("{}", fmt::join(fields, ",")));
+}
+
+void StepTable::append(std::int64_t iteration, const std::string& row) {
+  added_ = mark_of(iteration, row);
+  file_->append(row + '\n');
 }
 
 std::int64_t StepTable::waiting() const {
@@ -195,6 +215,8 @@ void StepTable::make_anew_if_removed() {
   if (file_->is_there()) return;
   GrowingFile made(path_, OwnFile::make);
   made.append(file_->waiting());
+  written_ = {};
+  if (file_->waiting().empty()) added_ = {};
   *file_ = std::move(made);
   columns_in_file_ = 0;
 }
@@ -203,6 +225,11 @@ void StepTable::flush() {
   make_anew_if_removed();
   if (columns_in_file_ < columns_.size()) widen();
   file_->flush();
+  written_ = added_;
+}
+
+void StepTable::sync() const {
+  file_->sync();
 }
 
 }  // namespace tasuki

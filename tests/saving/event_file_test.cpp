@@ -155,6 +155,8 @@ TEST_F(EventFiles, GoOnBehindAPosition) {
   next.flush();
   ASSERT_EQ(count(), 2U);
   EXPECT_EQ(records_in(first).size(), 3U);
+  cut_event_files(place, {"events.out.tfevents.0000000001.of_another_run.tasuki", 0});
+  ASSERT_EQ(count(), 2U);
   cut_event_files(place, {});
   EXPECT_EQ(count(), 0U);
   EXPECT_TRUE(std::filesystem::exists(place / "events.out.tfevents.9999999999.other"));

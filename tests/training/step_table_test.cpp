@@ -137,16 +137,56 @@ TEST_F(StepTables, RefuseOtherFilesInOneLine) {
 // As if nothing had been written.
 TEST_F(StepTables, BeginAnewWhereTheirFirstLineWasCut) {
   const std::string header = "iteration,epoch,elapsed_time,seconds,lr,a";
-  for (std::size_t bytes = 0; bytes <= header.size(); ++bytes) {
-    write_file(csv, header.substr(0, bytes));
-    StepTable table(csv, StepFormat::csv, 5);
-    table.add(row_of(6, {{"b", 1}}));
-    table.flush();
-    EXPECT_EQ(read_file(csv), "iteration,epoch,elapsed_time,seconds,lr,b\n6,0.5,2,0.25,0.1,1\n");
-  }
+  for (std::size_t bytes = 0; bytes <= header.size(); ++bytes)
+    EXPECT_EQ(steps_in(header.substr(0, bytes), 5, StepFormat::csv).bytes, 0);
+  write_file(csv, header);
+  StepTable table(csv, StepFormat::csv, 5);
+  table.add(row_of(6, {{"b", 1}}));
+  table.flush();
+  EXPECT_EQ(read_file(csv), "iteration,epoch,elapsed_time,seconds,lr,b\n6,0.5,2,0.25,0.1,1\n");
   const std::string row = "{\"iteration\":1,\"epoch\":0.5}";
   for (std::size_t bytes = 0; bytes <= row.size(); ++bytes)
     EXPECT_EQ(steps_in(row.substr(0, bytes), 5, StepFormat::json_lines).bytes, 0);
+}
+
+TEST_F(StepTables, AreTheirRunsOwn) {
+  for (const StepFormat format : {StepFormat::csv, StepFormat::json_lines}) {
+    const auto& file = format == StepFormat::csv ? csv : lines;
+    const auto write = [&](double value) {
+      StepTable table(file, format, 0);
+      for (std::int64_t i = 1; i <= 3; ++i) table.add(row_of(i, {{"a", value}}));
+      EXPECT_EQ(table.written().iteration, 0);
+      table.flush();
+      table.add(row_of(4, {{"a", value}, {"b", 2}}));
+      return table.written();
+    };
+    const StepMark mark = write(1);
+    EXPECT_EQ(mark.iteration, 3);
+    const std::string own = read_file(file);
+    const auto refusal_of = [&](const std::string& text, const StepMark& expected) {
+      write_file(file, text);
+      return error_of([&] { const StepTable table(file, format, 4, expected); });
+    };
+    // Also where columns have come later, and where nothing is left.
+    {
+      StepTable table(file, format, 3, mark);
+      table.add(row_of(4, {{"b", 2}}));
+      table.flush();
+    }
+    for (const std::string& text : {own, read_file(file), std::string()})
+      EXPECT_EQ(refusal_of(text, mark), "(nothing thrown)");
+    const std::string cut = own.substr(0, own.find_last_of('\n', own.size() - 2) + 1);
+    write_file(file, "");
+    EXPECT_NE(write(5).hash, mark.hash);
+    const std::string later = format == StepFormat::csv
+                                  ? own.substr(0, own.find('\n') + 1) + "9,0.5\n"
+                                  : "{\"iteration\":9,\"a\":1}\n";
+    for (const std::string& text : {cut, read_file(file), later}) {
+      EXPECT_THAT(refusal_of(text, mark),
+                  HasSubstr("it lacks the row of iteration 3 that this run"));
+      EXPECT_EQ(read_file(file), text);
+    }
+  }
 }
 
 TEST_F(StepTables, AreNamedByTheirFormat) {

@@ -242,6 +242,30 @@ TEST_F(WrittenSteps, AreWrittenEarlyIfTheyAreMuch) {
   run.trainer->run();
 }
 
+// A resumed run finds what another one has written under the same name.
+TEST_F(WrittenSteps, LeaveOtherRunsFilesAlone) {
+  train("a", 9);
+  train("b", 9);
+  const auto copy = [&](const std::string& from, const std::string& to) {
+    if (comm->rank() == 0)
+      std::filesystem::copy_file(folder / from, folder / to,
+                                 std::filesystem::copy_options::overwrite_existing);
+    comm->barrier();
+  };
+  copy("a.jsonl", "own.jsonl");
+  copy("b.jsonl", "a.jsonl");
+  EXPECT_THAT(error_of([&] { train("a", 12, "snapshot_iter_8"); }),
+              HasSubstr("a.jsonl: it lacks the row of iteration 8 that this run had written"));
+  if (comm->rank() == 0) {
+    EXPECT_EQ(rows("a"), rows("b"));
+  }
+  copy("own.jsonl", "a.jsonl");
+  train("a", 12, "snapshot_iter_8");
+  if (comm->rank() == 0) {
+    EXPECT_EQ(rows("a").size(), 12U);
+  }
+}
+
 TEST_F(WrittenSteps, LeaveOtherFilesAlone) {
   if (comm->rank() == 0) write_file(folder / "a.jsonl", "another program's\n");
   comm->barrier();

@@ -2,7 +2,9 @@
 
 #include "core/error.hpp"
 #include "core/file.hpp"
+#include "core/hash.hpp"
 #include "core/named_file.hpp"
+#include "core/printable.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {
@@ -31,7 +33,29 @@ void StepLog::open(Trainer& trainer) {
          "{} is there already; remove it, give another name, or replace it with --overwrite",
          file_.string());
   make_output_folder(file_.parent_path());
-  table_.emplace(file_, format_, iteration);
+  table_.emplace(file_, format_, iteration, saved_);
+}
+
+void StepLog::note_save() {
+  table_->sync();
+  saved_ = table_->written();
+}
+
+void StepLog::finalize(Trainer& trainer) {
+  StepWriter::finalize(trainer);
+  if (table_) saved_ = table_->written();
+}
+
+void StepLog::serialize(const Serializer& serializer) {
+  serialize_count(serializer, "iteration", saved_.iteration);
+  std::string hash = hash_digits(saved_.hash);
+  serializer("row", hash);
+  const auto parsed = parse_hash(hash);
+  if (!parsed)
+    fail_everywhere(ErrorKind::data,
+                    "the snapshot's row of --log-steps: expected a hash, found '{}'",
+                    quoted_input(hash));
+  saved_.hash = *parsed;
 }
 
 }  // namespace tasuki

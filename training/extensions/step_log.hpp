@@ -16,16 +16,22 @@ namespace tasuki {
 // LogReport. A run that is resumed removes the rows of later iterations. A file that is there and
 // that no StepTable has written is an error before the first iteration; so is one that a run which
 // begins anew finds, unless it `may_replace` that.
+//
+// A snapshot has the last row on disk. If the file lacks it on a resume, it is another run's or was
+// cut, which is an error, too; a file that is missing or empty is begun.
 class StepLog : public StepWriter {
  public:
   explicit StepLog(const std::filesystem::path& file, bool may_replace = false);
 
   std::string default_name() const override { return "StepLog"; }
+  void finalize(Trainer& trainer) override;
+  void serialize(const Serializer& serializer) override;
 
  protected:
   void open(Trainer& trainer) override;
   void add_row(const StepRow& row) override { table_->add(row); }
   void write(Trainer& /*trainer*/) override { table_->flush(); }
+  void note_save() override;
   std::int64_t waiting() const override { return table_->waiting(); }
   std::string place(const Trainer& /*trainer*/) const override { return file_.string(); }
 
@@ -34,6 +40,7 @@ class StepLog : public StepWriter {
   StepFormat format_;
   bool may_replace_;
   std::optional<StepTable> table_;
+  StepMark saved_;
 };
 
 }  // namespace tasuki

@@ -67,7 +67,7 @@ void StepWriter::run(Trainer& trainer) {
 
 void StepWriter::before_save(Trainer& trainer) {
   if (rows_.count() > 0) add_steps(trainer);
-  write_or_warn(trainer);
+  write_or_warn(trainer, /*before_save=*/true);
 }
 
 void StepWriter::finalize(Trainer& trainer) {
@@ -118,11 +118,12 @@ void StepWriter::add_all_entries(Trainer& trainer) {
   for (const auto& entry : log_->entries()) add_entry(trainer, entry, false);
 }
 
-void StepWriter::write_or_warn(Trainer& trainer) {
+void StepWriter::write_or_warn(Trainer& trainer, bool before_save) {
   if (!trainer.is_root()) return;
   try {
     trainer.restore_output();
     write_and_tell(trainer);
+    if (before_save) note_save();
   } catch (const Error& error) {
     const bool begins = !std::exchange(is_failing_, true);
     if (begins)

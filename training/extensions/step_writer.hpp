@@ -43,6 +43,8 @@ class StepWriter : public Extension {
                          bool /*may_change*/) {}
   // On rank 0: writes what was added.
   virtual void write(Trainer& trainer) = 0;
+  // On rank 0: the state is about to be saved, and everything was written.
+  virtual void note_save() {}
   // On rank 0: bytes that were added and are not written.
   virtual std::int64_t waiting() const = 0;
   // What it writes, for messages.
@@ -61,7 +63,7 @@ class StepWriter : public Extension {
   void add_new_entries(Trainer& trainer, bool may_change);
   // On rank 0; tells that it works again.
   void write_and_tell(Trainer& trainer);
-  void write_or_warn(Trainer& trainer);
+  void write_or_warn(Trainer& trainer, bool before_save = false);
 
   const LogReport* log_ = nullptr;
   StepRows rows_;
