@@ -20,6 +20,11 @@ namespace tasuki {
 // are read by HDF5, and the last 64 MiB of each field are kept. So shuffled examples of compressed
 // data are slow where a rank's examples take more memory than that.
 //
+// Of chunks larger than 16 MiB, HDF5 keeps more for each field while the data set exists: the
+// chunks that hold one example, up to 256 MiB, and a compressed chunk whatever its size (HDF5
+// allows less than 4 GiB). Where an example is divided between compressed chunks that take more
+// than 256 MiB together, all of them are unpacked again for every 16 MiB of examples.
+//
 // The first file loads libtasuki_hdf5.so, which is linked to libhdf5. It calls that library even in
 // a program that has another HDF5, such as a parallel one. HDF5 is not made for threads: data sets
 // take turns, and a program that calls the same libhdf5 must not do so at the same time.

@@ -52,7 +52,8 @@ void check_filters(const Handle& creation, const std::string& place) {
 // What lies where in the file.
 struct Storage {
   H5D_layout_t layout = H5D_CONTIGUOUS;
-  bool is_in_file = false;  // and not in others, or compressed
+  bool is_filtered = false;  // compressed, for example
+  bool is_in_file = false;   // unfiltered, and not in other files
   std::vector<hsize_t> chunk = {};
 
   Storage(const Handle& file, const OpenArray& array) {
@@ -60,6 +61,7 @@ struct Storage {
     const Handle creation = opened(H5Dget_create_plist(array.dataset.get()), array.place, what);
     layout = checked(H5Pget_layout(creation.get()), array.place, what);
     check_filters(creation, array.place);
+    is_filtered = H5Pget_nfilters(creation.get()) != 0;
     if (layout == H5D_CHUNKED) {
       chunk.resize(array.sizes.size());
       checked(H5Pget_chunk(creation.get(), static_cast<int>(chunk.size()), chunk.data()),
@@ -71,8 +73,8 @@ struct Storage {
     const Handle of_file = opened(H5Fget_create_plist(own.get()), array.place, what);
     hsize_t block = 0;
     checked(H5Pget_userblock(of_file.get(), &block), array.place, what);
-    is_in_file = name_of(own) == name_of(file) && block == 0 &&
-                 H5Pget_nfilters(creation.get()) == 0 && H5Pget_external_count(creation.get()) == 0;
+    is_in_file = name_of(own) == name_of(file) && block == 0 && !is_filtered &&
+                 H5Pget_external_count(creation.get()) == 0;
   }
 
   static std::string name_of(const Handle& file) {
@@ -87,13 +89,25 @@ bool has_whole_rows(const Storage& storage, const OpenArray& array) {
   return std::equal(storage.chunk.begin() + 1, storage.chunk.end(), array.sizes.begin() + 1);
 }
 
-// If rows of a chunk are read in parts, HDF5 keeps all chunks of these rows meanwhile.
-void reopen_with_cache(const Handle& file, const std::string& name, OpenArray& array) {
+// HDF5's chunks have less than 4 GiB, but a damaged file may say anything.
+std::size_t chunk_bytes(const Storage& storage, const ElementType& type) {
+  constexpr std::size_t most = std::size_t{4} << 30;
+  auto bytes = static_cast<std::size_t>(type.bytes);
+  for (const hsize_t each : storage.chunk)
+    bytes = each > most / bytes ? most : bytes * std::max<std::size_t>(each, 1);
+  return bytes;
+}
+
+// If rows of a chunk are read in parts, HDF5 keeps all chunks of these rows meanwhile, up to a
+// limit; or a single chunk whatever its size, if it would else be unpacked for every part.
+void reopen_with_cache(const Handle& file, const std::string& name, const Storage& storage,
+                       const ElementType& type, OpenArray& array) {
   const char* const what = "cannot be opened again";
   const Handle access = opened(H5Pcreate(H5P_DATASET_ACCESS), array.place, what);
-  const std::size_t bytes = static_cast<std::size_t>(array.chunk_rows) * array.row_bytes;
   constexpr std::size_t slots = 12'421, most = std::size_t{256} << 20;
-  checked(H5Pset_chunk_cache(access.get(), slots, std::min(bytes, most), 1), array.place, what);
+  std::size_t bytes = std::min(static_cast<std::size_t>(array.chunk_rows) * array.row_bytes, most);
+  if (storage.is_filtered) bytes = std::max(bytes, chunk_bytes(storage, type));
+  checked(H5Pset_chunk_cache(access.get(), slots, bytes, 1), array.place, what);
   array.dataset.close();
   array.dataset = opened(H5Dopen2(file.get(), name.c_str(), access.get()), array.place, what);
 }
@@ -152,7 +166,7 @@ class ArrayOpener {
     opened_array.elements = place_in_file(array, storage);
     opened_array.owner = mapped_;
     if (opened_array.elements == nullptr) {
-      const bool is_mapped = choose_slabs(name, array, storage);
+      const bool is_mapped = choose_slabs(name, opened_array.type, storage, array);
       opened_array.reader =
           is_mapped ? chunk_reader(std::move(array), mapped_) : slab_reader(std::move(array));
     }
@@ -173,7 +187,8 @@ class ArrayOpener {
   }
 
   // Returns whether chunks can be mapped.
-  bool choose_slabs(const std::string& name, OpenArray& array, const Storage& storage) const {
+  bool choose_slabs(const std::string& name, const ElementType& type, const Storage& storage,
+                    OpenArray& array) const {
     if (storage.layout != H5D_CHUNKED) {
       array.slab_rows = rows_of_slab(array, slab_bytes);
       return false;
@@ -183,7 +198,7 @@ class ArrayOpener {
     if (storage.is_in_file && has_whole_rows(storage, array) &&
         chunks_of(array) <= most_mapped_chunks)
       return true;
-    if (array.slab_rows < array.chunk_rows) reopen_with_cache(file_, name, array);
+    if (array.slab_rows < array.chunk_rows) reopen_with_cache(file_, name, storage, type, array);
     return false;
   }
 

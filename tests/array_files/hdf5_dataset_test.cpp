@@ -89,6 +89,29 @@ TEST_F(Hdf5Dataset, FillsInWhatWasNeverWritten) {
   EXPECT_EQ(values_of(*open("layouts.h5", "unwritten"), "x", {19}), std::vector<double>(6, 5));
 }
 
+// Bytes that this process has read by system calls.
+std::int64_t bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string name;
+  std::int64_t bytes = -1;
+  file >> name >> bytes;
+  return name == "rchar:" ? bytes : -1;
+}
+
+// Its compressed bytes are read once, whatever part of it is wanted next.
+TEST_F(Hdf5Dataset, UnpacksAChunkOnceWhateverItsSize) {
+  const std::string whole = contents_of(array_file("large_chunk.h5.gz"));
+  write("large_chunk.h5", whole);
+  const auto data = open_hdf5(folder_ / "large_chunk.h5", {{.name = "x", .array = "x"}});
+  const std::int64_t before = bytes_read();
+  if (before < 0) GTEST_SKIP() << "/proc/self/io is not there";
+  for (const std::int64_t row : {500, 20'500, 65'500, 40'500}) {
+    const BatchField read = read_field(*data, 0, std::vector{row});
+    EXPECT_EQ(read.values.data<float>()[4095], static_cast<float>(row / 1000) / 255.0F);
+  }
+  EXPECT_LT(bytes_read() - before, 2 * std::ssize(whole));
+}
+
 TEST_F(Hdf5Dataset, FollowsLinksToOtherFiles) {
   for (const char* const name : {"elsewhere", "virtual"}) {
     const auto data = open("layouts.h5", name);

@@ -4,7 +4,7 @@
     make_arrays.py        # needs python3-numpy and python3-h5py
 
 Values: 7 * row + column, times -0.5 in floating types, -1 in signed ones, modulo 2 in bool, in arrays of 4 x 3
-(types) and 20 x 6 (layouts, int16, positive).
+(types) and 20 x 6 (layouts, int16, positive), but for large_chunk.h5.
 """
 import gzip
 import pathlib
@@ -74,6 +74,11 @@ def main():
     with h5py.File(FOLDER / "old.h5", "w", libver=("earliest", "v108")) as file:
         file.create_dataset("gzip", data=rows, chunks=(3, 6), compression="gzip", track_times=False)
         file.create_dataset("contiguous", data=rows, track_times=False)
+    # One chunk of 258 MiB, whose rows of 4096 bytes have the value row // 1000.
+    with h5py.File(FOLDER / "large_chunk.h5", "w", libver=NEW) as file:
+        values = np.repeat((np.arange(66_000) // 1000).astype(np.uint8)[:, None], 4096, axis=1)
+        file.create_dataset("x", data=values, chunks=values.shape, compression="gzip",
+                            track_times=False)
     for path in sorted(FOLDER.glob("*.h5")):  # which are mostly zeros
         (FOLDER / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
         path.unlink()
