@@ -11,7 +11,8 @@
 namespace tasuki {
 
 // All processes of a machine share the memory, and the system takes it back when it needs it. The
-// file must keep its length: a process that reads what was cut off is ended by the system (SIGBUS).
+// system ends a process that uses what it cannot read (SIGBUS): the file was shortened meanwhile,
+// or its disk or network file system fails.
 class MappedFile {
  public:
   // Opens and maps it. Errors as of RegularFile.

@@ -90,6 +90,12 @@ TEST(LauncherTexts, ExplainRanksWithoutErrors) {
   EXPECT_EQ(text.pass(killed), "");
   EXPECT_EQ(text.cause()->line, "rank 1 on node2: ended by signal 9 (Killed)");
   EXPECT_FALSE(text.is_cause_last());
+  EXPECT_EQ(
+      cause_of("mpirun noticed that process rank 0 with PID 7 on node node1 exited on signal 7 "
+               "(Bus error).")
+          .line,
+      "rank 0 on node1: ended by signal 7 (Bus error): a mapped data file was shortened, or its "
+      "disk or network file system could not read it (dmesg), or /dev/shm is full");
 
   const Cause lost = cause_of(
       "ORTE has lost communication with a remote daemon.\n\n"

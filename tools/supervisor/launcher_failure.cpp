@@ -36,6 +36,13 @@ LauncherFailure not_executable(const std::string& program, const std::string& ho
                  host);
 }
 
+// Of those that need not be the program's fault.
+const char* causes_of_signal(const std::string& name) {
+  return name == "Bus error" ? ": a mapped data file was shortened, or its disk or network file "
+                               "system could not read it (dmesg), or /dev/shm is full"
+                             : "";
+}
+
 // Launchers' texts, and their meaning.
 struct Pattern {
   std::regex text;
@@ -48,10 +55,10 @@ const std::vector<Pattern>& paragraphs() {
       {std::regex(
            R"(process rank (\d+) with PID \d+ on node (\S+) exited on signal (\d+) \(([^)]*)\))"),
        [](const Match& found) {
-         return LauncherFailure{
-             Cause{fmt::format("rank {} on {}: ended by signal {} ({})", found[1].str(),
-                               found[2].str(), found[3].str(), found[4].str()),
-                   std::stoi(found[1]), found[2]}};
+         return LauncherFailure{Cause{
+             fmt::format("rank {} on {}: ended by signal {} ({}){}", found[1].str(), found[2].str(),
+                         found[3].str(), found[4].str(), causes_of_signal(found[4])),
+             std::stoi(found[1]), found[2]}};
        }},
       {std::regex(R"(exited with non-zero status.*Process name: \[[^ ]+,(\d+)\] Exit code: (\d+))"),
        [](const Match& found) {
