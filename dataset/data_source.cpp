@@ -20,7 +20,7 @@ class DatasetSource final : public DataSource {
       for (std::size_t field = 0; field < example.size(); ++field)
         dataset_.read(next_, field, example[field]);
     } catch (const Error& error) {
-      rethrow_of_example(error, next_);
+      rethrow_of_example(error, dataset_.id(next_));
     }
     ++next_;
   }

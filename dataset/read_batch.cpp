@@ -55,7 +55,25 @@ void check_indices(const Dataset& dataset, std::span<const std::int64_t> indices
     TASUKI_CHECK(0 <= i && i < size, "example {} of a data set of {}", i, size);
 }
 
-// Of examples that the data set has found together.
+// Of examples that the data set may find together. If it cannot, each is asked for alone, to name
+// the one that the error is about.
+LocatedExamples locate(const Dataset& dataset, std::size_t number,
+                       std::span<const std::int64_t> indices) {
+  try {
+    return dataset.locate(indices, number);
+  } catch (const Error&) {
+    for (const std::int64_t& i : indices) {
+      try {
+        dataset.locate({&i, 1}, number);
+      } catch (const Error& error) {
+        rethrow_of_example(error, dataset.id(i));
+      }
+    }
+    throw;
+  }
+}
+
+// Of examples that were found together.
 void decode_located(const Dataset& dataset, std::size_t number,
                     std::span<const std::int64_t> indices, const LocatedExamples& located,
                     std::int64_t epoch, std::byte* to) {
@@ -64,16 +82,21 @@ void decode_located(const Dataset& dataset, std::size_t number,
   const std::size_t step = static_cast<std::size_t>(count) * size_of(field.decoded);
   const Transform* const transform = dataset.transform(number);
   const Decoder decode = decoder_of(field.stored, field.decoded);
-  for (std::size_t at = 0; at < indices.size(); ++at, to += step) {
-    if (at + fetched_ahead < indices.size())
-      StoredField::fetch_early(located.places[at + fetched_ahead], field.stored_bytes());
-    if (transform != nullptr) {
-      (*transform)(located.places[at], {epoch, dataset.id(indices[at])},
-                   reinterpret_cast<float*>(to));
-      report_progress();
-    } else {
-      decode(located.places[at], to, count);
+  std::size_t at = 0;
+  try {
+    for (; at < indices.size(); ++at, to += step) {
+      if (at + fetched_ahead < indices.size())
+        StoredField::fetch_early(located.places[at + fetched_ahead], field.stored_bytes());
+      if (transform != nullptr) {
+        (*transform)(located.places[at], {epoch, dataset.id(indices[at])},
+                     reinterpret_cast<float*>(to));
+        report_progress();
+      } else {
+        decode(located.places[at], to, count);
+      }
     }
+  } catch (const Error& error) {
+    rethrow_of_example(error, dataset.id(indices[at]));
   }
 }
 
@@ -83,7 +106,7 @@ Tensor read_even(const Dataset& dataset, std::size_t number, std::span<const std
   const Field& field = dataset.header().fields[number];
   Tensor values = Tensor::empty(field.batch_shape(std::ssize(indices)), field.decoded);
   auto* to = static_cast<std::byte*>(values.raw());
-  if (const LocatedExamples located = dataset.locate(indices, number); !located.places.empty()) {
+  if (const LocatedExamples located = locate(dataset, number, indices); !located.places.empty()) {
     decode_located(dataset, number, indices, located, epoch, to);
     return values;
   }

@@ -46,7 +46,13 @@ Tensor piece_of(const Dataset& dataset, std::size_t number, std::int64_t length,
     Tensor piece = Tensor::empty(shape, type);
     StoredField stored(dataset, number);
     auto* to = static_cast<std::byte*>(piece.raw());
-    for (const std::int64_t i : indices) to = std::ranges::copy(stored.decoded(i), to).out;
+    for (const std::int64_t i : indices) {
+      try {
+        to = std::ranges::copy(stored.decoded(i), to).out;
+      } catch (const Error& error) {
+        rethrow_of_example(error, dataset.id(i));
+      }
+    }
     check_labels(dataset, number, indices, piece);
     return piece;
   }

@@ -116,7 +116,11 @@ void append_columns(const Dataset& examples, std::int64_t begin, std::int64_t en
     }
     for (std::int64_t i = begin; i < end; ++i) {
       FieldWriter writer(field, columns);
-      examples.read(i, number, writer);
+      try {
+        examples.read(i, number, writer);
+      } catch (const Error& error) {
+        rethrow_of_example(error, examples.id(i));
+      }
     }
   }
 }

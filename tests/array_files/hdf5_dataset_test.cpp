@@ -169,9 +169,12 @@ TEST_F(Hdf5Dataset, RefusesDamagedChunksInOneLine) {
   ASSERT_GT(damaged, 5);
   write("damaged.h5", bytes);
   const auto data = open("damaged.h5", "gzip");
-  expect_error(ErrorKind::data,
-               {"gzip in " + std::string(folder_ / "damaged.h5"), "cannot read its values"},
+  const std::string what = "gzip in " + std::string(folder_ / "damaged.h5");
+  expect_error(ErrorKind::data, {"example 0: " + what, "cannot read its values"},
                [&] { values_of(*data, "x", all_of(*data)); });
+  expect_error(ErrorKind::data, {"example 17: " + what}, [&] {
+    values_of(*subset_of(data, {5, 17}), "x", {1});
+  });
 }
 
 TEST_F(Hdf5Dataset, IsReadBySeveralThreads) {

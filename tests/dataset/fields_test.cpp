@@ -8,7 +8,11 @@
 #include <vector>
 
 #include "dataset/dataset.hpp"
+#include "dataset/iterators/device_iterator.hpp"
 #include "dataset/iterators/prefetch_iterator.hpp"
+#include "dataset/iterators/share_iterator.hpp"
+#include "dataset/stream/example_buffer.hpp"
+#include "dataset/transform.hpp"
 #include "dataset/views.hpp"
 #include "examples.hpp"
 #include "files.hpp"
@@ -159,7 +163,7 @@ TEST(Fields, RejectLabelsOutsideTheClasses) {
   });
 }
 
-// A data set of a program's own, of which an example cannot be read.
+// A data set of a program's own, of which an example cannot be read, or found together with others.
 struct Unreadable final : Dataset {
   DatasetHeader of = classification_header(6, {1}, 2, DType::float32);
   ErrorKind kind = ErrorKind::data;
@@ -167,19 +171,52 @@ struct Unreadable final : Dataset {
   void read(std::int64_t i, std::size_t, FieldWriter&) const override {
     if (i == 4) fail(kind, "my file is damaged");
   }
+  bool finds_examples = false;
+  LocatedExamples locate(std::span<const std::int64_t> examples, std::size_t) const override {
+    if (!finds_examples) return {};
+    static const std::byte zeros[8] = {};
+    LocatedExamples found;
+    for (const std::int64_t i : examples) {
+      if (i == 4) fail(kind, "my file is damaged");
+      found.places.push_back(zeros);
+    }
+    return found;
+  }
 };
+
+TEST(Fields, TransformErrorsNameTheExample) {
+  const auto own = std::make_shared<Unreadable>();
+  const auto changed =
+      transformed(own, {.function = [](const std::byte*, const ExampleKey& key, float*) {
+                    if (key.id == 3) fail(ErrorKind::data, "no such picture");
+                  }});
+  for (const bool finds_examples : {false, true}) {
+    own->finds_examples = finds_examples;
+    expect_error(ErrorKind::data, {"example 3: no such picture"}, [&] {
+      read_batch(*changed, std::vector<std::int64_t>{0, 3});
+    });
+  }
+}
 
 TEST(Fields, ReadErrorsNameTheExample) {
   const auto own = std::make_shared<Unreadable>();
-  expect_error(ErrorKind::data, {"example 4: my file is damaged"}, [&] {
-    read_batch(*own, std::vector<std::int64_t>{3, 4});
-  });
-  expect_error(ErrorKind::data, {"example 4: my file is damaged"}, [&] {
-    read_batch(*subset_of(own, {5, 4}), std::vector<std::int64_t>{1});
-  });
+  const auto part = subset_of(own, {5, 4});
+  const auto expect_named = [](const auto& work) {
+    expect_error(ErrorKind::data, {"example 4: my file is damaged"}, work);
+  };
+  for (const bool finds_examples : {false, true}) {
+    own->finds_examples = finds_examples;
+    expect_named([&] { read_batch(*own, std::vector<std::int64_t>{3, 4}); });
+    expect_named([&] { read_batch(*part, std::vector<std::int64_t>{1}); });
+  }
   RecordBlock block;
-  expect_error(ErrorKind::data, {"example 4: my file is damaged"},
-               [&] { source_of(*own)->read(6, block); });
+  expect_named([&] { source_of(*own)->read(6, block); });
+  expect_named([&] { source_of(*part)->read(2, block); });
+  std::vector<std::byte> columns;
+  expect_named([&] { append_columns(*part, 0, 2, columns); });
+  expect_named([&] {
+    create_resident_iterator(create_serial_iterator(Share::whole(part), 2), Device::cpu());
+  });
   own->kind = ErrorKind::unavailable;
   try {
     read_batch(*own, std::vector<std::int64_t>{4});
