@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -70,13 +71,13 @@ std::vector<std::string> flags_of_root(Communicator& communicator, int argc, cha
 json look(const Settings& settings, const Topology& topology) {
   constexpr double longest = 10;  // seconds
   const auto place_data = std::make_shared<std::pair<Settings, Topology>>(settings, topology);
-  json seen = json::object();
+  std::map<std::string, Work> looks;
   for (const Check& check : all_checks())
     if (!check.is_of_host || topology.intra_rank == 0)
-      seen[check.name] = bounded(longest, [look = check.look, place_data] {
+      looks[check.name] = [look = check.look, place_data] {
         return look({place_data->first, place_data->second});
-      });
-  return seen;
+      };
+  return bounded(longest, looks);
 }
 
 void judge(const Check& check, const std::vector<json>& all, const Settings& settings,

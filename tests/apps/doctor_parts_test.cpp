@@ -1,12 +1,18 @@
 // The parts of tasuki-doctor that need no processes.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <chrono>
+#include <latch>
+#include <map>
+#include <memory>
 #include <set>
 #include <thread>
 
+#include "core/error.hpp"
 #include "tensor/cuda_loading/nvidia_libraries.hpp"
 #include "tools/doctor/bounded.hpp"
+#include "tools/doctor/check.hpp"
 #include "tools/doctor/clocks.hpp"
 #include "tools/doctor/links.hpp"
 #include "tools/doctor/report.hpp"
@@ -61,6 +67,37 @@ TEST(Clocks, ThatAreApartAreAWarningUnlessTheyMayBeRight) {
                                "50.0 ms); set the clocks"));
 }
 
+TEST(Clocks, AreComparedOnSomeOfManyHosts) {
+  const auto line_of = [](int hosts) {
+    Report report(topology_of(hosts));
+    judge_clocks({{2, 0.001, 0.0001}, {4, -0.002, 0.0001}}, report);
+    return report.next_lines();
+  };
+  EXPECT_EQ(line_of(3), "ok       clocks: at most 2.0 ms from node1's (+- 100 us)\n");
+  EXPECT_EQ(
+      line_of(9),
+      "ok       clocks: at most 2.0 ms from node1's (+- 100 us); 3 of 9 hosts were compared\n");
+}
+
+// The first 32, on all hosts.
+TEST(HostNames, AreComparedOnSomeOfManyHosts) {
+  const auto line_of = [](int hosts) {
+    Report report(topology_of(hosts));
+    nlohmann::json names;
+    for (int i = 1; i <= std::min(hosts, 32); ++i)
+      names["node" + std::to_string(i)] = {{"addresses", {"10.0.0." + std::to_string(i)}}};
+    std::vector<Seen> seen;
+    for (int i = 0; i < hosts; ++i)
+      seen.push_back({2 * i, {{"machine", std::to_string(i)}, {"names", names}}});
+    host_name_check.judge(seen, {}, report);
+    return report.next_lines();
+  };
+  EXPECT_EQ(line_of(2), "ok       host names: node1, node2 know each other's names\n");
+  EXPECT_THAT(
+      line_of(33),
+      HasSubstr("ok       host names: 32 of 33 hosts were compared: all know node1, node10"));
+}
+
 TEST(Links, ThatAreFarSlowerThanTheMedianAreWarnings) {
   Report report(topology_of(4));
   const auto link = [](int first, int second, double latency, double rate) {
@@ -73,6 +110,16 @@ TEST(Links, ThatAreFarSlowerThanTheMedianAreWarnings) {
   const std::string lines = report.next_lines();
   EXPECT_THAT(lines, HasSubstr("between node1 and node4: 2.0 ms"));
   EXPECT_THAT(lines, HasSubstr("between node2 and node3: 20 us, 28.6 MiB/s"));
+}
+
+TEST(Links, AreMeasuredBetweenSomeOfManyHosts) {
+  const auto line_of = [](int hosts) {
+    Report report(topology_of(hosts));
+    judge_links({{0, 2, 1e-5, 1e9}, {2, 4, 1e-5, 1e9}, {0, 4, 1e-5, 1e9}}, report);
+    return report.next_lines();
+  };
+  EXPECT_THAT(line_of(3), HasSubstr("links: 3 pairs of hosts: median"));
+  EXPECT_THAT(line_of(4), HasSubstr("links: 3 of 6 pairs of hosts: median"));
 }
 
 TEST(Links, OfTwoHostsAreComparedWithWhatTrainingNeeds) {
@@ -96,6 +143,20 @@ TEST(DoctorsReport, HasOneLineForRanksWithTheSameFinding) {
   EXPECT_EQ(report.summary(), "1 error, 1 warning");
   EXPECT_EQ(report.findings().size(), 3U);
   EXPECT_EQ(report.findings()[1].at("ranks"), (std::vector<int>{2, 3}));
+}
+
+TEST(Bounded, WorksBeginAtOnce) {
+  const auto meeting = std::make_shared<std::latch>(3);
+  std::map<std::string, Work> works = {
+      {"throws", []() -> nlohmann::json { throw Error(ErrorKind::io, "no"); }}};
+  for (const char* const name : {"a", "b", "c"})
+    works[name] = [meeting] {
+      meeting->arrive_and_wait();
+      return nlohmann::json("met");
+    };
+  EXPECT_EQ(
+      bounded(60, works),
+      (nlohmann::json{{"a", "met"}, {"b", "met"}, {"c", "met"}, {"throws", {{"failed", "no"}}}}));
 }
 
 TEST(Bounded, WorkThatTakesTooLongOrThrowsHasFailed) {

@@ -2,14 +2,20 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace tasuki::doctor {
 
-// The result of `work`, which runs in a thread of its own; or {"failed": why} if it throws or takes
-// longer than `seconds`. The thread then stays behind until the process ends, so `work` must own
-// what it uses.
-nlohmann::json bounded(double seconds, std::function<nlohmann::json()> work);
+using Work = std::function<nlohmann::json()>;
+
+// The results of these works by their names; of each that throws or takes longer than `seconds`,
+// {"failed": why}. All begin at once, each in a thread of its own, so the call takes `seconds` at
+// most. A thread that is late stays behind until the process ends, so a work must own what it uses.
+nlohmann::json bounded(double seconds, const std::map<std::string, Work>& works);
+// The same for a single one.
+nlohmann::json bounded(double seconds, Work work);
 
 // Why it failed; empty if it did not.
 std::string failure_of(const nlohmann::json& result);

@@ -2,8 +2,8 @@
 // have seen.
 //
 // Looking sends no message and takes a bounded time (bounded.hpp), so that a hanging disk or driver
-// becomes a line of the report. What is seen travels as JSON. Checks that need messages are
-// functions of their own: links.hpp, clocks.hpp, output_check.hpp.
+// becomes a line of the report. All checks of a rank look at once. What is seen travels as JSON.
+// Checks that need messages are functions of their own: links.hpp, clocks.hpp, output_check.hpp.
 #pragma once
 
 #include <nlohmann/json.hpp>

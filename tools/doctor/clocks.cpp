@@ -82,10 +82,16 @@ void judge_clocks(const std::vector<ClockOffset>& offsets, Report& report) {
         "set the clocks by the network: apt-get install chrony, or timedatectl set-ntp true");
   }
   if (is_off) return;
+  const Topology& topology = report.topology();
+  const auto compared = std::ssize(offsets) + 1;
   report.ok(check, report.all(),
             offsets.empty() ? "there is one host"
-                            : fmt::format("at most {} from {}'s (+- {})", time_text(largest),
-                                          report.topology().host_of[0], time_text(uncertainty)));
+                            : fmt::format("at most {} from {}'s (+- {}){}", time_text(largest),
+                                          topology.host_of[0], time_text(uncertainty),
+                                          compared < topology.inter_size
+                                              ? fmt::format("; {} of {} hosts were compared",
+                                                            compared, topology.inter_size)
+                                              : ""));
 }
 
 }  // namespace tasuki::doctor

@@ -268,14 +268,16 @@ void judge_links(const std::vector<PairLink>& links, Report& report) {
     latency = std::max(latency, link.latency);
     rate = std::min(rate, link.bytes_per_second);
   }
-  if (topology.inter_size == 1)
+  const std::int64_t hosts = topology.inter_size, pairs = hosts * (hosts - 1) / 2;
+  if (hosts == 1)
     report.ok(
         check, report.all(),
         fmt::format("between ranks {} and {}: {}", links[0].first, links[0].second, usual_text));
   else
     report.ok(check, report.all(),
-              fmt::format("{} of hosts: median {}; slowest {}", counted(std::ssize(links), "pair"),
-                          usual_text, text_of(latency, rate)));
+              fmt::format("{}{} of hosts: median {}; slowest {}",
+                          std::ssize(links) < pairs ? fmt::format("{} of ", std::ssize(links)) : "",
+                          counted(pairs, "pair"), usual_text, text_of(latency, rate)));
 }
 
 }  // namespace tasuki::doctor
