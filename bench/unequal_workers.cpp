@@ -3,8 +3,8 @@
 // different GPUs (experiments/unequal_devices.ini).
 //
 //   bench_unequal_workers --devices cpu:2 --work 1,2 --split auto
-#include <sstream>
 
+#include "core/text_parts.hpp"
 #include "models/mlp.hpp"
 #include "program/training_program.hpp"
 
@@ -15,8 +15,7 @@ namespace {
 // "1,2" as {1, 2}.
 std::vector<std::int64_t> parse_work(const std::string& text) {
   std::vector<std::int64_t> work;
-  std::istringstream words(text);
-  for (std::string word; std::getline(words, word, ',');)
+  for (const std::string& word : text_parts(text, ','))
     work.push_back(program::parse_integer(word, {1, 100}));
   return work;
 }

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdio>
-#include <sstream>
 #include <stdexcept>
 
 #include "core/file.hpp"
@@ -17,6 +16,7 @@
 #include "core/own_file.hpp"
 #include "core/printable.hpp"
 #include "core/system_error.hpp"
+#include "core/text_parts.hpp"
 #include "program/flags/options.hpp"
 #include "program/start/processors.hpp"
 #include "program/start/remembered_links.hpp"
@@ -146,8 +146,8 @@ void forget_rows(const std::string& rows, std::vector<RunRecord>& runs, bool on_
   const auto count =
       std::ranges::count(runs, 1, [](const auto& run) { return run.settings.repeat; });
   std::vector<bool> is_chosen(static_cast<std::size_t>(count), rows == "all");
-  std::istringstream words(rows == "all" ? "" : rows + ',');
-  for (std::string word; std::getline(words, word, ',');) {
+  for (const std::string& word : text_parts(rows, ',')) {
+    if (rows == "all") break;
     try {
       is_chosen[static_cast<std::size_t>(parse_integer(word, {1, count})) - 1] = true;
     } catch (const std::invalid_argument&) {

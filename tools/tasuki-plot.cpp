@@ -7,13 +7,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/terminal.hpp"
+#include "core/text_parts.hpp"
 #include "program/flags/options.hpp"
 #include "run_tool.hpp"
 #include "tools/plot/curves.hpp"
@@ -35,11 +35,9 @@ struct Settings {
 };
 
 std::vector<std::string> words_between_commas(const std::string& text) {
-  std::vector<std::string> words;
-  std::istringstream stream(text);
-  for (std::string word; std::getline(stream, word, ',');)
-    if (!word.empty()) words.push_back(word);
-  if (words.empty()) throw std::invalid_argument("keys of the log, separated by commas");
+  std::vector<std::string> words = text_parts(text, ',');
+  if (std::ranges::count(words, "") > 0)
+    throw std::invalid_argument("keys of the log, separated by commas");
   return words;
 }
 

@@ -7,10 +7,10 @@
 #include <cmath>
 #include <iterator>
 #include <limits>
-#include <sstream>
 #include <stdexcept>
 
 #include "core/printable.hpp"
+#include "core/text_parts.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -36,13 +36,6 @@ std::string describe(NumberRange range) {
 
 }  // namespace
 
-std::vector<std::string> split_at(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text + separator);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 std::int64_t parse_integer(std::string_view text, IntegerRange range) {
   std::int64_t value = 0;
   if (!read_whole(text, value) || value < range.least || value > range.most)
@@ -61,17 +54,14 @@ double parse_number(std::string_view text, NumberRange range) {
 std::vector<double> parse_numbers(std::string_view text, NumberRange range,
                                   std::string_view absent) {
   std::vector<double> values;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
+  for (const std::string& part : text_parts(text, ',')) {
     double value = 0;
-    if (!read_whole(text.substr(begin, end - begin), value) ||
-        !(value >= range.least && value <= range.most) ||
+    if (!read_whole(part, value) || !(value >= range.least && value <= range.most) ||
         (!values.empty() && value <= values.back()))
       throw std::invalid_argument(
           fmt::format("ascending numbers from {} to {}, separated by commas, or '{}'", range.least,
                       range.most, absent));
     values.push_back(value);
-    begin = end + 1;
   }
   return values;
 }

@@ -23,8 +23,6 @@ struct NumberRange {
 // 9"). The caller adds where the value was found, and the value.
 std::int64_t parse_integer(std::string_view text, IntegerRange range);
 double parse_number(std::string_view text, NumberRange range);
-// "a,b" at ',' is a and b; parts may be empty.
-std::vector<std::string> split_at(const std::string& text, char separator);
 // Ascending numbers separated by commas. `absent` is the word for an empty list.
 std::vector<double> parse_numbers(std::string_view text, NumberRange range,
                                   std::string_view absent);

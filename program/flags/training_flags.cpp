@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "core/printable.hpp"
+#include "core/text_parts.hpp"
 #include "program/flags/batch_sizes.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "saving/name_map.hpp"
@@ -64,7 +65,7 @@ Option patterns_flag(std::vector<std::string>& patterns, const std::string& help
   option.help = help;
   option.choices = {"none"};
   option.set = [&patterns](const std::string& text) {
-    patterns = text == "none" ? std::vector<std::string>() : split_at(text, ',');
+    patterns = text == "none" ? std::vector<std::string>() : text_parts(text, ',');
     if (std::ranges::count(patterns, "") > 0)
       throw std::invalid_argument("patterns separated by commas, or 'none'");
   };

@@ -2,9 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <sstream>
 #include <stdexcept>
 
+#include "core/text_parts.hpp"
 #include "program/flags/flag_groups.hpp"
 
 namespace tasuki::program {
@@ -32,7 +32,7 @@ void append_devices(const std::string& word, std::vector<Device>& devices) {
 std::vector<Device> parse_devices(const std::string& text) {
   std::vector<Device> devices;
   try {
-    for (const std::string& word : split_at(text, ',')) append_devices(word, devices);
+    for (const std::string& word : text_parts(text, ',')) append_devices(word, devices);
   } catch (const std::invalid_argument&) {
     throw std::invalid_argument(expected_devices);
   }
@@ -65,7 +65,7 @@ void parse_split(const std::string& text, WorkerSettings& settings) {
   std::vector<double> parts;
   if (text != "even" && text != "auto") {
     try {
-      for (const std::string& part : split_at(text, ':'))
+      for (const std::string& part : text_parts(text, ':'))
         parts.push_back(parse_number(part, {0, 1e9}));
     } catch (const std::invalid_argument&) {
       throw std::invalid_argument("even, auto, or parts such as 3:1");

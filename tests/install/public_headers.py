@@ -26,7 +26,7 @@ INTERNAL = {
              "job_process", "json", "keep_until_exit", "line_reader", "long_call", "named_file", "own_file",
              "own_library",
              "polite_wait", "printable", "process_state", "stopwatch", "system_error",
-             "temporary_name", "utf8"],
+             "temporary_name", "text_parts", "utf8"],
     "dataset/files": ["cifar", "idx", "input_file", "text_file"],
     "dataset/images": ["image", "image_check", "image_formats", "image_record", "image_search",
                        "png_file", "resample"],

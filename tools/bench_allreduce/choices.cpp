@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <sstream>
 
 #include "core/error.hpp"
 #include "core/printable.hpp"
+#include "core/text_parts.hpp"
 #include "program/flags/flag_groups.hpp"
 
 namespace tasuki::program {
@@ -23,11 +23,7 @@ std::size_t place_in(const std::vector<std::string>& all, const char* flag,
 }  // namespace
 
 std::vector<std::string> names_in(const std::string& text, const std::vector<std::string>& all) {
-  if (text == "all") return all;
-  std::vector<std::string> names;
-  std::istringstream list(text);
-  for (std::string name; std::getline(list, name, ',');) names.push_back(name);
-  return names;
+  return text == "all" ? all : text_parts(text, ',');
 }
 
 Algorithms algorithms_in(const std::string& text) {

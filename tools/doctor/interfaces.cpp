@@ -14,11 +14,11 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string_view>
 
 #include "core/error.hpp"
 #include "core/printable.hpp"
+#include "core/text_parts.hpp"
 #include "program/start/processors.hpp"
 #include "tools/doctor/check.hpp"
 
@@ -96,8 +96,7 @@ std::vector<Interface> interfaces_in(const json& facts) {
 
 // Whether a list of Open MPI's, "eth0,192.168.1.0/24", names an interface.
 bool is_named(const std::string& list, const Interface& one) {
-  std::istringstream entries(list);
-  for (std::string entry; std::getline(entries, entry, ',');) {
+  for (const std::string& entry : text_parts(list, ',')) {
     if (entry == one.name) return true;
     const auto slash = entry.find('/');
     in_addr network{};

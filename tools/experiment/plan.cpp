@@ -7,12 +7,12 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <stdexcept>
 
 #include "core/error.hpp"
 #include "core/printable.hpp"
 #include "core/terminal.hpp"
+#include "core/text_parts.hpp"
 #include "core/utf8.hpp"
 #include "program/flags/config_file.hpp"
 #include "program/flags/option_value.hpp"
@@ -43,13 +43,6 @@ std::vector<std::string> split_values(const std::string& text) {
   }
   for (std::string& value : values) value.erase(value.find_last_not_of(' ') + 1);
   return values;
-}
-
-std::vector<std::string> split_words(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
 }
 
 // Replaces each {name} by value(name).
@@ -321,7 +314,7 @@ std::vector<std::string> ExperimentPlan::command(const RunSettings& run,
     return found;
   };
   std::vector<std::string> words;
-  for (const std::string& word : split_words(run.nodes > 1 ? launcher_nodes : launcher))
+  for (const std::string& word : text_words(run.nodes > 1 ? launcher_nodes : launcher))
     words.push_back(fill_in(word, value));
   const std::vector<std::string> own = program_with_flags(run);
   words.insert(words.end(), own.begin(), own.end());

@@ -11,6 +11,7 @@
 #include "core/json.hpp"
 #include "core/own_file.hpp"
 #include "core/system_error.hpp"
+#include "core/text_parts.hpp"
 #include "program/report/result_files.hpp"
 
 namespace tasuki::experiment {
@@ -21,13 +22,6 @@ using nlohmann::json;
 
 // (rank, device); names are sorted in this order.
 using Place = std::pair<int, int>;
-
-std::vector<std::string> cells_of(const std::string& line) {
-  std::istringstream stream(line);
-  std::vector<std::string> cells;
-  for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
-  return cells;
-}
 
 // The median of a column's non-empty cells; nothing without such a column.
 std::optional<double> median_of_column(const std::vector<std::vector<std::string>>& lines,
@@ -47,7 +41,7 @@ RankLoad read_monitor(const fs::path& file) {
   whole.erase(whole.rfind('\n') + 1);  // without a line that a killed rank left incomplete
   std::istringstream text(whole);
   std::vector<std::vector<std::string>> lines;
-  for (std::string line; std::getline(text, line);) lines.push_back(cells_of(line));
+  for (std::string line; std::getline(text, line);) lines.push_back(text_parts(line, ','));
   RankLoad load;
   if (lines.empty()) return load;
   try {

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <map>
-#include <sstream>
 #include <utility>
 
 #include "apps/seq2seq/dates.hpp"
 #include "apps/seq2seq/sentence_files.hpp"
 #include "core/error.hpp"
 #include "core/printable.hpp"
+#include "core/text_parts.hpp"
 #include "dataset/files/text_file.hpp"
 
 namespace tasuki::predict {
@@ -20,13 +20,6 @@ Sentence letters_of(std::string_view text) {
   Sentence letters;
   for (const char letter : text) letters.emplace_back(1, letter);
   return letters;
-}
-
-Sentence words_of(std::string_view line) {
-  std::istringstream stream{std::string(line)};
-  Sentence words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
 }
 
 // The lines with words, by line number, and the number of all lines.
@@ -39,7 +32,7 @@ Lines read_lines(const std::string& path, bool is_dates) {
   Lines lines;
   TextFile file(path);
   for (std::string_view line; file.next(line);)
-    lines.sentences[file.number()] = is_dates ? letters_of(line) : words_of(line);
+    lines.sentences[file.number()] = is_dates ? letters_of(line) : text_words(line);
   lines.count = file.number();
   return lines;
 }

@@ -6,9 +6,8 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
-#include <iterator>
-#include <sstream>
 
+#include "core/text_parts.hpp"
 #include "tools/processes/children.hpp"
 #include "tools/supervisor/program.hpp"
 
@@ -41,19 +40,14 @@ bool collect(std::vector<Question>& questions) {
 
 }  // namespace
 
-// Like mpirun, which knows no quotes there.
-std::vector<std::string> split_at_blanks(const std::string& text) {
-  std::istringstream stream(text);
-  return {std::istream_iterator<std::string>(stream), {}};
-}
-
 std::vector<std::string> remote_shell(const McaParameters& parameters) {
   std::vector<std::string> chosen = {"ssh"};
   // "ssh : rsh" offers several; mpirun takes the first that exists.
-  std::istringstream offers(
-      parameters.find({"plm_rsh_agent", "orte_rsh_agent", "pls_rsh_agent"}).value_or(""));
-  for (std::string offer; std::getline(offers, offer, ':');) {
-    const std::vector<std::string> words = split_at_blanks(offer);
+  const std::string offers =
+      parameters.find({"plm_rsh_agent", "orte_rsh_agent", "pls_rsh_agent"}).value_or("");
+  for (const std::string& offer : text_parts(offers, ':')) {
+    // Like mpirun, which knows no quotes there.
+    const std::vector<std::string> words = text_words(offer);
     if (words.empty() ||
         (words[0].find('/') == std::string::npos && find_in_path(words[0]).empty()))
       continue;
@@ -63,7 +57,7 @@ std::vector<std::string> remote_shell(const McaParameters& parameters) {
   // The first of several values counts for ssh.
   if (std::filesystem::path(chosen[0]).filename() == "ssh")
     chosen.insert(chosen.end(), ssh_without_questions.begin(), ssh_without_questions.end());
-  const auto arguments = split_at_blanks(parameters.find({"plm_rsh_args"}).value_or(""));
+  const auto arguments = text_words(parameters.find({"plm_rsh_args"}).value_or(""));
   chosen.insert(chosen.end(), arguments.begin(), arguments.end());
   return chosen;
 }

@@ -13,9 +13,6 @@
 
 namespace tasuki::supervisor {
 
-// The words in a text without quotes.
-std::vector<std::string> split_at_blanks(const std::string& text);
-
 // ssh's options to ask nothing and give up soon.
 inline constexpr std::array ssh_without_questions = {"-o", "BatchMode=yes", "-o",
                                                      "ConnectTimeout=5"};

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "core/text_parts.hpp"
 #include "tools/supervisor/host_check.hpp"
 
 namespace tasuki::supervisor {
@@ -106,7 +107,7 @@ Words hydra_remote_shell(MpiRuntime runtime, const Words& launcher_words) {
   // The first of several values counts for ssh.
   if (is_ssh(shell))
     words.insert(words.end(), ssh_without_questions.begin(), ssh_without_questions.end());
-  const Words arguments = split_at_blanks(in_environment(names.arguments));
+  const Words arguments = text_words(in_environment(names.arguments));
   words.insert(words.end(), arguments.begin(), arguments.end());
   return words;
 }

@@ -6,9 +6,9 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
+#include "core/text_parts.hpp"
 #include "tools/supervisor/program.hpp"
 
 namespace tasuki::supervisor {
@@ -64,8 +64,8 @@ std::vector<fs::path> files_in(const std::vector<std::string>& words) {
   std::vector<fs::path> files;
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (!is_one_of(words[i], {"tune", "am"})) continue;
-    std::istringstream names(words[i + 1]);
-    for (std::string name; std::getline(names, name, ',');) files.emplace_back(name);
+    for (std::string& name : text_parts(words[i + 1], ','))
+      if (!name.empty()) files.emplace_back(std::move(name));
   }
   return files;
 }

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "core/error.hpp"
+#include "core/text_parts.hpp"
 #include "program/flags/config_file.hpp"
 #include "program/flags/options_builtin.hpp"
 #include "tools/processes/error_line.hpp"
@@ -124,8 +125,8 @@ std::vector<std::string> Program::words_to_continue(const fs::path& folder, bool
 
 std::string find_in_path(const std::string& name) {
   const char* const path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? "" : path);
-  for (std::string folder; std::getline(folders, folder, ':');)
+  if (path == nullptr) return "";
+  for (const std::string& folder : text_parts(path, ':'))
     if (const fs::path file = fs::path(folder.empty() ? "." : folder) / name; is_executable(file))
       return file;
   return "";
