@@ -30,7 +30,7 @@ if ! "$venv/bin/python" -c 'import chainer' 2> "$build/chainer.log"; then
     echo "check_chainer: Chainer 7.8.1 needs Python 3.8 to 3.11, found $(python3 --version)" >&2
     exit 69
   }
-  echo "installing Chainer in $venv"
+  echo "installing Chainer in $venv" >&2
   # Chainer uses names that NumPy 1.24 removed, and its setup.py needs an older setuptools.
   python3 -m venv "$venv"
   "$venv/bin/pip" install --quiet 'numpy<1.24' 'setuptools<65' wheel

@@ -4,7 +4,7 @@
     scripts/check_chainer.sh [CASE...]
 
 Prints a line for each case, with the largest difference: of norms, relative to Chainer's. One of
-1e-5 or more is a failure. A case is a program, whose weights go to Chainer and back (programs.py,
+1e-5 or more is a failure, whose line goes to stderr. A case is a program, whose weights go to Chainer and back (programs.py,
 gan.py, parts.py), or layers that no program has (passes.py).
 """
 
@@ -99,18 +99,17 @@ def main():
             print(f"check_chainer: there is no case {name}; there are {', '.join(known)}",
                   file=sys.stderr)
             sys.exit(64)
-    failed = 0
+    failed = False
     for name in arguments.case or known:
         with tempfile.TemporaryDirectory() as folder:
             start = time.monotonic()
             np.random.seed(0)  # Chainer draws initial weights from it
             try:
-                result = str(known[name].check(pathlib.Path(folder)))
+                result, stream = str(known[name].check(pathlib.Path(folder))), sys.stdout
             except Exception as error:  # the next case may still tell something
-                failed += 1
-                result = f"FAILED: {error}"
-            print(f"{name}: {result}, {time.monotonic() - start:.1f} s", flush=True)
-    sys.exit(1 if failed else 0)
+                result, stream, failed = f"FAILED: {error}", sys.stderr, True
+            print(f"{name}: {result}, {time.monotonic() - start:.1f} s", file=stream, flush=True)
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,12 @@
 
     scripts/check_clients.sh [NAME...]          makes a virtual environment, and calls this there
 
-NAME: h5py, safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard (default: all). What
-is compared is computed by them and by DIR/apps (--build DIR). Ends with 1 if a check fails.
+NAME: h5py, safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard, chainer (default:
+all). What is compared is computed by them and by DIR/apps (--build DIR). Ends with 1 if a check fails.
 """
 import argparse
 import contextlib
+import importlib.metadata
 import json
 import pathlib
 import re
@@ -347,6 +348,8 @@ def transformers_gpt2(folder):
     apart = difference(found, expected)
     check(apart <= LARGEST, f"scores differ by {apart:.1e}")
     return f"{len(state)} arrays equal, largest difference of scores {apart:.0e}"
+
+
 # --- tensorboard ---
 
 def write_digits(folder):
@@ -465,18 +468,33 @@ def tensorboard_pages(folder):
     return "40 of 40 steps"
 
 
+# --- chainer ---
+
+def chainer_cases(_):
+    """Weights of all programs in Chainer, and Chainer's in the programs; steps of optimizers; layers."""
+    said = run(ROOT / "scripts/check_chainer.sh", "--build", APPS.parent)
+    cases = [(float(apart), f"{name}: {where}") for name, apart, where in re.findall(
+        r"^(\w+): (\S+) \((.+)\), \S+ s$", said, re.MULTILINE)]
+    check(cases, f"no result of a case in: {said}")
+    largest, where = max(cases)
+    return f"{len(cases)} cases, largest difference {largest:.0e} ({where})"
+
+
 CHECKS = {"h5py": [h5py_arrays],
           "safetensors": [safetensors_bytes, safetensors_types],
           "torchvision": [torchvision_networks],
           "transformers": [transformers_gpt, transformers_gpt2],
           "onnx": [onnx_models],
           "onnxruntime": [runtime_results_of_networks],
-          "tensorboard": [tensorboard_reader, tensorboard_pages]}
+          "tensorboard": [tensorboard_reader, tensorboard_pages],
+          "chainer": [chainer_cases]}
 
 
 def version_of(name):
-    import importlib.metadata
-    return importlib.metadata.version(name)
+    """"none" if it is not installed. Chainer's check installs it in an environment of its own."""
+    folders = APPS.parent.glob("chainer/lib/python*/site-packages") if name == "chainer" else sys.path
+    found = importlib.metadata.distributions(name=name, path=[str(folder) for folder in folders])
+    return next((each.version for each in found), "none")
 
 
 def main():
