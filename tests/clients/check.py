@@ -316,7 +316,7 @@ def runtime_results_of_networks(folder):
                         largest, where = apart, file.stem
         count += 1
         file.unlink()
-    return f"{count} models, largest difference {largest:.0e} ({where})"
+    return f"{count} models, each at two sizes, largest difference {largest:.0e} ({where})"
 
 
 def transformers_gpt2(folder):
