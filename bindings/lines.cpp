@@ -11,6 +11,7 @@
 
 #include "core/error.hpp"
 #include "core/printable.hpp"
+#include "core/text_parts.hpp"
 #include "models/catalog.hpp"
 #include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
@@ -19,21 +20,6 @@
 
 namespace tasuki::bindings {
 namespace {
-
-std::vector<std::string> words_of(std::string_view line, std::string_view separators) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0;
-       (begin = line.find_first_not_of(separators, begin)) != std::string_view::npos;) {
-    const std::size_t end = std::min(line.find_first_of(separators, begin), line.size());
-    words.emplace_back(line.substr(begin, end - begin));
-    begin = end;
-  }
-  return words;
-}
-
-std::vector<std::string> words_of(std::string_view line) {
-  return words_of(line, " \t\n");
-}
 
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
@@ -55,21 +41,21 @@ NameAndValue name_and_value(const std::string& word, std::string_view place) {
   return {word.substr(0, at), word.substr(at + 1)};
 }
 
-// Integers from 1 to `most`, with `separator` between them.
+// At least `least` integers from 1 to `most`, with `separator` between them.
 std::vector<std::int64_t> sizes_in(const std::string& text, char separator, std::size_t least,
                                    std::int64_t most, std::string_view place) {
-  std::vector<std::int64_t> sizes;
-  for (const std::string& word : words_of(text, {&separator, 1})) {
-    const auto size = number_in<std::int64_t>(word);
-    if (!size || *size < 1 || *size > most)
-      fail(ErrorKind::usage, "{}: expected a size from 1 to {}, found {}", place, most,
-           quoted_input(word));
-    sizes.push_back(*size);
-  }
-  const auto separators = static_cast<std::size_t>(std::ranges::count(text, separator));
-  if (sizes.size() < least || separators + 1 != sizes.size())
+  const std::vector<std::string> parts = text_parts(text, separator);
+  if (parts.size() < least)
     fail(ErrorKind::usage, "{}: expected at least {} sizes with {} between them, found {}", place,
          least, separator, quoted_input(text));
+  std::vector<std::int64_t> sizes;
+  for (const std::string& part : parts) {
+    const auto size = number_in<std::int64_t>(part);
+    if (!size || *size < 1 || *size > most)
+      fail(ErrorKind::usage, "{}: expected a size from 1 to {}, found {}", place, most,
+           quoted_input(part));
+    sizes.push_back(*size);
+  }
   return sizes;
 }
 
@@ -160,7 +146,7 @@ void set_hyperparameter(Optimizer& optimizer, const NameAndValue& given) {
 }  // namespace
 
 Network network_of(std::string_view line) {
-  const std::vector<std::string> words = words_of(line);
+  const std::vector<std::string> words = text_words(line);
   if (words.empty())
     fail(ErrorKind::usage,
          "network: expected a line such as \"mlp 3-64-64-1 tanh\", found an empty one");
@@ -168,7 +154,7 @@ Network network_of(std::string_view line) {
 }
 
 Settings settings_of(std::string_view line) {
-  const std::vector<std::string> words = words_of(line);
+  const std::vector<std::string> words = text_words(line);
   if (words.empty())
     fail(ErrorKind::usage, "settings: expected an optimizer first ({}), found an empty line",
          join(optimizer_names(), ", "));

@@ -439,7 +439,7 @@ TEST(CInterface, RefusesBadLines) {
       {nullptr, mse, "sgd", TASUKI_USAGE, "network: expected a line such as"},
       {"mlp", mse, "sgd", TASUKI_USAGE, "\"mlp 3-64-64-1 tanh\""},
       {"mlp 3", mse, "sgd", TASUKI_USAGE, "at least 2 sizes"},
-      {"mlp 3--1", mse, "sgd", TASUKI_USAGE, "at least 2 sizes"},
+      {"mlp 3--1", mse, "sgd", TASUKI_USAGE, "a size from 1"},
       {"mlp 3-0-1", mse, "sgd", TASUKI_USAGE, "a size from 1"},
       {"mlp 3-99999999999999999999-1", mse, "sgd", TASUKI_USAGE, "a size from 1"},
       {"mlp 4-4611686018427387905-1", mse, "sgd", TASUKI_USAGE, "a size from 1 to 100000000"},
