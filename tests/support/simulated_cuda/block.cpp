@@ -1,16 +1,14 @@
 // Runs the threads of a grid as fibers. A fiber's stack is made once (makecontext) and lives on;
-// after that, setjmp and longjmp change between fibers without a system call.
+// after that, the compiler's own setjmp and longjmp change between fibers: they are a few
+// instructions, while the C library's look after signals and cancelled threads.
 #include <ucontext.h>
 
 #include <array>
 #include <chrono>
-#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 #include <memory>
 #include <random>
-#include <vector>
 
 #include "kernel.hpp"
 #include "queue.hpp"
@@ -18,20 +16,22 @@
 namespace tasuki::simulated {
 namespace {
 
-constexpr unsigned warp_size = 32;
-constexpr std::size_t stack_bytes = std::size_t{64} << 10, longest_value = 32;
+constexpr unsigned warp_size = 32, most_threads = 1024;
+constexpr std::size_t stack_bytes = std::size_t{96} << 10, longest_value = 32;
 
 [[noreturn]] void defect(const char* what) {
   std::fprintf(stderr, "simulated GPU: %s\n", what);
   std::abort();
 }
 
+using Place = void* [5];  // what __builtin_setjmp remembers
+
 enum class State { ready, at_block_barrier, in_warp_exchange, ended };
 
 struct Fiber {
   Thread place;
   State state = State::ended;
-  jmp_buf here{};
+  Place here{};
   std::unique_ptr<std::byte[]> stack;  // none before the first start
 };
 
@@ -47,10 +47,13 @@ struct Warp {
 
 // One block at a time.
 struct Block {
-  std::deque<Fiber> fibers;  // which stay where they are
-  std::vector<Warp> warps;
+  std::array<Fiber, most_threads> fibers;
+  std::array<Warp, most_threads / warp_size> warps;
   std::size_t size = 0, running = 0;
-  jmp_buf scheduler{};
+  std::size_t next = 0,
+              left = 0;  // whose turn it is after the running one's, and how many have none yet
+  bool is_backwards = false;
+  Place scheduler{};
   const std::function<void()>* kernel = nullptr;
   std::minstd_rand order{1};
 };
@@ -60,11 +63,44 @@ Block& block() {
   return *instance;
 }
 
-// Back to the scheduler, until it is this fiber's turn again.
+void run_fiber();
+
+// Stacks begin at different places of a page, or the tops of all would compete for the same lines
+// of a cache.
+[[noreturn]] void start(Fiber& fiber) {
+  fiber.stack = std::make_unique_for_overwrite<std::byte[]>(stack_bytes);
+  ucontext_t first{};
+  getcontext(&first);
+  first.uc_stack.ss_sp = fiber.stack.get();
+  first.uc_stack.ss_size = stack_bytes - 1024 * (block().running % 32);
+  makecontext(&first, run_fiber, 0);
+  setcontext(&first);
+  std::abort();
+}
+
+// To the next fiber that can run; to the scheduler when all have had their turn. Not inlined: one
+// function must not both set and take a place.
+[[gnu::noinline]] [[noreturn]] void go_on() {
+  Block& b = block();
+  while (b.left > 0) {
+    --b.left;
+    Fiber& fiber = b.fibers[b.running = b.next];
+    if (b.is_backwards)
+      b.next = (b.next == 0 ? b.size : b.next) - 1;
+    else
+      b.next = b.next + 1 == b.size ? 0 : b.next + 1;
+    if (fiber.state != State::ready) continue;
+    if (fiber.stack == nullptr) start(fiber);
+    __builtin_longjmp(fiber.here, 1);
+  }
+  __builtin_longjmp(b.scheduler, 1);
+}
+
+// Until it is this fiber's turn again.
 void pause(State state) {
   Fiber& fiber = block().fibers[block().running];
   fiber.state = state;
-  if (_setjmp(fiber.here) == 0) _longjmp(block().scheduler, 1);
+  if (__builtin_setjmp(fiber.here) == 0) go_on();
 }
 
 void run_fiber() {
@@ -74,16 +110,14 @@ void run_fiber() {
   }
 }
 
-void resume(Fiber& fiber) {
-  if (_setjmp(block().scheduler) != 0) return;
-  if (fiber.stack != nullptr) _longjmp(fiber.here, 1);
-  fiber.stack = std::make_unique<std::byte[]>(stack_bytes);
-  ucontext_t first{};
-  getcontext(&first);
-  first.uc_stack.ss_sp = fiber.stack.get();
-  first.uc_stack.ss_size = stack_bytes;
-  makecontext(&first, run_fiber, 0);
-  setcontext(&first);
+// Gives each fiber that can run a turn, in another order between any two barriers.
+void run_fibers() {
+  Block& b = block();
+  const std::size_t first = b.order() % b.size;
+  b.is_backwards = b.order() % 2 == 0;
+  b.next = b.is_backwards ? b.size - 1 - first : first;
+  b.left = b.size;
+  if (__builtin_setjmp(b.scheduler) == 0) go_on();
 }
 
 // Lets whole warps, or else the whole block, continue; false if all have ended.
@@ -115,27 +149,17 @@ bool release() {
 void run_block(const Thread& place) {
   Block& b = block();
   b.size = std::size_t{place.block_size.x} * place.block_size.y * place.block_size.z;
-  while (b.fibers.size() < b.size) b.fibers.emplace_back();
-  b.warps.assign((b.size + warp_size - 1) / warp_size, Warp{});
-  for (std::size_t i = 0; i < b.size; ++i) {
-    Fiber& fiber = b.fibers[i];
-    const auto number = static_cast<unsigned>(i);
-    fiber.place = place;
-    fiber.place.index =
-        dim3(number % place.block_size.x, number / place.block_size.x % place.block_size.y,
-             number / place.block_size.x / place.block_size.y);
-    fiber.state = State::ready;
-  }
+  for (std::size_t warp = 0; warp * warp_size < b.size; ++warp) b.warps[warp].count.fill(0);
+  std::size_t i = 0;
+  for (unsigned z = 0; z < place.block_size.z; ++z)
+    for (unsigned y = 0; y < place.block_size.y; ++y)
+      for (unsigned x = 0; x < place.block_size.x; ++x, ++i) {
+        b.fibers[i].place = place;
+        b.fibers[i].place.index = dim3(x, y, z);
+        b.fibers[i].state = State::ready;
+      }
   do {
-    // Another order between any two barriers.
-    const std::size_t first = b.order() % b.size;
-    const bool backwards = b.order() % 2 == 0;
-    for (std::size_t i = 0; i < b.size; ++i) {
-      const std::size_t turn = (first + i) % b.size;
-      b.running = backwards ? b.size - 1 - turn : turn;
-      Fiber& fiber = b.fibers[b.running];
-      if (fiber.state == State::ready) resume(fiber);
-    }
+    run_fibers();
   } while (release());
 }
 
@@ -175,9 +199,10 @@ const void* const* exchange_in_warp(const void* value, std::size_t bytes) {
 }
 
 void enqueue_kernel(const Configuration& c, std::function<void()> kernel) {
-  const bool is_possible = count(c.grid) > 0 && count(c.block) > 0 && count(c.block) <= 1024 &&
-                           c.grid.y <= 65535 && c.grid.z <= 65535 && c.block.z <= 64 &&
-                           c.grid.x <= 2147483647U && c.shared_bytes <= 48 << 10;
+  const bool is_possible = count(c.grid) > 0 && count(c.block) > 0 &&
+                           count(c.block) <= most_threads && c.grid.y <= 65535 &&
+                           c.grid.z <= 65535 && c.block.z <= 64 && c.grid.x <= 2147483647U &&
+                           c.shared_bytes <= 48 << 10;
   if (!is_possible) return set_last_error(cudaErrorInvalidConfiguration);
   enqueue(c.stream, [c, kernel = std::move(kernel)] {
     const Access access;  // by one thread at a time
