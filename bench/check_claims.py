@@ -7,7 +7,7 @@
 
 Prints Markdown; exit code 1 where something exceeds its bound. Other work on the machine does no harm.
 
-    bench/check_claims.py --data ~/.cache/tasuki/mnist [--iterations 100] [--epochs 2]
+    bench/check_claims.py --data ~/.cache/tasuki/mnist [--iterations 100] [--epochs 2] [flags of train_mnist]
 """
 import argparse
 import json
@@ -33,7 +33,7 @@ class Claims:
         with tempfile.TemporaryDirectory() as out:
             command = ["mpirun", "-np", ranks, "--oversubscribe", "--bind-to", "none",
                        self.options.build / "apps/train_mnist", "--data", self.options.data,
-                       "--threads", 1, "--out", out, *flags]
+                       "--threads", 1, "--out", out, *self.options.flags, *flags]
             command = [str(word) for word in command]
             done = subprocess.run(command, capture_output=True, text=True,
                                   env={**os.environ, **ENVIRONMENT})
@@ -124,7 +124,7 @@ def main():
                         help="of every run, at least 10 (default: 100)")
     parser.add_argument("--epochs", type=int, default=2,
                         help="whose means are compared, too (default: 2; 0: none)")
-    options = parser.parse_args()
+    options, options.flags = parser.parse_known_args()
     if options.iterations < 10:
         parser.error("--iterations: at least 10")
     claims = Claims(options)

@@ -1,5 +1,4 @@
-# tasuki_test(<name> SOURCES files... [NP 1 2 3 4] [CLUSTER 2x2 3+1...] [TIMEOUT seconds] [SERIAL]
-#             [LINK libs...])
+# tasuki_test(<name> SOURCES files... [NP 1 2 3 4] [CLUSTER 2x2 3+1...] [TIMEOUT seconds] [LINK libs...])
 #
 # Builds one GoogleTest binary, test_<name>, and its ctest entries. Its sources are compiled in groups
 # (cmake/TasukiGroups.cmake), so names in their unnamed namespaces must differ. The entries:
@@ -9,14 +8,15 @@
 #                 of network namespaces (tests/cluster/run.sh); <name>.2x2cyclic: dealt in turn
 # Binaries that need MPI get tests/support's main, which prints once and gathers the failures of
 # every rank. An entry in which every test skipped itself shows as skipped, and one whose filter
-# chooses no test fails. SERIAL keeps other tests from running beside it. TIMEOUT (default 120):
-# seconds that an entry may take on a machine that does nothing else; after three times as long all
-# its processes are ended.
+# chooses no test fails. TIMEOUT (default 120): seconds that an entry may take on a machine that does
+# nothing else; after three times as long all its processes are ended.
 #
-# tasuki_script_test(<name> COMMAND words... [TIMEOUT seconds] [PROCESSORS n] [SERIAL]
+# tasuki_script_test(<name> COMMAND words... [TIMEOUT seconds] [PROCESSORS n]
 #                    [ENVIRONMENT assignments...])
 #
-# The same for a script; exit code 77 means skipped, and it says why.
+# The same for a script; exit code 77 means skipped, and it says why. PROCESSORS (default 1): how many
+# cores it keeps busy, which is less than it has processes: ranks wait for MPI's start and for each
+# other, and give up their core meanwhile.
 #
 # tasuki_quick(<target> <entries...>)
 #
@@ -74,8 +74,15 @@ set(TASUKI_NOT_SANITIZED
     simulated_gpu "CUDA is left out: threads of a simulated block are fibers, whose stacks \
 AddressSanitizer does not know")
 
+# The entries that take longest. ctest starts them first and in this order: one that came last would
+# leave the other cores idle.
+set(TASUKI_LONG_TESTS
+    readme_commands install compare_bits app_predict leaks elsewhere stalls.nodes simulated_gpu.own_gpus.np2
+    app_tasuki_run terminals gpu_check app_doctor check_claims app_imagenet app_checkpoint stalls.start docs
+    app_own_program app_resume bundle)
+
 function(tasuki_script_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT;PROCESSORS" "COMMAND;ENVIRONMENT" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "COMMAND;ENVIRONMENT" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -97,8 +104,10 @@ function(tasuki_script_test name)
   add_test(NAME ${name} COMMAND timeout -k 10 ${ARG_TIMEOUT} ${ARG_COMMAND})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${last_resort} PROCESSORS ${ARG_PROCESSORS}
                                           SKIP_RETURN_CODE 77 ENVIRONMENT "${ARG_ENVIRONMENT}")
-  if(ARG_SERIAL)
-    set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+  list(FIND TASUKI_LONG_TESTS ${name} at)
+  if(NOT at EQUAL -1)
+    math(EXPR cost "1000 - ${at}")  # more than the seconds that ctest remembers of others
+    set_tests_properties(${name} PROPERTIES COST ${cost})
   endif()
 endfunction()
 
@@ -130,17 +139,20 @@ function(tasuki_test_paths target)
   endwhile()
 endfunction()
 
+# How many cores so many ranks keep busy: measured, 0.9 with two, 1.2 with four, 1.3 with eight.
+function(tasuki_processors result ranks)
+  math(EXPR processors "(${ranks} + 3) / 4")
+  set(${result} ${processors} PARENT_SCOPE)
+endfunction()
+
 function(tasuki_test name)
-  cmake_parse_arguments(ARG "SERIAL" "TIMEOUT" "SOURCES;NP;CLUSTER;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;NP;CLUSTER;LINK" ${ARGN})
   tasuki_groups(sources test_${name} ${ARG_SOURCES})
   add_executable(test_${name} ${sources})
   target_link_libraries(test_${name} PRIVATE tasuki tasuki_compiler ${ARG_LINK})
   set(common)
   if(ARG_TIMEOUT)
     list(APPEND common TIMEOUT ${ARG_TIMEOUT})
-  endif()
-  if(ARG_SERIAL)
-    list(APPEND common SERIAL)
   endif()
 
   if(NOT ARG_NP AND NOT ARG_CLUSTER)
@@ -150,8 +162,9 @@ function(tasuki_test name)
   endif()
   target_link_libraries(test_${name} PRIVATE tasuki_test_mpi)
   foreach(np IN LISTS ARG_NP)
+    tasuki_processors(processors ${np})
     tasuki_script_test(
-      ${name}.np${np} PROCESSORS ${np} ${common}
+      ${name}.np${np} PROCESSORS ${processors} ${common}
       ENVIRONMENT "${TASUKI_MPIRUN_ENVIRONMENT};TASUKI_TEST_NP=${np}"
       COMMAND ${TASUKI_MPIRUN} -np ${np} $<TARGET_FILE:test_${name}>)
   endforeach()
@@ -167,8 +180,9 @@ function(tasuki_test name)
       string(REPLACE "+" "," slots ${cluster})
       set(nodes --slots ${slots})
     endif()
+    tasuki_processors(processors ${np})
     tasuki_script_test(
-      ${name}.${cluster} PROCESSORS ${np} ${common}
+      ${name}.${cluster} PROCESSORS ${processors} ${common}
       ENVIRONMENT "${TASUKI_MPIRUN_ENVIRONMENT};TASUKI_TEST_NP=${np}"
       COMMAND ${PROJECT_SOURCE_DIR}/tests/cluster/run.sh ${nodes} -- $<TARGET_FILE:test_${name}>)
   endforeach()

@@ -28,6 +28,12 @@ def copy_checkout(destination):
         shutil.copy2(ROOT / name, target, follow_symlinks=False)
 
 
+def ccache_folder():
+    """This user's."""
+    return subprocess.run(["ccache", "--get-config", "cache_dir"], check=True,
+                          capture_output=True, text=True).stdout.strip()
+
+
 def ccache_results(statslog):
     """What became of each source that ccache was asked for: {source: {words of ccache}}."""
     results = {}
