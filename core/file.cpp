@@ -43,6 +43,36 @@ fs::path parent_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
+// Calls `write` with the number of each file and a temporary name; then renames them.
+void replace_files(std::span<const fs::path> paths,
+                   const std::function<void(std::size_t i, const fs::path& temporary)>& write) {
+  std::vector<fs::path> temporaries;
+  const LongCall writing;  // the system may write most of the data only in a sync
+  std::error_code error;
+  const auto check = [&](const fs::path& path) {
+    if (error) fail_because(error, ErrorKind::cannot_write, "cannot write {}", path.string());
+  };
+  try {
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      // A rename would fail, perhaps after another one.
+      const bool is_in_the_way = fs::is_directory(fs::symlink_status(paths[i], error));
+      error = is_in_the_way ? std::make_error_code(std::errc::is_a_directory) : std::error_code();
+      check(paths[i]);
+      temporaries.push_back(temporary_name(paths[i]));
+      write(i, temporaries[i]);
+      sync_file(temporaries[i]);
+    }
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      fs::rename(temporaries[i], paths[i], error);
+      check(paths[i]);
+      sync_folder(parent_of(paths[i]));
+    }
+  } catch (...) {
+    for (const fs::path& temporary : temporaries) fs::remove(temporary, error);
+    throw;
+  }
+}
+
 std::optional<std::string> read_if_there(const fs::path& path, std::size_t most) {
   try {
     return read_own_file(path, most);
@@ -112,25 +142,20 @@ fs::path present_folder() {
 
 void replace_file(const fs::path& path,
                   const std::function<void(const fs::path& temporary)>& write) {
-  const fs::path temporary = temporary_name(path);
-  const LongCall writing;  // the system may write most of the data only now
-  try {
-    write(temporary);
-    sync_file(temporary);
-    std::error_code error;
-    fs::rename(temporary, path, error);
-    if (error) fail_because(error, ErrorKind::cannot_write, "cannot write {}", path.string());
-    sync_folder(parent_of(path));
-  } catch (...) {
-    std::error_code ignored;
-    fs::remove(temporary, ignored);
-    throw;
-  }
+  replace_files({&path, 1}, [&](std::size_t, const fs::path& temporary) { write(temporary); });
 }
 
 void write_file(const fs::path& path, std::string_view contents) {
   replace_file(path, [&](const fs::path& temporary) {
     write_to(open_own_file(temporary, OwnFile::make), contents, path);
+  });
+}
+
+void write_files(std::span<const FileContents> files) {
+  std::vector<fs::path> paths;
+  for (const FileContents& file : files) paths.push_back(file.path);
+  replace_files(paths, [&](std::size_t i, const fs::path& temporary) {
+    write_to(open_own_file(temporary, OwnFile::make), files[i].contents, paths[i]);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -39,6 +40,14 @@ void replace_file(const std::filesystem::path& path,
 
 // Calls replace_file with these contents.
 void write_file(const std::filesystem::path& path, std::string_view contents);
+
+// The same for files that belong together: all are on disk under temporary names before the first
+// gets its own. So if one cannot be written, none is changed.
+struct FileContents {
+  std::filesystem::path path;
+  std::string contents;
+};
+void write_files(std::span<const FileContents> files);
 
 // Waits until a file, or a folder's entries, are on disk; an error of kind cannot_write names the
 // cause.

@@ -13,7 +13,8 @@
 namespace tasuki {
 
 // Text stays in memory until flush(). If the disk is full, a flush leaves no part of it behind and
-// keeps it for the next one. Errors are of kind cannot_write.
+// keeps it for the next one; whoever appends sees to it that waiting() has an end. Errors are of
+// kind cannot_write.
 class GrowingFile {
  public:
   // Text is appended to what the file has; `how`: update, renew or make.

@@ -78,9 +78,11 @@ void write(const std::filesystem::path& file, FileKind kind, const std::vector<N
 void write_models(const TaskContext& context, const Task& task, Module& model,
                   const std::filesystem::path& file) {
   make_output_folder(std::filesystem::absolute(file).parent_path());
-  for (const std::filesystem::path& written : task.export_onnx(context, model, file))
-    std::printf("%.1f MB, in %s\n", static_cast<double>(std::filesystem::file_size(written)) / 1e6,
-                written.c_str());
+  const std::vector<FileContents> files = task.encode_onnx(context, model, file);
+  write_files(files);
+  for (const FileContents& each : files)
+    std::printf("%.1f MB, in %s\n", static_cast<double>(each.contents.size()) / 1e6,
+                each.path.c_str());
 }
 
 int export_weights(int argc, char** argv) {

@@ -58,8 +58,9 @@ WriteOnnx writer() {
 
 }  // namespace
 
-void export_onnx(const Module& model, const std::vector<OnnxInput>& inputs, const OnnxPass& forward,
-                 const std::filesystem::path& file, const OnnxNotes& notes) {
+std::string encode_onnx(const Module& model, const std::vector<OnnxInput>& inputs,
+                        const OnnxPass& forward, const std::filesystem::path& file,
+                        const OnnxNotes& notes) {
   const WriteOnnx write = writer();
   constexpr std::int64_t few = 2, more = 3;
   const Pass pass = record(inputs, forward, few, false),
@@ -76,17 +77,27 @@ void export_onnx(const Module& model, const std::vector<OnnxInput>& inputs, cons
   if (!write(graph, bytes, error))
     fail(ErrorKind::config, "{}: this network cannot be written as an ONNX model: {}",
          file.string(), error);
-  write_file(file, bytes);
+  return bytes;
 }
 
-void export_onnx(Layer& model, const Tensor& example, const std::filesystem::path& file,
-                 const OnnxNotes& notes) {
-  export_onnx(
+std::string encode_onnx(Layer& model, const Tensor& example, const std::filesystem::path& file,
+                        const OnnxNotes& notes) {
+  return encode_onnx(
       model, {{"x", example}},
       [&](const std::vector<Variable>& inputs) {
         return std::vector{std::pair<std::string, Variable>{"y", model(inputs[0])}};
       },
       file, notes);
+}
+
+void export_onnx(const Module& model, const std::vector<OnnxInput>& inputs, const OnnxPass& forward,
+                 const std::filesystem::path& file, const OnnxNotes& notes) {
+  write_file(file, encode_onnx(model, inputs, forward, file, notes));
+}
+
+void export_onnx(Layer& model, const Tensor& example, const std::filesystem::path& file,
+                 const OnnxNotes& notes) {
+  write_file(file, encode_onnx(model, example, file, notes));
 }
 
 }  // namespace tasuki

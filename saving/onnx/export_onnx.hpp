@@ -48,4 +48,12 @@ void export_onnx(const Module& model, const std::vector<OnnxInput>& inputs, cons
 void export_onnx(Layer& model, const Tensor& example, const std::filesystem::path& file,
                  const OnnxNotes& notes = {});
 
+// What export_onnx() would write to `file`: for models in several files (write_files), or for other
+// places than files.
+std::string encode_onnx(const Module& model, const std::vector<OnnxInput>& inputs,
+                        const OnnxPass& forward, const std::filesystem::path& file,
+                        const OnnxNotes& notes = {});
+std::string encode_onnx(Layer& model, const Tensor& example, const std::filesystem::path& file,
+                        const OnnxNotes& notes = {});
+
 }  // namespace tasuki

@@ -148,6 +148,13 @@ TEST(ExportedNetworks, OfTextAndTranslationAreOnnxModels) {
   const std::string said = run({EXPORT, folder / "dates", "-o", folder / "dates.onnx"});
   EXPECT_THAT(said, HasSubstr("dates_encoder.onnx\n"));
   EXPECT_THAT(said, HasSubstr("dates_decoder.onnx\n"));
+
+  // Both or none.
+  std::filesystem::create_directory(folder / "half_decoder.onnx");
+  const Finished job = run_program({EXPORT, folder / "dates", "-o", folder / "half.onnx"});
+  EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::cannot_write)) << job.all();
+  EXPECT_EQ(count_of(job.err, "half_decoder.onnx: Is a directory"), 1) << job.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "half_encoder.onnx"));
 }
 
 // A map may keep the last layer's initial values, as another number of classes needs it.

@@ -127,6 +127,21 @@ TEST_F(File, RejectsWriterThatWritesNothing) {
   EXPECT_EQ(read_file(folder / "f"), "old");
 }
 
+TEST_F(File, WritesAllFilesThatBelongTogetherOrNone) {
+  write_file(folder / "a", "old");
+  fs::create_directory(folder / "d");
+  for (const fs::path& impossible : {folder / "d", folder / "none" / "f"}) {
+    const FileContents files[] = {{folder / "a", "new"}, {folder / "b", "b"}, {impossible, "c"}};
+    EXPECT_EQ(kind_of([&] { write_files(files); }), ErrorKind::cannot_write);
+    EXPECT_EQ(read_file(folder / "a"), "old");
+    EXPECT_EQ(entries(), 2u);
+  }
+  const FileContents files[] = {{folder / "a", "new"}, {folder / "b", "b"}};
+  write_files(files);
+  EXPECT_EQ(read_file(folder / "a"), "new");
+  EXPECT_EQ(read_file(folder / "b"), "b");
+}
+
 TEST_F(File, RejectsFoldersInTheWay) {
   EXPECT_EQ(kind_of([&] { write_file(folder / "none" / "f", "x"); }), ErrorKind::cannot_write);
   fs::create_directory(folder / "d");

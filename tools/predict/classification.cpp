@@ -133,15 +133,14 @@ class Classification final : public Task {
                                 number_of_classes(flags_, context), flags_.units);
   }
 
-  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
-                                                 const std::filesystem::path& file) const override {
+  std::vector<FileContents> encode_onnx(const TaskContext& context, Module& model,
+                                        const std::filesystem::path& file) const override {
     const Shape image = shape_of_image(context);
     std::vector<std::int64_t> sizes(image.begin(), image.end());
     sizes.insert(sizes.begin(), 1);
-    tasuki::export_onnx(dynamic_cast<Layer&>(model),
-                        Tensor::full(Shape(std::span<const std::int64_t>(sizes)), 0.5), file,
-                        {{"network", context.network}});
-    return {file};
+    const Tensor example = Tensor::full(Shape(std::span<const std::int64_t>(sizes)), 0.5);
+    return {{file, tasuki::encode_onnx(dynamic_cast<Layer&>(model), example, file,
+                                       {{"network", context.network}})}};
   }
 
   void add_flags(program::Options& options) override {

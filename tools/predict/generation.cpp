@@ -56,11 +56,11 @@ class Generation final : public Task {
     return std::make_unique<DcganGenerator>(settings_of(context.trained));
   }
 
-  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
-                                                 const std::filesystem::path& file) const override {
+  std::vector<FileContents> encode_onnx(const TaskContext& context, Module& model,
+                                        const std::filesystem::path& file) const override {
     const Tensor noise = Tensor::full({1, settings_of(context.trained).hidden}, 0.5);
-    tasuki::export_onnx(dynamic_cast<Layer&>(model), noise, file, {{"network", context.network}});
-    return {file};
+    return {{file, tasuki::encode_onnx(dynamic_cast<Layer&>(model), noise, file,
+                                       {{"network", context.network}})}};
   }
 
   void add_flags(program::Options& options) override {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
+#include "core/file.hpp"
 #include "nn/module.hpp"
 #include "program/flags/options.hpp"
 #include "tensor/device.hpp"
@@ -41,10 +42,9 @@ class Task {
   virtual std::string pytorch_names() const { return "torchvision"; }
   // The network, without weights, as files have it: of a classifier the predictor.
   virtual std::unique_ptr<Module> create_network(const TaskContext& context) const = 0;
-  // Writes this network, with its weights, as an ONNX model, or as several in files of similar
-  // names. Returns the files.
-  virtual std::vector<std::filesystem::path> export_onnx(
-      const TaskContext& context, Module& model, const std::filesystem::path& file) const = 0;
+  // This network, with its weights, as an ONNX model, or as several in files of similar names.
+  virtual std::vector<FileContents> encode_onnx(const TaskContext& context, Module& model,
+                                                const std::filesystem::path& file) const = 0;
   // Reads the input, runs the model, and writes the result (output.hpp). Collective.
   virtual void run(const TaskContext& context) = 0;
 };

@@ -155,8 +155,8 @@ class Text final : public Task {
     return std::make_unique<Gpt>(settings_of(context, flags_));
   }
 
-  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
-                                                 const std::filesystem::path& file) const override {
+  std::vector<FileContents> encode_onnx(const TaskContext& context, Module& model,
+                                        const std::filesystem::path& file) const override {
     auto& gpt = dynamic_cast<Gpt&>(model);
     const GptSettings& settings = gpt.settings();
     const auto scores = [&](const std::vector<Variable>& inputs) {
@@ -164,9 +164,9 @@ class Text final : public Task {
       return std::vector{std::pair<std::string, Variable>{
           "y", functions::reshape(gpt(inputs[0]), {ids[0], ids[1], settings.symbols})}};
     };
-    tasuki::export_onnx(gpt, {{"x", Tensor::zeros({1, settings.context}, DType::int64)}}, scores,
-                        file, {{"network", context.network}});
-    return {file};
+    return {
+        {file, tasuki::encode_onnx(gpt, {{"x", Tensor::zeros({1, settings.context}, DType::int64)}},
+                                   scores, file, {{"network", context.network}})}};
   }
 
   void run(const TaskContext& context) override {

@@ -138,8 +138,8 @@ class Translation final : public Task {
 
   // MODEL_encoder.onnx makes the states with which MODEL_decoder.onnx begins, and
   // MODEL_decoder.onnx goes on by a word.
-  std::vector<std::filesystem::path> export_onnx(const TaskContext& context, Module& model,
-                                                 const std::filesystem::path& file) const override {
+  std::vector<FileContents> encode_onnx(const TaskContext& context, Module& model,
+                                        const std::filesystem::path& file) const override {
     auto& both = dynamic_cast<Seq2seq&>(model);
     const auto named = [&](const char* part) {
       std::filesystem::path path = file;
@@ -153,27 +153,28 @@ class Translation final : public Task {
     };
     const OnnxNotes notes = {{"network", context.network}};
     constexpr std::int64_t words = 4;
-    tasuki::export_onnx(
+    FileContents encoder{named("encoder"), ""}, decoder{named("decoder"), ""};
+    encoder.contents = tasuki::encode_onnx(
         both.encoder(),
         {{"x", Tensor::zeros({1, words}, DType::int64), {"time"}},
          {"lengths", Tensor::full({1}, words, DType::int64)}},
         [&](const std::vector<Variable>& in) {
           return with_states({}, both.encoder().encode(in[0].value(), in[1].value()));
         },
-        named("encoder"), notes);
+        encoder.path, notes);
     const std::vector<Variable> states = both.encoder().encode(
         Tensor::zeros({1, words}, DType::int64), Tensor::full({1}, words, DType::int64));
     std::vector<OnnxInput> inputs = {{"word", Tensor::zeros({1}, DType::int64)}};
     for (std::size_t i = 0; i < states.size(); ++i)
       inputs.push_back({"state_" + std::to_string(i), states[i].value()});
-    tasuki::export_onnx(
+    decoder.contents = tasuki::encode_onnx(
         both.decoder(), inputs,
         [&](const std::vector<Variable>& in) {
           auto [scores, next] = both.decoder().step({in.begin() + 1, in.end()}, in[0].value());
           return with_states({{"scores", scores}}, next);
         },
-        named("decoder"), notes);
-    return {named("encoder"), named("decoder")};
+        decoder.path, notes);
+    return {std::move(encoder), std::move(decoder)};
   }
 
   void add_flags(program::Options& options) override {
