@@ -71,13 +71,15 @@ std::vector<std::string> flags_of_root(Communicator& communicator, int argc, cha
 json look(const Settings& settings, const Topology& topology) {
   constexpr double longest = 10;  // seconds
   const auto place_data = std::make_shared<std::pair<Settings, Topology>>(settings, topology);
-  std::map<std::string, Work> looks;
+  std::map<std::string, Work> first, others;
   for (const Check& check : all_checks())
     if (!check.is_of_host || topology.intra_rank == 0)
-      looks[check.name] = [look = check.look, place_data] {
+      (check.looks_first ? first : others)[check.name] = [look = check.look, place_data] {
         return look({place_data->first, place_data->second});
       };
-  return bounded(longest, looks);
+  json seen = bounded(longest, first);
+  seen.update(bounded(longest, others));
+  return seen;
 }
 
 void judge(const Check& check, const std::vector<json>& all, const Settings& settings,

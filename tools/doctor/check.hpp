@@ -2,7 +2,7 @@
 // have seen.
 //
 // Looking sends no message and takes a bounded time (bounded.hpp), so that a hanging disk or driver
-// becomes a line of the report. All checks of a rank look at once. What is seen travels as JSON.
+// becomes a line of the report. The checks of a rank look at once. What is seen travels as JSON.
 // Checks that need messages are functions of their own: links.hpp, clocks.hpp, output_check.hpp.
 #pragma once
 
@@ -39,6 +39,7 @@ struct Check {
   nlohmann::json (*look)(const Place& place);
   // On rank 0; `seen` leaves out ranks that could not look.
   void (*judge)(const std::vector<Seen>& seen, const Settings& settings, Report& report);
+  bool looks_first = false;  // before the others begin, whose threads take what it measures
 };
 
 // In the order of the report.

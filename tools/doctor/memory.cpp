@@ -113,7 +113,7 @@ void judge_shared(const std::vector<Seen>& seen, const Settings&, Report& report
 
 }  // namespace
 
-const Check memory_check = {"memory", true, look_at_memory, judge_memory};
+const Check memory_check = {"memory", true, look_at_memory, judge_memory, /*looks_first=*/true};
 const Check shared_memory_check = {"shared memory", true, look_at_shared, judge_shared};
 
 }  // namespace tasuki::doctor
