@@ -17,6 +17,10 @@ prefix="$work/moved here 木 +ü"
 mv "$work/staged/first/prefix" "$prefix"
 [[ -z $(find "$work/staged" ! -type d) ]] || { echo "files were installed beside the prefix"; exit 1; }
 
+# ccache keeps what is compiled here for the next time.
+if command -v ccache >/dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER:-ccache} CCACHE_BASEDIR=$work
+fi
 build_project() { # source binary-folder [definitions...]
   local log=$work/log
   { cmake -S "$1" -B "$2" -G Ninja -DCMAKE_PREFIX_PATH="$prefix" \

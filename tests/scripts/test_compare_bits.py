@@ -109,7 +109,7 @@ class CompareBits(unittest.TestCase):
     def test_a_run_that_hangs_is_killed_with_all_its_processes(self):
         """Alone, and under mpirun."""
         noted = self.folder / "noted"
-        seconds = str(round(5 * patience()))
+        seconds = str(round(3 * patience()))
         verdicts, lines = self.rows(
             "if 'mnist-1' in str(out) or '-from-old' in str(resume):\n"
             "    import signal\n    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
