@@ -298,8 +298,8 @@ TEST_F(Doctor, SaysWhyMpiCannotStart) {
 }
 
 TEST_F(Doctor, FindsLittleMemoryAndSmallFiles) {
-  const Examined examined = examine(with_script("ulimit -v 900000; ulimit -f 102400", doctor()));
-  EXPECT_THAT(examined.faults("memory"), HasSubstr("of 879 MiB free, by a limit"));
+  const Examined examined = examine(with_script("ulimit -v 750000; ulimit -f 102400", doctor()));
+  EXPECT_THAT(examined.faults("memory"), HasSubstr("of 732 MiB free, by a limit"));
   EXPECT_THAT(examined.faults("limits"),
               AllOf(HasSubstr("at most 104857600 bytes in a file (ulimit -f)"),
                     HasSubstr("ulimit -f unlimited")));

@@ -120,7 +120,8 @@ TEST_F(Plots, RefuseWrongInputInOneLine) {
       {one, "-y", "main/los"},
       "--keys: no log has 'main/los'; there are epoch, iteration, main/accuracy, main/loss",
       ErrorKind::usage);
-  expect_refusal({one, "-y", ","}, "--keys: expected keys of the log", ErrorKind::usage);
+  for (const char* const keys : {",", "main/loss,,main/accuracy", "main/loss,"})
+    expect_refusal({one, "-y", keys}, "--keys: expected keys of the log", ErrorKind::usage);
   expect_refusal({one, "-x", "time"}, "--x-axis: expected ", ErrorKind::usage);
   expect_refusal({one, "-x", "elapsed_time"}, "no entry of the logs has the key elapsed_time",
                  ErrorKind::data);

@@ -24,7 +24,7 @@ TEST(ArrayFields, AreParsed) {
   EXPECT_EQ(fields[1].name, "t");
   EXPECT_EQ(fields[1].array, "labels.npy");
   EXPECT_EQ(parse_array_fields("--fields", "y=a=b")[0].array, "a=b");
-  for (const char* const bad : {"", "x", "=a", "x=", "x=a,,t=b", "x=a,t"})
+  for (const char* const bad : {"", "x", "=a", "x=", "x=a,,t=b", "x=a,t", "x=a,"})
     expect_error(ErrorKind::usage, {"--fields: expected fields and their arrays", bad},
                  [&] { parse_array_fields("--fields", bad); });
   expect_error(ErrorKind::usage, {"two arrays are named for the field 'x'"},

@@ -107,7 +107,8 @@ TEST_F(Hdf5Dataset, UnpacksAChunkOnceWhateverItsSize) {
   if (before < 0) GTEST_SKIP() << "/proc/self/io is not there";
   for (const std::int64_t row : {500, 20'500, 65'500, 40'500}) {
     const BatchField read = read_field(*data, 0, std::vector{row});
-    EXPECT_EQ(read.values.data<float>()[4095], static_cast<float>(row / 1000) / 255.0F);
+    const std::int64_t value = row / 1000;
+    EXPECT_EQ(read.values.data<float>()[4095], static_cast<float>(value) / 255.0F);
   }
   EXPECT_LT(bytes_read() - before, 2 * std::ssize(whole));
 }
