@@ -20,6 +20,7 @@ INTERNAL_FOLDERS = {
 # Headers of the other folders that only the library includes.
 INTERNAL = {
     "array_files": ["element_type", "file_array", "hdf5_entry", "mapped_file", "zip_members"],
+    "bindings": ["arrays", "guest_model", "lines", "losses"],
     "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "sum_search"],
     "core": ["background_thread", "control_groups", "descriptor", "environment", "file_lock", "growing_file",
              "hash",
