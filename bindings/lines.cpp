@@ -75,6 +75,7 @@ Sequential::Link function_named(const std::string& name) {
   for (const auto& [known_name, function] : known)
     if (name == known_name) return function;
   std::vector<std::string> names;
+  names.reserve(known.size());
   for (const auto& [known_name, function] : known) names.emplace_back(known_name);
   fail(ErrorKind::usage, "network: there is no function {} for an mlp; there are {}",
        quoted_input(name), join(names, ", "));

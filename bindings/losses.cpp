@@ -49,6 +49,7 @@ const NamedLoss& loss_named(std::string_view name) {
   const auto* const found = std::ranges::find(known, name, &NamedLoss::name);
   if (found != known.end()) return *found;
   std::vector<std::string> names;
+  names.reserve(known.size());
   for (const NamedLoss& one : known) names.emplace_back(one.name);
   fail(ErrorKind::usage, "loss: expected one of {}, found {}", join(names, ", "),
        quoted_input(name));
