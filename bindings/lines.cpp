@@ -1,7 +1,6 @@
 #include "bindings/lines.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <optional>
 #include <set>
@@ -20,14 +19,6 @@
 
 namespace tasuki::bindings {
 namespace {
-
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number number{};
-  const char* const end = text.data() + text.size();
-  const auto [rest, error] = std::from_chars(text.data(), end, number);
-  return error == std::errc() && rest == end ? std::optional(number) : std::nullopt;
-}
 
 struct NameAndValue {
   std::string name, value;

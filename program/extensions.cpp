@@ -1,7 +1,6 @@
 #include "program/extensions.hpp"
 
-#include <charconv>
-
+#include "core/text_parts.hpp"
 #include "dataset/iterators/share_iterator.hpp"
 #include "program/data/kept_data.hpp"
 #include "program/report/about.hpp"
@@ -51,9 +50,7 @@ void extend_with_log(Trainer& trainer, const TrainingProgram& program, const Tra
 // A flag's text as a number or a switch, if it is one.
 EventFile::Setting setting_of(const std::string& text) {
   if (text == "true" || text == "false") return text == "true";
-  double number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error == std::errc() && end == text.data() + text.size()) return number;
+  if (const auto number = number_in<double>(text)) return *number;
   return text;
 }
 

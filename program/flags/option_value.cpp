@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <iterator>
 #include <limits>
@@ -15,13 +14,13 @@
 namespace tasuki::program {
 namespace {
 
-// Reads the whole text as a number; false if it is none.
-template <class T>
-bool read_whole(std::string_view text, T& value) {
+// Reads the whole text, which may begin with a plus sign; false if it is no number.
+template <class Number>
+bool read_whole(std::string_view text, Number& value) {
   if (text.starts_with('+')) text.remove_prefix(1);
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  return error == std::errc() && stop == end && !text.empty();
+  const auto number = number_in<Number>(text);
+  if (number) value = *number;
+  return number.has_value();
 }
 
 std::string describe(IntegerRange range) {

@@ -1,4 +1,4 @@
-// Lists in texts.
+// Lists and numbers in texts.
 #include "core/text_parts.hpp"
 
 #include <gmock/gmock.h>
@@ -22,6 +22,13 @@ TEST(TextWords, AreNeverEmpty) {
   EXPECT_THAT(text_words("a"), ElementsAre("a"));
   EXPECT_THAT(text_words(""), ElementsAre());
   EXPECT_THAT(text_words(" \n"), ElementsAre());
+}
+
+TEST(NumberIn, IsTheWholeText) {
+  EXPECT_EQ(number_in<int>("-12"), -12);
+  EXPECT_EQ(number_in<double>("1e-3"), 1e-3);
+  for (const char* const bad : {"", " 1", "1 ", "+1", "1x", "x", "99999999999"})
+    EXPECT_EQ(number_in<int>(bad), std::nullopt) << bad;
 }
 
 }  // namespace

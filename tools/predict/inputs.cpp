@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <fstream>
 #include <span>
@@ -15,6 +14,7 @@
 #include "core/named_file.hpp"
 #include "core/printable.hpp"
 #include "core/system_error.hpp"
+#include "core/text_parts.hpp"
 #include "dataset/files/cifar.hpp"
 #include "dataset/files/idx.hpp"
 #include "dataset/files/text_file.hpp"
@@ -314,12 +314,11 @@ std::int32_t label_of(std::string_view text, std::int64_t classes,
                       const std::vector<std::string>& class_names, const TextFile& file) {
   const auto named = std::ranges::find(class_names, text);
   if (named != class_names.end()) return static_cast<std::int32_t>(named - class_names.begin());
-  std::int32_t number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc{} || end != text.data() + text.size() || number < 0 || number >= classes)
+  const auto number = number_in<std::int32_t>(text);
+  if (!number || *number < 0 || *number >= classes)
     fail(ErrorKind::data, "{}: expected {}a number from 0 to {}, found '{}'", file.place(),
          class_names.empty() ? "" : "the name of a class or ", classes - 1, quoted_input(text));
-  return number;
+  return *number;
 }
 
 }  // namespace
