@@ -30,7 +30,7 @@ Tensor values_of(const tasuki_array& array, std::string_view name);
 // float32 or float64. Another shape or type is a usage error.
 void write_values(const Tensor& values, const tasuki_array& array, std::string_view name);
 
-// Whether the shapes have the same axes, but for those of size 1 behind axis 0.
+// Whether the shapes are equal when axes of size 1, except axis 0, are left out.
 bool is_same_but_for_ones(const Shape& a, const Shape& b);
 
 // "3x100", with axes as the program has them.

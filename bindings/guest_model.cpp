@@ -145,6 +145,7 @@ GuestModel::GuestModel(MPI_Comm comm, const std::string& network, const std::str
     fail_everywhere(ErrorKind::config, "{} needs a network whose result has classes", loss_->name);
   optimizer_ = create_multi_node_optimizer(std::move(parsed.optimizer), *communicator_);
   optimizer_->setup(*network_);
+  note_values();
 }
 
 std::string GuestModel::who() const {
@@ -189,15 +190,12 @@ void GuestModel::check_together(const std::function<void()>& check) {
   } catch (...) {
     own = std::current_exception();
   }
-  std::vector<double> values;
-  for (const std::string& name : optimizer_->hyperparameters())
-    values.push_back(optimizer_->get(name));
-  const auto hash = static_cast<std::int64_t>(hash_bytes(std::as_bytes(std::span(values))) >> 1);
-  // The largest of a number and of its negative differ in more than the sign if ranks have several.
+  // If ranks have several values, the largest of the values and the largest of their negatives
+  // differ in more than the sign.
   std::int64_t* const votes = votes_.data<std::int64_t>();
   votes[0] = own ? 1 : 0;
-  votes[1] = hash;
-  votes[2] = -hash;
+  votes[1] = values_;
+  votes[2] = -values_;
   communicator_->allreduce(votes_, ReduceOp::max);
   const bool any_failed = votes[0] != 0, differ = votes[1] != -votes[2];
   if (any_failed)
@@ -300,8 +298,16 @@ void GuestModel::predict(const tasuki_array* x, const tasuki_array* y) {
   write_values(tasuki::predict(*network_, input).to(Device::cpu()), *y, "y");
 }
 
+void GuestModel::note_values() {
+  std::vector<double> values;
+  for (const std::string& name : optimizer_->hyperparameters())
+    values.push_back(optimizer_->get(name));
+  values_ = static_cast<std::int64_t>(hash_bytes(std::as_bytes(std::span(values))) >> 1);
+}
+
 void GuestModel::set(const std::string& name, double value) {
   optimizer_->set(name, value);
+  note_values();
 }
 
 double GuestModel::get(const std::string& name) const {
@@ -372,6 +378,7 @@ void GuestModel::resume(const std::filesystem::path& path) {
       return Bytes();
     });
     const ProgramNumbers numbers = load_training(path, *optimizer_);
+    note_values();
     const auto seed = numbers.find(seed_entry);
     if (seed == numbers.end()) return;  // written by save_training()
     seed_ = static_cast<std::uint64_t>(seed->second);

@@ -62,6 +62,8 @@ class GuestModel {
   // Calls `check` on all ranks; if it fails on any, or if hyper-parameters differ, all ranks throw
   // the same error. Costs one small message.
   void check_together(const std::function<void()>& check);
+  // Call it when hyper-parameters may have changed.
+  void note_values();
 
   std::unique_ptr<Communicator> communicator_;  // first: the others use it, and its memory
   Device device_;
@@ -72,8 +74,9 @@ class GuestModel {
   std::unique_ptr<Optimizer> optimizer_;
   std::uint64_t seed_ = 0;
   std::optional<RandomKeys> random_;
-  Tensor votes_;       // of check_together()
-  std::string ended_;  // why there are no more steps; empty: there are
+  Tensor votes_;             // of check_together()
+  std::int64_t values_ = 0;  // a hash of the hyper-parameters, not negative
+  std::string ended_;        // why there are no more steps; empty: there are
 };
 
 }  // namespace tasuki::bindings
