@@ -2,8 +2,8 @@
 """The LSTM step of seq2seq (forward and backward) against PyTorch's, in one run.
 
 Programs take turns (A B A B ...), pinned to as many cores as they have threads. Next to them stands
-the floor: the matrix products alone, in float32 (bench_lstm_step). Sequences are all of one length, and then
-ragged. Prints Markdown; --out writes it to a file too.
+the floor: the matrix products alone, in float32 (bench_lstm_step). Sequences are all of one length,
+and then ragged. Prints Markdown; --out writes it to a file too.
 """
 import json
 import os

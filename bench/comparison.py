@@ -104,8 +104,8 @@ def contenders(options, peer, ours):
 
 
 def ratios(seconds):
-    """Sentences about the medians of contenders(): Tasuki's time over that of the fastest PyTorch in
-    each type, and bfloat16's over float32's."""
+    """Sentences that compare the medians of contenders(): Tasuki with the fastest PyTorch of the same
+    type, and bfloat16 with float32."""
     said = []
     for ours, is_peer in (("Tasuki", lambda name: AUTOCAST not in name),
                           (OURS_IN_BFLOAT16, lambda name: AUTOCAST in name)):

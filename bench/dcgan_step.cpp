@@ -6,7 +6,7 @@
 // One thread per rank, BATCH images each. After two steps that create primitives, rank 0 prints one
 // line of JSON with the seconds of every step, and of its products alone (dcgan_floor.hpp), which
 // all ranks compute at once between the steps. Times are wall-clock times, or processor time with
-// TASUKI_BENCH_CLOCK=processor. The type is that of the step's products; they alone are float32.
+// TASUKI_BENCH_CLOCK=processor. The step multiplies in this type; the products alone are float32.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -6,8 +6,8 @@
 //             [even|ragged] [float32|bfloat16]
 //
 // Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object with the seconds of
-// each round: processor time with one thread, otherwise wall-clock time. The type is that of the
-// step's products; the lower bound is of float32.
+// each round: processor time with one thread, otherwise wall-clock time. The step multiplies in
+// this type; the lower bound is float32.
 #include <fmt/format.h>
 
 #include <cstdlib>

@@ -5,9 +5,9 @@
 #   scripts/check_clients.sh [--build DIR] [NAME...]     # default: build, all programs
 #
 # NAME: h5py, safetensors, torchvision, transformers, onnx, onnxruntime, tensorboard, chainer. pip
-# installs the programs in a virtual environment, DIR/clients (6 GB, most of it PyTorch), and Chainer,
-# which needs an older NumPy, in one of its own (scripts/check_chainer.sh). DIR has tests (./test.sh
-# builds it so). Not part of ctest, which needs no network.
+# installs the programs in a virtual environment, DIR/clients (6 GB, most of it PyTorch).
+# check_chainer.sh installs Chainer, which needs an older NumPy, in another one. DIR must be built with
+# tests, as ./test.sh does. Not part of ctest, which needs no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/usage.sh

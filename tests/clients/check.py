@@ -491,7 +491,7 @@ CHECKS = {"h5py": [h5py_arrays],
 
 
 def version_of(name):
-    """"none" if it is not installed. Chainer's check installs it in an environment of its own."""
+    """The installed version, or "none". Chainer has a separate environment."""
     folders = APPS.parent.glob("chainer/lib/python*/site-packages") if name == "chainer" else sys.path
     found = importlib.metadata.distributions(name=name, path=[str(folder) for folder in folders])
     return next((each.version for each in found), "none")
