@@ -39,7 +39,8 @@ struct Check {
   nlohmann::json (*look)(const Place& place);
   // On rank 0; `seen` leaves out ranks that could not look.
   void (*judge)(const std::vector<Seen>& seen, const Settings& settings, Report& report);
-  bool looks_first = false;  // before the others begin, whose threads take what it measures
+  // Before the others begin: their threads and libraries change what it sees.
+  bool looks_first = false;
 };
 
 // In the order of the report.

@@ -53,7 +53,8 @@ json look_at_versions(const Place&) {
           {"hwloc", program::hwloc_version()}};
 }
 
-// The builds of Tasuki's program and libraries that differ from another rank's.
+// The builds of Tasuki's program and libraries that another rank does not have, and those that only
+// it has.
 std::string difference(const json& own, const json& other) {
   std::vector<std::string> lines;
   if (own.at("version") != other.at("version"))
@@ -63,6 +64,8 @@ std::string difference(const json& own, const json& other) {
   const auto others = other.at("builds").get<std::vector<std::string>>();
   for (const std::string& build : builds)
     if (std::ranges::find(others, build) == others.end()) lines.push_back(build);
+  for (const std::string& build : others)
+    if (std::ranges::find(builds, build) == builds.end()) lines.push_back("not " + build);
   return join(lines, ", ");
 }
 
@@ -119,6 +122,8 @@ void judge_versions(const std::vector<Seen>& seen, const Settings&, Report& repo
 
 }  // namespace
 
-const Check version_check = {"versions", false, look_at_versions, judge_versions};
+// The check of GPUs loads a library of Tasuki, on one rank of a host alone.
+const Check version_check = {"versions", false, look_at_versions, judge_versions,
+                             /*looks_first=*/true};
 
 }  // namespace tasuki::doctor
