@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from comparison import HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish, ratios
+from comparison import DTYPE_FLAGS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish, ratios
 
 WIDTH, LAYERS, CONTEXT, HEADS = 256, 4, 128, 4
 BYTES = 4_000_000
@@ -56,11 +56,13 @@ def floor_of_step(batch, steps=5):
                         number(n if tb == b"N" else k), ctypes.c_float(0), c, number(n))
 
     size = 4 * parameters()
-    w, m, v, g = (ctypes.create_string_buffer(b"1" * size) for _ in range(4))
+    weights, means, squares, gradients = (ctypes.create_string_buffer(b"1" * size)
+                                          for _ in range(4))
 
     def update():
         """Moves as many bytes as AdamW, which reads four arrays and writes three."""
-        for to, source, count in ((w, g, size), (m, w, size), (v, m, size), (g, v, size // 2)):
+        for to, source, count in ((weights, gradients, size), (means, weights, size),
+                                  (squares, means, size), (gradients, squares, size // 2)):
             ctypes.memmove(to, source, count)
 
     seconds = []
@@ -105,7 +107,7 @@ def measure_tasuki(options, dtype):
         subprocess.run(["mpirun", "-np", str(options.ranks), options.build / "apps/train_lm",
                         "--data", options.data, "--bytes", str(BYTES),
                         "--batchsize", str(options.batch), "--threads", "1", "--max-iterations",
-                        str(options.steps), "--log-every", "1", "--quiet", "--dtype", dtype,
+                        str(options.steps), "--log-every", "1", "--quiet", *DTYPE_FLAGS[dtype],
                         "--out", out], check=True, env={**os.environ, **MPI_ENVIRONMENT})
         log = json.loads((pathlib.Path(out) / "log").read_text())
     ends = [entry["elapsed_time"] for entry in log]

@@ -19,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 
-from comparison import HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish, ratios
+from comparison import (DTYPE_FLAGS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish,
+                        ratios)
 
 
 def run(command, ranks):
@@ -73,7 +74,7 @@ def floor_from(output, ranks):
 def compare(options, ranks):
     measures = contenders(
         options, lambda python, flags: lambda: epochs_of_torch(python, options, ranks, flags),
-        lambda dtype: lambda: epochs_of_tasuki(options, ranks, ["--dtype", dtype]))
+        lambda dtype: lambda: epochs_of_tasuki(options, ranks, DTYPE_FLAGS[dtype]))
     if ranks > 1:
         private = ["--node-weights", "private"]
         measures["Tasuki " + " ".join(private)] = lambda: epochs_of_tasuki(options, ranks, private)

@@ -86,6 +86,8 @@ def torches(options):
     return found
 
 
+# The programs' --dtype by the names that bench/'s own have.
+DTYPE_FLAGS = {"float32": ["--dtype", "fp32"], "bfloat16": ["--dtype", "bf16"]}
 AUTOCAST, OURS_IN_BFLOAT16 = ", autocast", "Tasuki, bfloat16"
 
 

@@ -1,14 +1,15 @@
-"""Time of a step or an epoch beside PyTorch's, for each kind of network: on the processor where
-Tasuki gains least."""
+"""Time of a step or an epoch beside PyTorch's, for each kind of network and number type: on the
+processor where Tasuki gains least. In bfloat16 PyTorch's autocast is the peer, compiled or not."""
 import re
-from typing import NamedTuple
+from typing import Callable, NamedTuple
 
 from gnuplot import BLUE, GRAY, head, quoted
 from tables import ROOT, number, table
 
 RESULTS = "bench/results"
 # Folders of files of the same names, some of which only some have.
-PROCESSORS = {"amd": "AMD", "intel": "Intel", "intel-without-amx": "Intel without AMX"}
+PROCESSORS = {"amd": "AMD", "amd-zen4": "AMD Zen 4", "intel": "Intel",
+              "intel-without-amx": "Intel without AMX"}
 
 
 class Comparison(NamedTuple):
@@ -22,9 +23,15 @@ class Comparison(NamedTuple):
     processor: str
 
 
-def pytorch_of(row):
-    """The best time of PyTorch's columns in a row."""
-    return min(number(cell) for name, cell in row.items() if name.startswith("PyTorch"))
+class NumberType(NamedTuple):
+    suffix: str  # of what is compared
+    own: str     # the name of Tasuki's row or column
+    is_peer: Callable[[str], bool]
+
+
+TYPES = [NumberType("", "Tasuki", lambda name: name.startswith("PyTorch") and "autocast" not in name),
+         NumberType(", bfloat16", "Tasuki, bfloat16",
+                    lambda name: name.startswith("PyTorch") and "autocast" in name)]
 
 
 class Results:
@@ -41,19 +48,27 @@ class Results:
         return f"{RESULTS}/{self.folder}/{file}"
 
     def _column(self, what, unit, file, heading, column, top):
-        """From the rows `PyTorch 2...` and `Tasuki`, and from `Tasuki takes X x` below them."""
-        rows = table(self._path(file), heading, [column])
-        pytorch = min(number(row[column]) for row in rows if row[""].startswith("PyTorch 2"))
-        own = next(number(row[column]) for row in rows if row[""] == "Tasuki")
+        """From the rows of PyTorch and Tasuki, and from `Tasuki takes X x` below them."""
+        times = {row[""]: row[column] for row in table(self._path(file), heading, [column])}
         text = (ROOT / self._path(file)).read_text()
         below = text[text.index(f"# {heading}"):].split("\n## ", 2)[0]
-        stated = re.search(r"Tasuki takes ([\d.]+) x the time of PyTorch 2", below)
-        ratio = float(stated[1]) if stated else own / pytorch
-        return self._comparison(what, unit, pytorch, own, ratio, file, top)
+        for kind in TYPES:
+            if kind.own not in times:
+                continue
+            pytorch = min(number(time) for name, time in times.items() if kind.is_peer(name))
+            own = number(times[kind.own])
+            stated = re.search(rf"{kind.own} takes ([\d.]+) x the time of PyTorch 2", below)
+            ratio = float(stated[1]) if stated else own / pytorch
+            yield self._comparison(what + kind.suffix, unit, pytorch, own, ratio, file, top)
 
     def _row(self, what, row, ratio, file, heading):
-        return self._comparison(what, "ms", pytorch_of(row), number(row["Tasuki"]),
-                                number(row[ratio]), file, heading)
+        for kind in TYPES:
+            if kind.own not in row:
+                continue
+            pytorch = min(number(cell) for name, cell in row.items() if kind.is_peer(name))
+            own = number(row[kind.own])
+            stated = own / pytorch if kind.suffix else number(row[ratio])
+            yield self._comparison(what + kind.suffix, "ms", pytorch, own, stated, file, heading)
 
     def _has(self, file):
         return (ROOT / self._path(file)).exists()
@@ -61,24 +76,25 @@ class Results:
     def all(self):
         if self._has("mlp.md"):
             for ranks in ["1 rank", "2 ranks"]:
-                yield self._column(f"perceptron, epoch, {ranks}", "s", "mlp.md", ranks, "s/epoch",
-                                   "MLP")
+                yield from self._column(f"perceptron, epoch, {ranks}", "s", "mlp.md", ranks,
+                                        "s/epoch", "MLP")
         names = {"lenet": "LeNet", "cnn10": "cnn10", "vgg16_bn": "VGG-16",
                  "wrn_28_10": "wide ResNet 28-10"}
         heading = "One training step"
         if self._has("models.md"):
             for row in table(self._path("models.md"), heading, ["model", "Tasuki"]):
-                yield self._row(f"{names[row['model']]}, step", row, "ratio", "models.md", heading)
+                yield from self._row(f"{names[row['model']]}, step", row, "ratio", "models.md",
+                                     heading)
         if self._has("lm.md"):
-            yield self._column("transformer, step, 2 ranks", "s", "lm.md", "Transformer", "s/step",
-                               "Transformer")
+            yield from self._column("transformer, step, 2 ranks", "s", "lm.md", "Transformer",
+                                    "s/step", "Transformer")
         if self._has("dcgan.md"):
             for row in table(self._path("dcgan.md"), heading, ["Tasuki"]):
                 if row["ranks x threads"] == "1 x 1":
-                    yield self._row("DCGAN, step", row, "of PyTorch", "dcgan.md", heading)
+                    yield from self._row("DCGAN, step", row, "of PyTorch", "dcgan.md", heading)
         if self._has("lstm.md"):
-            yield self._column("LSTM, step", "ms", "lstm.md", "Even sequences, 1 thread", "ms/step",
-                               "LSTM")
+            yield from self._column("LSTM, step", "ms", "lstm.md", "Even sequences, 1 thread",
+                                    "ms/step", "LSTM")
 
 
 def hundredths(ratio):
@@ -96,9 +112,10 @@ def on_processors():
 
 
 def compared():
-    """What is claimed: of each kind of work the comparison with the largest ratio."""
-    for each in on_processors().values():
-        yield max(each.values(), key=lambda comparison: comparison.ratio)
+    """What is claimed: of each kind of work in float32 the comparison with the largest ratio."""
+    for what, each in on_processors().items():
+        if not what.endswith(TYPES[1].suffix):
+            yield max(each.values(), key=lambda comparison: comparison.ratio)
 
 
 def source():
