@@ -51,18 +51,19 @@ int run(int argc, char** argv) {
     optimizer->set("beta1", 0.5);
     optimizer->set("alpha", 2e-4);
     optimizer->add_hook(weight_decay(1e-4));
+    optimizer->compute_in(type);
     optimizer->setup(model);
     return optimizer;
   };
   const auto gen = optimizer_of(gan.gen), dis = optimizer_of(gan.dis);
   gen->keep_graphs(true);  // its loss was computed by the discriminator
-  const Tensor images = Tensor::empty({batch, 3, 32, 32});
-  initializers::uniform(1)(images, 1, 2);
+  const Tensor drawn = Tensor::empty({batch, 3, 32, 32});
+  initializers::uniform(1)(drawn, 1, 2);
+  const Tensor images = drawn.to(type);
 
   const bench::DcganFloor products(settings, batch);
   std::vector<double> seconds, floor;
   for (int step = -2; step < steps; ++step) {
-    set_cpu_product_type(type);
     ranks->barrier();
     const double start = now();
     StepScope scope;
@@ -82,7 +83,6 @@ int run(int argc, char** argv) {
     losses = {};
     ranks->barrier();
     const double end = now();
-    set_cpu_product_type(DType::float32);
     products.run();
     ranks->barrier();
     if (step < 0) continue;

@@ -83,12 +83,12 @@ class WeightedSum final : public Function {
 
 int run(int rounds, int threads, const Sizes& s, bool is_ragged, DType type) {
   set_cpu_threads(threads);
-  set_cpu_product_type(type);
   NStepLSTM model(s.layers, s.units, s.units);
   model.initialize(1);
   const auto optimizer = create_optimizer("sgd");
+  optimizer->compute_in(type);
   optimizer->setup(model);  // the arena
-  const Tensor x = noise({s.batch, s.length, s.units});
+  const Tensor x = noise({s.batch, s.length, s.units}).to(type);
   const Tensor lengths = Tensor::empty({s.batch}, DType::int64);
   std::int64_t tokens = 0;
   for (std::int64_t i = 0; i < s.batch; ++i) {
@@ -97,7 +97,7 @@ int run(int rounds, int threads, const Sizes& s, bool is_ragged, DType type) {
     tokens += s.length - shorter;
   }
   tokens = tokens / s.batch * s.batch;
-  const Tensor upstream = noise({s.batch, s.length, s.units});
+  const Tensor upstream = noise({s.batch, s.length, s.units}).to(type);
 
   std::vector<double> steps, products;
   for (int round = -2; round < rounds; ++round) {  // the first ones create primitives

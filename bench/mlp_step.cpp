@@ -102,14 +102,14 @@ void print(Part& part) {
   fmt::print("\n");
 }
 
-int run(int rounds, int threads, std::int64_t batch, DType products_in) {
+int run(int rounds, int threads, std::int64_t batch, DType type) {
   set_cpu_threads(threads);
-  set_cpu_product_type(products_in);
   Classifier model(std::make_unique<MLP>());
   model.initialize(1);
   const auto optimizer = create_optimizer("adam");
+  optimizer->compute_in(type);
   optimizer->setup(model);
-  const Variable x(noise({batch, 784}));
+  const Variable x(noise({batch, 784}).to(type));
   const Tensor t = Tensor::empty({batch}, DType::int32);
   for (std::int64_t i = 0; i < batch; ++i)
     t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 10);

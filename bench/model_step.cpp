@@ -32,13 +32,14 @@ double now(int threads) {
 int run(const std::string& name, std::int64_t batch, int steps, int threads,
         const std::string& precision) {
   set_cpu_threads(threads);
-  set_cpu_product_type(precision == "bfloat16" ? DType::bfloat16 : DType::float32);
+  const DType type = precision == "bfloat16" ? DType::bfloat16 : DType::float32;
   const bool is_lenet = name == "lenet";
   const Shape image = is_lenet ? Shape{1, 28, 28} : Shape{3, 32, 32};
   Classifier model(create_model(name, {.classes = 10, .image = image}));
   model.initialize(1);
   const auto optimizer = create_optimizer("momentum_sgd");
   optimizer->set("lr", 0.01);
+  optimizer->compute_in(type);
   optimizer->setup(model);
 
   const Tensor images = Tensor::empty({batch, image[0], image[1], image[2]});
@@ -46,7 +47,7 @@ int run(const std::string& name, std::int64_t batch, int steps, int threads,
   const Tensor t = Tensor::empty({batch}, DType::int32);
   for (std::int64_t i = 0; i < batch; ++i)
     t.data<std::int32_t>()[i] = static_cast<std::int32_t>(i % 10);
-  const Variable x(images);
+  const Variable x(images.to(type));
 
   std::vector<double> seconds;
   for (int step = -2; step < steps; ++step) {

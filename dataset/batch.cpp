@@ -11,11 +11,6 @@
 namespace tasuki {
 namespace {
 
-bool is_floating(DType type) {
-  return type == DType::float32 || type == DType::float64 || type == DType::float16 ||
-         type == DType::bfloat16;
-}
-
 std::int64_t items_of(const BatchField& field, std::int64_t examples) {
   const Shape shape = field.values ? field.values.shape() : field.source->shape(examples);
   return shape.rank() == 0 ? -1 : shape[0];

@@ -41,6 +41,7 @@ Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
   for (const Variable& input : inputs)
     function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
   auto node = std::make_shared<detail::Node>();
+  node->type = result.dtype();
   node->function = std::move(function);
   node->sequence = functions_made.fetch_add(1, std::memory_order_relaxed) + 1;
   const Function& called = *node->function;
@@ -72,6 +73,7 @@ detail::Node::~Node() {
 }
 
 void detail::Node::add_gradient(Tensor gradient) {
+  gradient = gradient.to(is_leaf() ? value.dtype() : type);
   if (!grad) {
     grad = std::move(gradient);
     grad_is_own = false;

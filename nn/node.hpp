@@ -19,9 +19,11 @@ struct Node {
   Node& operator=(const Node&) = delete;
 
   bool is_leaf() const { return sequence == 0; }
-  // Adds to `grad`, which is shared with the caller until a second gradient arrives.
+  // Adds to `grad`, which is shared with the caller until a second gradient arrives. Gradients have
+  // the type of the value.
   void add_gradient(Tensor gradient);
 
+  DType type = DType::float32;  // of the value
   Tensor grad;
   bool grad_is_own = false;  // its memory is not shared and may be added to in place
 

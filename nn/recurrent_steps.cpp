@@ -12,6 +12,8 @@ RecurrentSteps::RecurrentSteps(const NStepRNN& network, const std::vector<Variab
   for (std::size_t i = 0; i < states.size(); ++i) {
     const Tensor& first = states_.emplace_back(states[i].value());
     RecurrentLayer& layer = layers_.emplace_back(network.cells_[i]->layer(first.dtype()));
+    layer.wx = layer.wx.to(first.dtype());
+    layer.wh = layer.wh.to(first.dtype());
     layer.prepared = backend(first.device()).sequences().prepare_recurrent(layer, first.shape()[0]);
   }
 }
@@ -19,7 +21,7 @@ RecurrentSteps::RecurrentSteps(const NStepRNN& network, const std::vector<Variab
 Tensor RecurrentSteps::next(const Tensor& x) {
   const std::int64_t items = x.shape()[0];
   const Tensor ones = Tensor::full({items}, 1, DType::int64, x.device());
-  Tensor y = x;
+  Tensor y = states_.empty() ? x : x.to(states_[0].dtype());
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     auto outputs = backend(x.device())
                        .sequences()

@@ -178,7 +178,12 @@ void TrainingRun::configure(Optimizer& optimizer, Module& model) {
                             socket_of(find_processors().cpus).value_or(-1));
   if (parts_->whole != nullptr) freeze_chosen(settings.freeze, *parts_->whole, model, optimizer);
   optimizer.setup(model);
-  if (settings.workers) return;  // each has rounded weights of its own
+  if (settings.workers) {
+    // On CPUs they share rounded weights as well; elsewhere operations round weights that they use.
+    if (std::ranges::all_of(settings.workers->devices, &Device::is_cpu))
+      optimizer.compute_in(setup().precision.activations);
+    return;
+  }
   const ModelGrid& grid = *setup().grid;
   Communicator* const holders = grid.is_divided() ? &grid.model() : nullptr;
   if (setup().precision.scales_losses) optimizer.guard().scale_losses({}, holders);
@@ -196,7 +201,7 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
   const TrainingSettings& settings = parts.settings();
   if (!trial)
     trial = [this, loss](std::int64_t n, const DatasetHeader& examples) {
-      measure_step(n, examples, device(), setup().precision.on(device()), loss);
+      measure_step(n, examples, device(), setup().precision.activations, loss);
     };
   parts.optimizers = optimizers;
   parts.model = &model;

@@ -2,13 +2,14 @@
 // functions in nn/ and optimizers call it through `backend(device)`, and so do not depend on the
 // device.
 //
-// Conventions: activations are N x C x H x W or N x F. Their type (float32; on GPUs also float16
-// and bfloat16) is the type of the computation and of the results; parameters, biases, statistics
-// and all gradients of parameters are always float32. Results, scalars included, are new tensors
-// unless a destination is given. Only copies to the host, item(), synchronize() and squared_norm()
-// wait for a device. With `accumulate`, results are added to the destination; otherwise they
-// overwrite it. Inputs and results may be in the backend's own layout (Tensor::layout);
-// destinations given by the caller (gradients of parameters) are plain. Errors name the shapes.
+// Conventions: activations are N x C x H x W or N x F. Their type (float32, bfloat16 or float16) is
+// that of results and, where the device has instructions for it, of the factors of layers'
+// products; sums and everything else are computed in float32. Parameters, biases, statistics and
+// all gradients of parameters are always float32. Results, scalars included, are new tensors unless
+// a destination is given. Only copies to the host, item(), synchronize() and squared_norm() wait
+// for a device. With `accumulate`, results are added to the destination; otherwise they overwrite
+// it. Inputs and results may be in the backend's own layout (Tensor::layout); destinations given by
+// the caller (gradients of parameters) are plain. Errors name the shapes.
 #pragma once
 
 #include <cstdint>
@@ -277,12 +278,5 @@ void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
 // at full speed.
 void set_cpu_threads(int threads);
 int cpu_threads();
-
-// The type in which matrix products and convolutions on the CPU may be computed in the calling
-// thread: float32 (the default) or bfloat16, to which inputs are rounded while sums and everything
-// else stay float32; bfloat16 is used where a measurement, once per shape, finds it faster. A
-// processor without instructions for it (AVX512_BF16) is an error of kind unavailable.
-void set_cpu_product_type(DType type);
-DType cpu_product_type();
 
 }  // namespace tasuki

@@ -25,6 +25,17 @@ constexpr std::size_t size_of(DType type) {
   return 0;
 }
 
+constexpr bool has_16_bits(DType type) {
+  return type == DType::float16 || type == DType::bfloat16;
+}
+// Types of activations.
+constexpr bool is_activation_type(DType type) {
+  return type == DType::float32 || has_16_bits(type);
+}
+constexpr bool is_floating(DType type) {
+  return is_activation_type(type) || type == DType::float64;
+}
+
 // "float32" and so on, NumPy's names.
 const char* name_of(DType type);
 

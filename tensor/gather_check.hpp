@@ -14,8 +14,7 @@ inline void check_gather(const Tensor& source, const Tensor& indices, DType dtyp
                    (indices.device().is_cpu() || indices.device() == source.device()),
                "gather: expected a vector of int64 numbers, found {} of {}", indices.shape().text(),
                name_of(indices.dtype()));
-  const bool to_float =
-      dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16;
+  const bool to_float = is_activation_type(dtype);
   const bool converts =
       to_float && (source.dtype() == DType::uint8 || source.dtype() == DType::float32);
   TASUKI_CHECK(dtype == source.dtype() || converts, "gather: items of {} cannot be converted to {}",
@@ -36,8 +35,8 @@ inline void check_images(const Tensor& source, const Tensor& indices, const Tens
     TASUKI_CHECK(numbers->dtype() == DType::int64 && numbers->device() == source.device(),
                  "transform_images: expected int64 numbers on {}, found {} on {}",
                  source.device().text(), name_of(numbers->dtype()), numbers->device().text());
-  TASUKI_CHECK(dtype == DType::float32 || dtype == DType::float16 || dtype == DType::bfloat16,
-               "transform_images: images cannot be converted to {}", name_of(dtype));
+  TASUKI_CHECK(is_activation_type(dtype), "transform_images: images cannot be converted to {}",
+               name_of(dtype));
 }
 
 }  // namespace tasuki

@@ -64,8 +64,7 @@ HalfFormat float16_format() {
 }  // namespace
 
 HalfFormat half_format(DType type) {
-  TASUKI_CHECK(type == DType::float16 || type == DType::bfloat16, "a 16-bit format of {}",
-               name_of(type));
+  TASUKI_CHECK(has_16_bits(type), "a 16-bit format of {}", name_of(type));
   if (type == DType::float16) return float16_format();
   return {widen_bfloat16, narrow_bfloat16};
 }

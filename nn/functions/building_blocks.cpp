@@ -54,9 +54,8 @@ class Affine final : public Function {
 
 void check_operand_type(const char* what, const Variable& x) {
   const DType type = x.value().dtype();
-  TASUKI_CHECK(type == DType::float32 || size_of(type) == 2,
-               "{}: {} of {} has no arithmetic; convert it to float32", what, name_of(type),
-               x.shape().text());
+  TASUKI_CHECK(is_activation_type(type), "{}: {} of {} has no arithmetic; convert it to float32",
+               what, name_of(type), x.shape().text());
 }
 
 DType common_type(const Variable& a, const Variable& b, const char* what) {

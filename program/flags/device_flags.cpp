@@ -66,10 +66,11 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
 void add_device_flags(Options& options, TrainingSettings& settings) {
   add_gpu_flags(options, settings.gpu);
   add_processor_flags(options, settings.threads, settings.conv);
-  options.add("dtype", settings.dtype, compute_types(), "NAME",
-              "fp32, tf32, bf16 or fp16: number type for computations; weights stay fp32. CPUs "
-              "support fp32, and bf16 only for matrix products; tf32 and fp16 need a GPU. fp16 "
-              "uses dynamic loss scaling");
+  options.add(
+      "dtype", settings.dtype, compute_types(), "NAME",
+      "fp32, tf32, bf16 or fp16: number type of activations, their gradients and the factors "
+      "of products; weights and sums stay fp32. tf32 and fp16 need a GPU; fp16 uses "
+      "dynamic loss scaling");
   options.add("graph", settings.graph,
               {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
               "WHEN",

@@ -100,7 +100,7 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
       std::min(largest_rank_batch(settings, setup.grid->models()), train.count);
   const std::size_t activations =
       largest > 0 ? measure_step(largest, read_longest(data.train, *setup.communicator),
-                                 setup.device(), setup.precision.on(setup.device()), loss)
+                                 setup.device(), setup.precision.activations, loss)
                         .held
                   : 0;
   const ShardPlan plan(train.count, setup.grid->models(),

@@ -14,7 +14,7 @@ namespace tasuki::program {
 void print_model_summary(const RankSetup& setup, const Module& model, const LossFunction& loss,
                          const SplitData& data) {
   const DatasetHeader examples = read_longest(data, *setup.communicator);
-  const Batch batch = zero_batch(1, examples, setup.precision.on(setup.device()), setup.device());
+  const Batch batch = zero_batch(1, examples, setup.precision.activations, setup.device());
   const ModelSummary summary = summarize(model, [&] {
     const TrainingMode evaluating(false);
     const NoGrad no_graph;

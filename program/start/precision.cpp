@@ -54,10 +54,7 @@ void check_gpu_algorithms(const TrainingSettings& settings, std::span<const Devi
 
 Precision choose_precision(ComputeType dtype, std::span<const Device> devices) {
   check_type(dtype, devices);
-  if (has_cpu(devices))
-    set_cpu_product_type(dtype == ComputeType::bf16 ? DType::bfloat16 : DType::float32);
-  if (!has_gpu(devices)) return {};
-  cuda_settings().allow_tf32 = dtype == ComputeType::tf32;
+  if (has_gpu(devices)) cuda_settings().allow_tf32 = dtype == ComputeType::tf32;
   if (dtype == ComputeType::bf16) return {DType::bfloat16, false};
   if (dtype == ComputeType::fp16) return {DType::float16, true};
   return {};

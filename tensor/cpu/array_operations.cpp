@@ -7,8 +7,9 @@
 
 #include "tensor/cpu/accumulation_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/elementwise_operands.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/matrix_product.hpp"
+#include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/strided.hpp"
 #include "tensor/geometry.hpp"
 #include "tensor/parallel.hpp"
@@ -217,11 +218,10 @@ void reduce_axis(Reduction op, const AxisReduction& pass, const float* x, float*
 
 class CpuArrayOperations final : public ArrayOperations {
  public:
-  Tensor reduce(Reduction op, const Tensor& x, AxisSet axes, float factor,
-                DType /*type: float32 is the only one*/) override {
+  Tensor reduce(Reduction op, const Tensor& x, AxisSet axes, float factor, DType type) override {
     const ReductionPlan plan(op, x.shape(), axes);
-    if (x.count() == 0) return Tensor::full(plan.shape, 0.0 * static_cast<double>(factor));
-    Tensor y = x.plain();
+    if (x.count() == 0) return Tensor::full(plan.shape, 0.0 * static_cast<double>(factor), type);
+    Tensor y = in_float32(x).plain();
     for (const AxisReduction& pass : plan.passes) {
       Tensor reduced = Tensor::empty({pass.outer, pass.inner});
       reduce_axis(op, pass, floats(y), floats(reduced));
@@ -229,7 +229,7 @@ class CpuArrayOperations final : public ArrayOperations {
     }
     if (plan.passes.empty() && factor != 1) y = y.clone();
     if (factor != 1) scale_kernel(floats(y), factor, y.count());
-    return y.reshape(plan.shape);
+    return in_type(y.reshape(plan.shape), type);
   }
 
   Tensor take_view(const Tensor& x, const View& view) override {
@@ -247,17 +247,22 @@ class CpuArrayOperations final : public ArrayOperations {
                 bool sums) override {
     const MatmulGeometry geometry(a.shape(), transpose_a, b.shape(), transpose_b, sums);
     const auto& [shape, batch, m, n, k, step_a, step_b, step_c] = geometry;
-    Tensor c = Tensor::empty(shape);
-    if (c.count() == 0) return c;
-    if (k == 0 || batch == 0) {
-      c.fill(0);
-      return c;
+    const DType type = a.dtype();
+    if (shape.count() == 0 || k == 0 || batch == 0) return Tensor::zeros(shape, type);
+    if (type == DType::bfloat16 && b.dtype() == type && has_bfloat16_products() && !sums &&
+        a.count() == batch * m * k && b.count() == batch * k * n) {
+      Tensor y = Tensor::empty({batch, m, n}, type);
+      const Shape of_a = transpose_a ? Shape{batch, k, m} : Shape{batch, m, k};
+      const Shape of_b = transpose_b ? Shape{batch, n, k} : Shape{batch, k, n};
+      multiply_rounded({a.reshape(of_a), transpose_a}, {b.reshape(of_b), transpose_b}, y);
+      return y.reshape(shape);
     }
-    const Tensor left = a.plain(), right = b.plain();
+    const Tensor c = Tensor::empty(shape);
+    const Tensor left = in_float32(a).plain(), right = in_float32(b).plain();
     multiply_batch({transpose_a ? 'T' : 'N', transpose_b ? 'T' : 'N', m, n, k, floats(left),
                     floats(right), floats(c), 0},
                    batch, step_a, step_b, step_c);
-    return c;
+    return in_type(c, type);
   }
 };
 

@@ -1,5 +1,6 @@
 // Attention on CPUs: each head of each item by one thread, in blocks of queries x keys whose scores
-// stay in the processor's cache. The products of a block are oneDNN's sgemm.
+// stay in the processor's cache. The products of a block are oneDNN's sgemm. A head's columns of 16
+// bits are converted to float32 when its work begins, which costs a few percent of the time.
 #include "tensor/attention_operations.hpp"
 
 #include <algorithm>
@@ -10,8 +11,7 @@
 #include "tensor/cpu/attention_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_interface.hpp"
-#include "tensor/cpu/elementwise_operands.hpp"
-#include "tensor/parallel.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 
 namespace tasuki {
 namespace {
@@ -111,12 +111,41 @@ void backward_head(const Head& head, Products& multiply, float* block, Rows y, R
   }
 }
 
-Rows rows_of(const HeadColumns& columns, std::int64_t item, std::int64_t head,
-             const AttentionOptions& options) {
-  return {floats(columns.array) + item * columns.rows() * columns.width() + columns.begin +
-              head * options.head_width,
-          columns.width()};
-}
+// The rows of one head as floats: where they lie, or a copy of those that have 16 bits.
+class HeadRows {
+ public:
+  HeadRows(const HeadColumns& columns, std::int64_t item, std::int64_t head,
+           const AttentionOptions& options)
+      : elements_(columns.array),
+        count_(columns.rows()),
+        width_(options.head_width),
+        begin_(item * count_ * columns.width() + columns.begin + head * width_),
+        step_(columns.width()) {
+    if (!elements_.is_float32()) copy_.resize(static_cast<std::size_t>(count_ * width_));
+  }
+
+  Rows read() {
+    for (std::int64_t i = 0; i < converted(); ++i)
+      elements_.read(begin_ + i * step_, width_, copy_.data() + i * width_);
+    return place();
+  }
+  // Rows to be filled, and then written.
+  Rows place() {
+    return elements_.is_float32() ? Rows{elements_.place(begin_, nullptr), step_}
+                                  : Rows{copy_.data(), width_};
+  }
+  void write() const {
+    for (std::int64_t i = 0; i < converted(); ++i)
+      elements_.write(begin_ + i * step_, width_, copy_.data() + i * width_);
+  }
+
+ private:
+  std::int64_t converted() const { return elements_.is_float32() ? 0 : count_; }
+
+  FloatElements elements_;
+  std::int64_t count_, width_, begin_, step_;
+  std::vector<float> copy_;
+};
 
 // Those of the queries of this head.
 QueryStatistics* statistics_of(const AttentionResult& result, std::int64_t item,
@@ -145,10 +174,11 @@ void for_each_head(const HeadColumns& q, const HeadColumns& k, const HeadColumns
       const std::int64_t item = each / options.heads, head = each % options.heads;
       const std::int64_t keys = lengths != nullptr ? lengths[item] : k.rows();
       const std::int64_t queries = keys == 0 ? 0 : (options.causal ? keys : q.rows());
+      HeadRows of_q(q, item, head, options), of_k(k, item, head, options),
+          of_v(v, item, head, options);
       body(item, head,
-           Head{rows_of(q, item, head, options), rows_of(k, item, head, options),
-                rows_of(v, item, head, options), queries, keys, options.head_width, options.scale,
-                options.causal});
+           Head{of_q.read(), of_k.read(), of_v.read(), queries, keys, options.head_width,
+                options.scale, options.causal});
     }
   });
 }
@@ -165,15 +195,17 @@ class CpuAttentionOperations final : public AttentionOperations {
                             const AttentionOptions& options) override {
     check_attention(q, k, v, options);
     const std::int64_t width = options.heads * options.head_width, rows = q.rows();
-    AttentionResult result{Tensor::empty({q.items(), rows, width}),
+    AttentionResult result{Tensor::empty({q.items(), rows, width}, q.array.dtype()),
                            Tensor::empty({q.items(), options.heads, rows, 2})};
     const HeadColumns y = {result.y};
     Products multiply;
     for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
       QueryStatistics* const statistics = statistics_of(result, item, head);
-      const Rows out = rows_of(y, item, head, options);
+      HeadRows of_y(y, item, head, options);
+      const Rows out = of_y.place();
       forward_head(each, multiply, scratch(), out, statistics);
       clear(out, each.queries, rows, each.width);
+      of_y.write();
       std::fill(statistics + each.queries, statistics + rows, QueryStatistics{0, 0});
     });
     multiply.check();
@@ -192,14 +224,16 @@ class CpuAttentionOperations final : public AttentionOperations {
     const HeadColumns y = {forward.y}, dy = {upstream.plain()};
     Products multiply;
     for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
-      const Rows queries = rows_of(dq, item, head, options);
-      const Rows keys = rows_of(dk, item, head, options), values = rows_of(dv, item, head, options);
+      HeadRows of_y(y, item, head, options), of_dy(dy, item, head, options),
+          of_dq(dq, item, head, options), of_dk(dk, item, head, options),
+          of_dv(dv, item, head, options);
+      const Rows queries = of_dq.place(), keys = of_dk.place(), values = of_dv.place();
       clear(keys, 0, k.rows(), each.width);
       clear(values, 0, k.rows(), each.width);
-      backward_head(each, multiply, scratch(), rows_of(y, item, head, options),
-                    rows_of(dy, item, head, options), statistics_of(forward, item, head), queries,
-                    keys, values);
+      backward_head(each, multiply, scratch(), of_y.read(), of_dy.read(),
+                    statistics_of(forward, item, head), queries, keys, values);
       clear(queries, each.queries, q.rows(), each.width);
+      for (const HeadRows* const each_of : {&of_dq, &of_dk, &of_dv}) each_of->write();
     });
     multiply.check();
   }

@@ -7,7 +7,9 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_normalization.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/rounded_product.hpp"
 
 namespace tasuki {
 namespace {
@@ -16,6 +18,11 @@ namespace {
 Tensor in_channel_order(const Tensor& x) {
   const Tensor ordered = dnnl_order(x);
   return ChannelOrder::of(ordered) ? ordered : ordered.plain();
+}
+
+// The activations as oneDNN normalises them here.
+Tensor supported(const Tensor& x) {
+  return is_native(x.dtype()) ? x : in_float32(x);
 }
 
 void check_gradient(const Tensor& x, const Tensor& dy) {
@@ -31,7 +38,8 @@ BatchNormResult CpuBackend::batch_norm(const Tensor& input, const Tensor& gamma,
   const auto what = [&] { return text_of_norm(input); };
   return with_dnnl(what, [&] {
     BatchNormResult result{{}, Tensor::empty(gamma.shape()), Tensor::empty(gamma.shape()), {}};
-    normalise(dnnl_order(input), gamma, beta, eps, relu, Statistics::of_batch, result);
+    normalise(dnnl_order(supported(input)), gamma, beta, eps, relu, Statistics::of_batch, result);
+    result.y = in_type(result.y, input.dtype());
     return result;
   });
 }
@@ -40,10 +48,12 @@ Tensor CpuBackend::batch_norm_inference(const Tensor& input, const Tensor& gamma
                                         const Tensor& beta, const Tensor& mean,
                                         const Tensor& variance, float eps, bool relu) {
   check_norm_shapes(input, {&gamma, &beta});
-  if (input.count() == 0) return Tensor::empty(input.shape());
+  if (input.count() == 0) return Tensor::empty(input.shape(), input.dtype());
   const auto what = [&] { return text_of_norm(input); };
-  return with_dnnl(
-      what, [&] { return normalised(dnnl_order(input), gamma, beta, mean, variance, eps, relu); });
+  return with_dnnl(what, [&] {
+    const Tensor x = dnnl_order(supported(input));
+    return in_type(normalised(x, gamma, beta, mean, variance, eps, relu), input.dtype());
+  });
 }
 
 Tensor CpuBackend::batch_norm_backward(const Tensor& input, const BatchNormResult& forward,
@@ -56,24 +66,25 @@ Tensor CpuBackend::batch_norm_backward(const Tensor& input, const BatchNormResul
   return with_dnnl(what, [&] {
     const Tensor scale_gradient = accumulate ? Tensor::empty(gamma.shape()) : dgamma;
     const Tensor shift_gradient = accumulate ? Tensor::empty(beta.shape()) : dbeta;
-    Tensor dx = differentiate(dnnl_order(input), forward, dy, gamma, beta, eps, relu,
-                              Statistics::of_batch, scale_gradient, shift_gradient);
+    const Tensor x = dnnl_order(supported(input));
+    const Tensor dx = differentiate(x, forward, supported(dy), gamma, beta, eps, relu,
+                                    Statistics::of_batch, scale_gradient, shift_gradient);
     if (accumulate) {
       this->accumulate(dgamma, scale_gradient, 1);
       this->accumulate(dbeta, shift_gradient, 1);
     }
-    return dx;
+    return in_type(dx, input.dtype());
   });
 }
 
-// --- in parts ---
+// --- in parts, which have no loops for 16 bits ---
 
 Tensor CpuBackend::batch_norm_sums(const Tensor& input) {
   check_norm_shapes(input, {});
   const std::int64_t channels = input.shape()[1];
   Tensor sums = Tensor::zeros({2 * channels + 1}, DType::float64);
   if (input.count() == 0) return sums;
-  const Tensor x = in_channel_order(input);
+  const Tensor x = in_channel_order(in_float32(input));
   const ChannelSums found =
       channel_sums(static_cast<const float*>(x.raw()), ChannelOrder::of(x).value());
   double* const sum = sums.data<double>();
@@ -91,8 +102,10 @@ BatchNormResult CpuBackend::batch_norm_by_sums(const Tensor& input, const Tensor
   const std::int64_t channels = gamma.count();
   const double* const sum = sums.data<double>();
   const double values = sum[2 * channels];
-  BatchNormResult result{
-      Tensor::empty(input.shape()), Tensor::zeros({channels}), Tensor::zeros({channels}), {}};
+  BatchNormResult result{Tensor::empty(input.shape(), input.dtype()),
+                         Tensor::zeros({channels}),
+                         Tensor::zeros({channels}),
+                         {}};
   if (values == 0) return result;
   const float decay = averages.decay;
   const auto unbiased = static_cast<float>(values / std::max(values - 1, 1.0));
@@ -112,7 +125,8 @@ BatchNormResult CpuBackend::batch_norm_by_sums(const Tensor& input, const Tensor
   if (input.count() == 0) return result;
   const auto what = [&] { return text_of_norm(input); };
   return with_dnnl(what, [&] {
-    normalise(dnnl_order(input), gamma, beta, eps, relu, Statistics::given, result);
+    normalise(dnnl_order(in_float32(input)), gamma, beta, eps, relu, Statistics::given, result);
+    result.y = in_type(result.y, input.dtype());
     static_cast<BatchNormWorkspace&>(*result.workspace).values = values;
     return result;
   });
@@ -131,9 +145,9 @@ BatchNormGradientSums CpuBackend::batch_norm_gradient_sums(const Tensor& input,
   if (input.count() == 0) return found;
   const auto what = [&] { return fmt::format("the gradient of {}", text_of_norm(input)); };
   return with_dnnl(what, [&] {
-    found.rest =
-        differentiate(dnnl_order(input), forward, dy, gamma, beta, eps, relu, Statistics::given,
-                      found.sums.slice(channels, 2 * channels), found.sums.slice(0, channels));
+    found.rest = differentiate(
+        dnnl_order(in_float32(input)), forward, in_float32(dy), gamma, beta, eps, relu,
+        Statistics::given, found.sums.slice(channels, 2 * channels), found.sums.slice(0, channels));
     return found;
   });
 }
@@ -144,10 +158,10 @@ Tensor CpuBackend::batch_norm_gradient(const Tensor& input, const BatchNormResul
                                        const Tensor& /*dy*/, const Tensor& gamma,
                                        const Tensor& /*beta*/, float eps, bool /*relu*/,
                                        const BatchNormGradientSums& own, const Tensor& all) {
-  if (input.count() == 0) return own.rest;
+  if (input.count() == 0) return in_type(own.rest, input.dtype());
   const double values = kept_of(forward, input).values;
-  const Tensor x = in_channel_order(input);
-  Tensor dx = own.rest.layout() == x.layout() ? own.rest : reordered(own.rest, desc_of(x));
+  const Tensor x = in_channel_order(in_float32(input));
+  const Tensor dx = own.rest.layout() == x.layout() ? own.rest : reordered(own.rest, desc_of(x));
   const ChannelOrder order = ChannelOrder::of(x).value();
   const auto padded = static_cast<std::size_t>(order.channels());
   std::vector<float> factors(padded, 0), means(padded, 0), shifts(padded, 0);
@@ -163,7 +177,7 @@ Tensor CpuBackend::batch_norm_gradient(const Tensor& input, const BatchNormResul
   }
   add_scaled_channels(static_cast<float*>(dx.raw()), static_cast<const float*>(x.raw()), order,
                       {factors.data(), means.data(), shifts.data()});
-  return dx;
+  return in_type(dx, input.dtype());
 }
 
 }  // namespace tasuki

@@ -4,6 +4,7 @@
 #include <array>
 #include <vector>
 
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/strided.hpp"
 #include "tensor/parallel.hpp"
 
@@ -13,16 +14,18 @@ namespace tasuki {
 class BlockOperand {
  public:
   // At most so many elements a block: a few blocks fit in the first cache.
-  static constexpr std::int64_t most = 1024;
+  static constexpr std::int64_t most = FloatElements::block;
 
-  BlockOperand(const Shape& shape, const Shape& operand, const float* values)
-      : loop_(shape, {broadcast_strides(operand, shape)}),
-        values_(values),
+  // `operand` is plain; one that is repeated is float32.
+  BlockOperand(const Shape& shape, const Tensor& operand)
+      : loop_(shape, {broadcast_strides(operand.shape(), shape)}),
+        elements_(operand),
+        values_(static_cast<const float*>(operand.raw())),
         is_plain_(loop_.is_plain(0)) {}
 
   // Elements [begin, begin + count) of the broadcast operand: where they lie, or copied to `block`.
   const float* read(std::int64_t begin, std::int64_t count, float* block) const {
-    if (is_plain_) return values_ + begin;
+    if (is_plain_) return elements_.read(begin, count, block);
     const StridedPosition<1> position(loop_, begin);
     if (loop_.strides[0][loop_.rank - 1] == 1 && position.run() >= count)
       return values_ + position.offset(0);
@@ -32,6 +35,7 @@ class BlockOperand {
 
  private:
   StridedLoop<1> loop_;
+  FloatElements elements_;
   const float* values_;
   bool is_plain_;
 };

@@ -5,7 +5,10 @@
 
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/rounded_product.hpp"
+#include "tensor/cpu/rounded_winograd.hpp"
 #include "tensor/cpu/timed_choice.hpp"
 #include "tensor/geometry.hpp"
 
@@ -16,17 +19,14 @@ thread_local ConvAlgorithm chosen_algorithm = ConvAlgorithm::fastest;
 
 using Addresses = std::initializer_list<std::pair<int, const void*>>;
 
-// A way to compute a convolution. Results are float32 whatever the type of the products.
-struct Variant {
-  dnnl::algorithm algorithm = dnnl::algorithm::convolution_direct;
-  DType products = DType::float32;
-};
-constexpr Variant direct, direct_bfloat16{dnnl::algorithm::convolution_direct, DType::bfloat16},
-    winograd{dnnl::algorithm::convolution_winograd};
+constexpr auto direct = dnnl::algorithm::convolution_direct,
+               winograd = dnnl::algorithm::convolution_winograd;
 
-// A convolution, described for oneDNN.
+// A convolution of images of this type, float32 or bfloat16, described for oneDNN.
 struct Geometry : ConvolutionGeometry {
-  using ConvolutionGeometry::ConvolutionGeometry;
+  Geometry(const Shape& x, const Shape& w, const Conv2dOptions& options, DType images)
+      : ConvolutionGeometry(x, w, options), type(images) {}
+  DType type;
 
   // With groups oneDNN has one more axis: G x O/G x I/G x KH x KW, in the same order of elements.
   Shape grouped() const {
@@ -43,7 +43,7 @@ struct Geometry : ConvolutionGeometry {
   OperationKey key(OperationKey::Kind kind) const {
     OperationKey key(kind);
     key.add(static_cast<std::int64_t>(chosen_algorithm)).add(x).add(w);
-    key.add(static_cast<std::int64_t>(cpu_product_type()));
+    key.add(static_cast<std::int64_t>(type));
     for (const std::int64_t value :
          {options.stride_h, options.stride_w, options.pad_h, options.pad_w, options.dilation_h,
           options.dilation_w, options.groups})
@@ -51,20 +51,18 @@ struct Geometry : ConvolutionGeometry {
     return key;
   }
 
-  // Whether kernels in bfloat16 read nothing but zeros beyond the end of images.
-  bool stays_in_margin() const { return options.stride_w <= bfloat16_margin; }
+  // Kernels for bfloat16, which read nothing but zeros beyond the end of images.
+  bool has_kernels() const { return is_native(type) && options.stride_w <= bfloat16_margin; }
 
-  // Whether oneDNN's bfloat16 kernels compute this pass correctly. For AMX, 3.7.2 and 3.12.1
-  // compute wrong results if y has one column and the stride is larger than 1, and may crash if
-  // some weights meet only padding. 2.6.3 leaves the gradients of such weights undefined.
+  // Whether oneDNN has kernels for bfloat16 that compute this pass correctly. For AMX, 3.7.2 and
+  // 3.12.1 compute wrong results if y has one column and the stride is larger than 1, and may crash
+  // if some weights meet only padding. 2.6.3 leaves the gradients of such weights undefined.
   bool can_round_forward() const {
     const bool has_columns = y[3] > 1 || options.stride_w == 1;
-    return stays_in_margin() && (dnnl_major == 2 || (has_columns && uses_every_weight()));
+    return has_kernels() && (dnnl_major == 2 || (has_columns && uses_every_weight()));
   }
-  bool can_round_data() const {
-    return stays_in_margin() && (dnnl_major == 2 || uses_every_weight());
-  }
-  bool can_round_weights() const { return stays_in_margin() && uses_every_weight(); }
+  bool can_round_data() const { return has_kernels() && (dnnl_major == 2 || uses_every_weight()); }
+  bool can_round_weights() const { return has_kernels() && uses_every_weight(); }
 
   // oneDNN's kernel for gradients of depthwise filters on A64FX (SVE of 512 bits; seen with 2.6.3,
   // emulated) computes wrong values where strides are above 1. It needs values in blocks of
@@ -96,43 +94,49 @@ struct Geometry : ConvolutionGeometry {
            uses_every_tap(x[3], w[3], y[3], o.stride_w, o.pad_w, o.dilation_w);
   }
 
-  dnnl::convolution_forward::primitive_desc forward(const Variant& variant, bool bias) const {
+  dnnl::convolution_forward::primitive_desc forward(dnnl::algorithm algorithm, bool bias) const {
     const dnnl::memory::desc b = bias ? plain_desc({w[0]}) : dnnl::memory::desc();
     return describe<dnnl::convolution_forward>(
-        dnnl::prop_kind::forward_training, variant.algorithm, any_desc(x, variant.products),
-        any_desc(grouped(), variant.products), b, any_desc(y), strides(), dilations(), padding(),
-        padding());
+        dnnl::prop_kind::forward_training, algorithm, any_desc(x, type), any_desc(grouped(), type),
+        b, any_desc(y, type), strides(), dilations(), padding(), padding());
   }
 };
 
-// The operation that `make` builds for a variant; nothing if oneDNN does not have it.
+// Images in the order and type that the operation expects. With strides, kernels for bfloat16 read
+// beyond their end, so they are copied to where zeros follow.
+Tensor fit_images(const Geometry& geometry, const DnnlOperation& operation, int argument,
+                  const Tensor& images) {
+  if (geometry.type != DType::bfloat16 || geometry.options.stride_w == 1)
+    return operation.fit(argument, images);
+  Tensor copy = operation.make(argument);
+  reorder_into(copy, images, false);
+  return copy;
+}
+
+// The operation that `make` builds for an algorithm; nothing if oneDNN does not have it.
 template <class Make>
-OperationPointer offered(const Make& make, const Variant& variant) {
+OperationPointer offered(const Make& make, dnnl::algorithm algorithm) {
   try {
-    return std::make_shared<DnnlOperation>(make(variant));
+    return std::make_shared<DnnlOperation>(make(algorithm));
   } catch (const dnnl::error& error) {
     if (error.status == dnnl_unimplemented) return nullptr;
     throw;
   }
 }
 
-// The operation for `key`, in bfloat16 only if `can_round()`. `make(variant)` builds a candidate,
-// `run(operation)` runs it like the caller will, with results that are discarded.
-template <class CanRound, class Make, class Run>
-OperationPointer choose(const OperationKey& key, const CanRound& can_round, const Make& make,
-                        const Run& run) {
+// The operation for `key`. `make(algorithm)` builds a candidate, `run(operation)` runs it like the
+// caller will, with results that are discarded.
+template <class Make, class Run>
+OperationPointer choose(const OperationKey& key, DType type, const Make& make, const Run& run) {
   if (OperationPointer found = find_operation(key)) return found;
   std::vector<OperationPointer> candidates;
-  const auto consider = [&](const Variant& variant) {
-    if (auto operation = offered(make, variant)) candidates.push_back(std::move(operation));
+  const auto consider = [&](dnnl::algorithm algorithm) {
+    if (auto operation = offered(make, algorithm)) candidates.push_back(std::move(operation));
   };
   const bool all = chosen_algorithm == ConvAlgorithm::fastest;
-  if (all || chosen_algorithm == ConvAlgorithm::winograd) consider(winograd);
-  if (chosen_algorithm == ConvAlgorithm::direct_bfloat16 && can_round()) consider(direct_bfloat16);
-  if (all || candidates.empty()) {
-    if (cpu_product_type() == DType::bfloat16 && can_round()) consider(direct_bfloat16);
-    consider(direct);
-  }
+  if (type == DType::float32 && (all || chosen_algorithm == ConvAlgorithm::winograd))
+    consider(winograd);
+  if (all || candidates.empty()) consider(direct);
   TASUKI_CHECK(!candidates.empty(), "oneDNN offers no convolution for this");
   OperationPointer best = candidates.front();
   if (candidates.size() > 1) {
@@ -148,18 +152,26 @@ OperationPointer choose(const OperationKey& key, const CanRound& can_round, cons
   return best;
 }
 
-// Runs `interleaved` or what `choose` finds among oneDNN's; if both are possible, the faster.
-template <class CanRound, class Interleaved, class Make, class Run>
-void run_chosen(const Geometry& geometry, const OperationKey& key, const CanRound& can_round,
-                const Interleaved& interleaved, const Make& make, const Run& run) {
-  const auto by_dnnl = [&] { run(*choose(key, can_round, make, run)); };
-  const bool interleave = chosen_algorithm == ConvAlgorithm::interleaved
-                              ? can_interleave(geometry)
-                              : chosen_algorithm == ConvAlgorithm::fastest &&
-                                    interleaving_may_pay(geometry) &&
-                                    is_faster(key, interleaved, by_dnnl);
-  if (interleave)
-    interleaved();
+// Whether a pass should be computed by our own loops: images side by side in float32, Winograd in
+// bfloat16. `own` and `by_dnnl` compute it with results that are discarded.
+template <class Own, class ByDnnl>
+bool should_run_own(const Geometry& geometry, const OperationKey& key, const Own& own,
+                    const ByDnnl& by_dnnl) {
+  const bool all = chosen_algorithm == ConvAlgorithm::fastest;
+  if (geometry.type == DType::bfloat16)
+    return can_use_rounded_winograd(geometry) &&
+           (chosen_algorithm == ConvAlgorithm::winograd || (all && is_faster(key, own, by_dnnl)));
+  if (chosen_algorithm == ConvAlgorithm::interleaved) return can_interleave(geometry);
+  return all && interleaving_may_pay(geometry) && is_faster(key, own, by_dnnl);
+}
+
+// Runs `own` or what `choose` finds among oneDNN's; if both are possible, the faster.
+template <class Own, class Make, class Run>
+void run_chosen(const Geometry& geometry, const OperationKey& key, const Own& own, const Make& make,
+                const Run& run) {
+  const auto by_dnnl = [&] { run(*choose(key, geometry.type, make, run)); };
+  if (should_run_own(geometry, key, own, by_dnnl))
+    own();
   else
     by_dnnl();
 }
@@ -176,60 +188,67 @@ ConvAlgorithm conv_algorithm() {
 
 Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                           const Conv2dOptions& options, Tensor* prepared) {
-  const Geometry geometry(x.shape(), w.shape(), options);
+  const Geometry geometry(x.shape(), w.shape(), options, x.dtype());
   if (prepared != nullptr) *prepared = w;
   TASUKI_CHECK(!b || (b.shape() == Shape{w.shape()[0]} && b.dtype() == DType::float32),
                "{}: a bias of {} {}", geometry.text(), name_of(b.dtype()), b.shape().text());
-  if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
-  return with_dnnl(
-      [&] { return geometry.text(); },
-      [&] {
-        const auto make = [&](const Variant& variant) {
-          const auto pd = geometry.forward(variant, b.defined());
-          return DnnlOperation(dnnl::convolution_forward(pd),
-                               {{DNNL_ARG_SRC, pd.src_desc()},
-                                {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                {DNNL_ARG_BIAS, pd.bias_desc()},
-                                {DNNL_ARG_DST, pd.dst_desc()},
-                                {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
-        };
-        Tensor y;
-        const auto run = [&](DnnlOperation& operation) {
-          y = operation.make(DNNL_ARG_DST);
-          const Tensor src = operation.fit(DNNL_ARG_SRC, x);
-          const Tensor weights = operation.fit(DNNL_ARG_WEIGHTS, geometry.grouped(w));
-          operation.run({{DNNL_ARG_SRC, src.raw()},
-                         {DNNL_ARG_WEIGHTS, weights.raw()},
-                         {DNNL_ARG_BIAS, b.raw()},
-                         {DNNL_ARG_DST, y.raw()}});
-          // Not with rounded values, because the other pass may compute in float32.
-          if (prepared != nullptr && weights.dtype() == w.dtype() && weights.shape() == w.shape())
-            *prepared = weights;
-        };
-        run_chosen(
-            geometry, geometry.key(OperationKey::conv).add(b.defined()),
-            [&] { return geometry.can_round_forward(); },
-            [&] {
-              y = interleaved_conv2d(geometry, x, w.plain(), b);
-              if (prepared != nullptr) *prepared = w;
-            },
-            make, run);
-        return y;
-      });
+  if (geometry.y.count() == 0) return Tensor::empty(geometry.y, x.dtype());
+  if (has_16_bits(x.dtype()) && !geometry.can_round_forward())
+    return in_type(conv2d(in_float32(x), in_float32(w), b, options, nullptr), x.dtype());
+  return with_dnnl([&] { return geometry.text(); },
+                   [&] {
+                     const auto make = [&](dnnl::algorithm algorithm) {
+                       const auto pd = geometry.forward(algorithm, b.defined());
+                       return DnnlOperation(dnnl::convolution_forward(pd),
+                                            {{DNNL_ARG_SRC, pd.src_desc()},
+                                             {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                             {DNNL_ARG_BIAS, pd.bias_desc()},
+                                             {DNNL_ARG_DST, pd.dst_desc()},
+                                             {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+                     };
+                     Tensor y;
+                     const auto run = [&](DnnlOperation& operation) {
+                       y = operation.make(DNNL_ARG_DST);
+                       const Tensor src = fit_images(geometry, operation, DNNL_ARG_SRC, x);
+                       const Tensor weights = operation.fit(DNNL_ARG_WEIGHTS, geometry.grouped(w));
+                       operation.run({{DNNL_ARG_SRC, src.raw()},
+                                      {DNNL_ARG_WEIGHTS, weights.raw()},
+                                      {DNNL_ARG_BIAS, b.raw()},
+                                      {DNNL_ARG_DST, y.raw()}});
+                       // Blocks of bfloat16 pair channels of the inputs here, and of the results in
+                       // the other pass.
+                       if (prepared != nullptr && geometry.type == DType::float32 &&
+                           weights.shape() == w.shape())
+                         *prepared = weights;
+                     };
+                     run_chosen(
+                         geometry, geometry.key(OperationKey::conv).add(b.defined()),
+                         [&] {
+                           y = geometry.type == DType::bfloat16
+                                   ? rounded_winograd_conv2d(geometry, x, w, b)
+                                   : interleaved_conv2d(geometry, x, w.plain(), b);
+                           if (prepared != nullptr) *prepared = w;
+                         },
+                         make, run);
+                     return y;
+                   });
 }
 
 Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
                                         const Conv2dOptions& options) {
-  const Geometry geometry(x_shape, w.shape(), options);
+  const Geometry geometry(x_shape, w.shape(), options, dy.dtype());
   TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
                dy.shape().text());
-  if (x_shape.count() == 0) return Tensor::empty(x_shape);
+  if (x_shape.count() == 0) return Tensor::empty(x_shape, dy.dtype());
+  if (has_16_bits(dy.dtype()) && !geometry.can_round_data())
+    return in_type(conv2d_backward_data(in_float32(dy), in_float32(w), x_shape, options),
+                   dy.dtype());
   const auto what = [&] { return fmt::format("the data gradient of {}", geometry.text()); };
   return with_dnnl(what, [&] {
-    const auto make = [&](const Variant& variant) {
+    const auto make = [&](dnnl::algorithm algorithm) {
       const auto pd = describe_backward<dnnl::convolution_backward_data>(
-          geometry.forward(variant, false), variant.algorithm, any_desc(x_shape),
-          any_desc(geometry.grouped(), variant.products), any_desc(geometry.y, variant.products),
+          geometry.forward(algorithm, false), algorithm, any_desc(x_shape, geometry.type),
+          any_desc(geometry.grouped(), geometry.type), any_desc(geometry.y, geometry.type),
           geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
       return DnnlOperation(dnnl::convolution_backward_data(pd),
                            {{DNNL_ARG_DIFF_DST, pd.diff_dst_desc()},
@@ -240,35 +259,42 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
     Tensor dx;
     const auto run = [&](DnnlOperation& operation) {
       dx = operation.make(DNNL_ARG_DIFF_SRC);
-      const Tensor upstream = operation.fit(DNNL_ARG_DIFF_DST, dy);
+      const Tensor upstream = fit_images(geometry, operation, DNNL_ARG_DIFF_DST, dy);
       const Tensor weights = operation.fit(DNNL_ARG_WEIGHTS, geometry.grouped(w));
       operation.run({{DNNL_ARG_DIFF_DST, upstream.raw()},
                      {DNNL_ARG_WEIGHTS, weights.raw()},
                      {DNNL_ARG_DIFF_SRC, dx.raw()}});
     };
     run_chosen(
-        geometry, geometry.key(OperationKey::conv_data), [&] { return geometry.can_round_data(); },
-        [&] { dx = interleaved_conv2d_backward_data(geometry, dy, w.plain()); }, make, run);
+        geometry, geometry.key(OperationKey::conv_data),
+        [&] {
+          dx = geometry.type == DType::bfloat16
+                   ? rounded_winograd_backward_data(geometry, dy, w)
+                   : interleaved_conv2d_backward_data(geometry, dy, w.plain());
+        },
+        make, run);
     return dx;
   });
 }
 
 void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
                                          const Conv2dOptions& options, bool accumulate) {
-  const Geometry geometry(x.shape(), dw.shape(), options);
+  const Geometry geometry(x.shape(), dw.shape(), options, dy.dtype());
   TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
                dy.shape().text());
   if (x.count() == 0) {
     if (!accumulate) dw.fill(0);
     return;
   }
+  if (has_16_bits(dy.dtype()) && !geometry.can_round_weights())
+    return conv2d_backward_weights(in_float32(x), in_float32(dy), dw, options, accumulate);
   const auto what = [&] { return fmt::format("the weight gradient of {}", geometry.text()); };
   with_dnnl(what, [&] {
-    const auto make = [&](const Variant& variant) {
+    const auto make = [&](dnnl::algorithm algorithm) {
       const auto order = geometry.needs_plain_order_for_weights() ? plain_desc : any_desc;
       const auto pd = describe_backward<dnnl::convolution_backward_weights>(
-          geometry.forward(variant, false), variant.algorithm, order(geometry.x, variant.products),
-          order(geometry.grouped(), DType::float32), order(geometry.y, variant.products),
+          geometry.forward(algorithm, false), algorithm, order(geometry.x, geometry.type),
+          order(geometry.grouped(), DType::float32), order(geometry.y, geometry.type),
           geometry.strides(), geometry.dilations(), geometry.padding(), geometry.padding());
       return DnnlOperation(dnnl::convolution_backward_weights(pd),
                            {{DNNL_ARG_SRC, pd.src_desc()},
@@ -279,19 +305,21 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
     Tensor gradient;
     const auto run = [&](DnnlOperation& operation) {
       gradient = operation.make(DNNL_ARG_DIFF_WEIGHTS);
-      const Tensor src = operation.fit(DNNL_ARG_SRC, x);
-      const Tensor upstream = operation.fit(DNNL_ARG_DIFF_DST, dy);
+      const Tensor src = fit_images(geometry, operation, DNNL_ARG_SRC, x);
+      const Tensor upstream = fit_images(geometry, operation, DNNL_ARG_DIFF_DST, dy);
       operation.run({{DNNL_ARG_SRC, src.raw()},
                      {DNNL_ARG_DIFF_DST, upstream.raw()},
                      {DNNL_ARG_DIFF_WEIGHTS, gradient.raw()}});
     };
-    const auto interleaved = [&] {
+    const auto own = [&] {
+      if (geometry.type == DType::bfloat16) {
+        gradient = rounded_winograd_backward_weights(geometry, x, dy);
+        return;
+      }
       gradient = Tensor::empty(geometry.grouped());
       interleaved_conv2d_backward_weights(geometry, x, dy, gradient);
     };
-    run_chosen(
-        geometry, geometry.key(OperationKey::conv_weights),
-        [&] { return geometry.can_round_weights(); }, interleaved, make, run);
+    run_chosen(geometry, geometry.key(OperationKey::conv_weights), own, make, run);
     reorder_into(dw.reshape(geometry.grouped()), gradient, accumulate);
   });
 }

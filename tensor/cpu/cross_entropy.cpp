@@ -6,6 +6,7 @@
 #include "tensor/bad_index.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/loss_means.hpp"
 #include "tensor/cpu/softmax_kernels.hpp"
 #include "tensor/parallel.hpp"
@@ -45,10 +46,10 @@ class Labels {
 
 CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t) {
   const Labels labels(t, scores.shape());
-  const Tensor x = scores.plain();
+  const Tensor x = in_float32(scores).plain();
   const std::int64_t items = x.shape()[0], classes = x.shape()[1];
   CrossEntropyResult result{Tensor::zeros({}), Tensor::empty(x.shape()),
-                            Tensor::zeros({}, DType::int64), x.dtype()};
+                            Tensor::zeros({}, DType::int64), scores.dtype()};
   const Tensor losses = Tensor::empty({items});
   const float* const from = x.data<float>();
   float* const probabilities = result.probabilities.data<float>();
@@ -99,12 +100,12 @@ Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forw
       row[label] -= factor;
     }
   });
-  return dx;
+  return in_type(dx, forward.dtype);
 }
 
 AccuracyResult CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
   const Labels labels(t, scores.shape());
-  const Tensor x = scores.plain();
+  const Tensor x = in_float32(scores).plain();
   const std::int64_t classes = x.shape()[1];
   AccuracyResult result{Tensor::zeros({}, DType::int64), Tensor::zeros({}, DType::int64)};
   std::int64_t& correct = *result.correct.data<std::int64_t>();
@@ -320,7 +321,7 @@ void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
 CountedLoss cpu_cross_entropy(const ClassScores& scores, const CrossEntropySettings& settings) {
   const std::int64_t positions = scores.labels.count();
   const std::int64_t counted = count_labels(scores.labels, scores.classes, settings.ignored_label);
-  const Tensor x = scores.x.plain();
+  const Tensor x = in_float32(scores.x).plain();
   const Tensor saved = Tensor::empty({2, positions}), losses = Tensor::empty({positions});
   float* const loss = losses.data<float>();
   with_labels(scores.labels, [&](const auto* labels) {
@@ -339,14 +340,14 @@ CountedLoss cpu_cross_entropy(const ClassScores& scores, const CrossEntropySetti
 
 Tensor cpu_cross_entropy_backward(const CountedLoss& forward, const ClassScores& scores,
                                   const CrossEntropySettings& settings, const Tensor& dy) {
-  const Tensor x = scores.x.plain();
+  const Tensor x = in_float32(scores.x).plain();
   Tensor dx = Tensor::empty(x.shape());
   const float factor = factor_of(dy, *forward.counted.data<std::int64_t>());
   with_labels(scores.labels, [&](const auto* labels) {
     gradient_of(scores, x.data<float>(), labels, settings.ignored_label,
                 Targets(settings, scores.classes), Sums(forward.saved), factor, dx.data<float>());
   });
-  return dx;
+  return in_type(dx, scores.x.dtype());
 }
 
 }  // namespace tasuki

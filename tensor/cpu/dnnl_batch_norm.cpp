@@ -17,7 +17,7 @@ dnnl::memory::desc image_desc(const Tensor& x) {
   const bool is_one_pixel = shape.rank() == 2 || (x.is_plain() && shape[2] * shape[3] == 1);
   if (!is_one_pixel) return desc_of(x);
   const dnnl::memory::dims dims = {shape[0], shape[1], 1, 1};
-  return {dims, dnnl::memory::data_type::f32, dnnl::memory::format_tag::nhwc};
+  return {dims, element_type(desc_of(x)), dnnl::memory::format_tag::nhwc};
 }
 
 normalization_flags flags_of(bool relu, Statistics statistics) {
@@ -92,7 +92,7 @@ void check_norm_shapes(const Tensor& x, std::initializer_list<const Tensor*> per
   const Shape& shape = x.shape();
   TASUKI_CHECK(shape.rank() == 2 || shape.rank() == 4, "{}: N x C or N x C x H x W is needed",
                text_of_norm(x));
-  TASUKI_CHECK(x.dtype() == DType::float32, "{}: expected values of float32, found {}",
+  TASUKI_CHECK(is_activation_type(x.dtype()), "{}: expected values of float32 or 16 bits, found {}",
                text_of_norm(x), name_of(x.dtype()));
   for (const Tensor* values : per_channel)
     TASUKI_CHECK(values->shape() == Shape{shape[1]} && values->dtype() == DType::float32,
@@ -141,7 +141,7 @@ Tensor differentiate(const Tensor& x, const BatchNormResult& forward, const Tens
                      Statistics statistics, const Tensor& dgamma, const Tensor& dbeta) {
   const BatchNormWorkspace& kept = kept_of(forward, x);
   const auto operation = backward_operation(x, eps, relu, statistics);
-  const Tensor upstream = dy.layout() == x.layout() ? dy : reordered(dy, desc_of(x));
+  const Tensor upstream = reordered(dy, desc_of(x));
   Tensor dx = empty_like(x);
   operation->run({{DNNL_ARG_SRC, x.raw()},
                   {DNNL_ARG_MEAN, forward.mean.raw()},

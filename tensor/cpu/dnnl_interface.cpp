@@ -131,6 +131,22 @@ void set_address(const dnnl::memory& memory, const void* address,
 #endif
 }
 
+dnnl::matmul::primitive_desc describe_matmul(const Desc& a, const Desc& b, const Desc& bias,
+                                             const Desc& c, bool relu, bool accumulate) {
+  dnnl::primitive_attr attributes = primitive_attributes();
+  dnnl::post_ops after;
+  if (accumulate) after.append_sum(1.0f);
+#if DNNL_VERSION_MAJOR == 2
+  if (relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  attributes.set_post_ops(after);
+  return {dnnl::matmul::desc(a, b, bias, c), attributes, dnnl_engine()};
+#else
+  if (relu) after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  attributes.set_post_ops(after);
+  return {dnnl_engine(), a, b, bias, c, attributes};
+#endif
+}
+
 dnnl::pooling_forward::primitive_desc describe_pooling(dnnl::prop_kind kind,
                                                        dnnl::algorithm algorithm, const Desc& x,
                                                        const Desc& y, const PoolingWindow& window) {

@@ -72,6 +72,13 @@ typename Primitive::primitive_desc describe_backward(const Forward& forward,
 #endif
 }
 
+// c = a b + bias, clipped at 0 if `relu`; or c += a b. `bias` may be empty.
+dnnl::matmul::primitive_desc describe_matmul(const dnnl::memory::desc& a,
+                                             const dnnl::memory::desc& b,
+                                             const dnnl::memory::desc& bias,
+                                             const dnnl::memory::desc& c, bool relu,
+                                             bool accumulate);
+
 // Windows without gaps.
 struct PoolingWindow {
   dnnl::memory::dims strides, kernel, pad_begin, pad_end;

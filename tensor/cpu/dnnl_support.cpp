@@ -165,7 +165,9 @@ DnnlOperation::DnnlOperation(dnnl::primitive primitive,
     : primitive_(std::move(primitive)), uses_sgemm_(is_built_on_gemm(primitive_)) {
   for (const auto& [argument, desc] : arguments) {
     arguments_.emplace(argument, Argument{desc, layout_of(desc), shape_of(desc), type_of(desc)});
-    memory_.emplace(argument, dnnl::memory(desc, dnnl_engine(), DNNL_MEMORY_NONE));
+    // Primitives refuse arguments that they do not have, such as a bias.
+    if (!desc.is_zero())
+      memory_.emplace(argument, dnnl::memory(desc, dnnl_engine(), DNNL_MEMORY_NONE));
   }
 }
 
@@ -193,7 +195,7 @@ Tensor DnnlOperation::fit(int argument, const Tensor& tensor) const {
 void DnnlOperation::run(std::initializer_list<std::pair<int, const void*>> addresses) {
   dnnl::stream& stream = dnnl_stream();
   for (const auto& [argument, address] : addresses)
-    set_address(memory_.at(argument), address, stream);
+    if (!arguments_.at(argument).desc.is_zero()) set_address(memory_.at(argument), address, stream);
   if (const auto pad = arguments_.find(DNNL_ARG_SCRATCHPAD); pad != arguments_.end())
     if (const std::size_t bytes = pad->second.desc.get_size(); bytes > 0)
       set_address(memory_.at(DNNL_ARG_SCRATCHPAD), scratchpad(bytes), stream);

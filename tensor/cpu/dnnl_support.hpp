@@ -68,8 +68,8 @@ void check_dnnl(dnnl_status_t status, const What& what) {
 }
 
 // Zeros behind each array in bfloat16 that a DnnlOperation makes, in elements: oneDNN 2.6.3's
-// convolutions read up to a horizontal stride beyond the end of their images. They multiply by 0
-// what they find, which must be a number for that.
+// convolutions with strides read up to a horizontal stride beyond the end of their images. They
+// multiply by 0 what they find, which must be a number for that.
 inline constexpr std::int64_t bfloat16_margin = 128;
 
 // A primitive and the orders of its arguments, ready to run on any addresses.
@@ -107,9 +107,7 @@ class OperationKey {
  public:
   enum Kind : std::int64_t {
     reorder,
-    linear,
-    linear_data,
-    linear_weights,
+    rounded_product,
     recurrent,
     conv,
     conv_data,

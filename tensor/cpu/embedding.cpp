@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/embed_check.hpp"
 #include "tensor/parallel.hpp"
 #include "tensor/vectorize.hpp"
@@ -65,7 +66,7 @@ void cpu_embed_backward(const Tensor& ids, const Tensor& dy, std::optional<std::
   const std::int64_t columns = dw.shape()[1];
   const std::vector<std::int64_t> rows = rows_of(ids, ignore, dw.shape()[0]);
   if (rows.empty() || columns == 0) return;
-  const Tensor upstream = dy.plain();
+  const Tensor upstream = in_float32(dy).plain();
   const float* const from = upstream.data<float>();
   float* const to = dw.data<float>();
   constexpr std::int64_t line = 16;  // values that neighbouring threads do not share

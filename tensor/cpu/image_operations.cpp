@@ -9,6 +9,7 @@
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_normalization.hpp"
 #include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
 #include "tensor/cpu/philox_lanes.hpp"
 #include "tensor/parallel.hpp"
@@ -216,12 +217,13 @@ class CpuImageOperations final : public ImageOperations {
  public:
   Tensor local_response_norm(const Tensor& x, const ResponseNormOptions& options,
                              std::shared_ptr<Workspace>* workspace) override {
-    return cpu_response_norm(x, options, workspace);
+    return in_type(cpu_response_norm(in_float32(x), options, workspace), x.dtype());
   }
   Tensor local_response_norm_backward(const Tensor& x, const Tensor& dy,
                                       const ResponseNormOptions& options,
                                       const Workspace& workspace) override {
-    return cpu_response_norm_backward(x, dy, options, workspace);
+    return in_type(cpu_response_norm_backward(in_float32(x), in_float32(dy), options, workspace),
+                   x.dtype());
   }
 
   void add_bias(const Tensor& y, const Tensor& b) override {
@@ -239,43 +241,52 @@ class CpuImageOperations final : public ImageOperations {
     std::vector<float> padded(static_cast<std::size_t>(order->channels()));
     std::copy_n(b.data<float>(), shape[1], padded.begin());
     const auto [items, groups, rows, lanes] = *order;
-    auto* const values = static_cast<float*>(y.raw());
+    const FloatElements values(y);
+    const std::int64_t most = values.is_float32() ? rows : FloatElements::block / lanes;
     parallel_for(
         items * groups, elementwise_grain / (rows * lanes) + 1,
         [&, groups = groups, rows = rows, lanes = lanes](std::int64_t begin, std::int64_t end) {
-          for (std::int64_t at = begin; at < end; ++at) {
-            float* const to = values + at * rows * lanes;
-            const float* const bias = padded.data() + at % groups * lanes;
-            if (lanes == 1)
-              add_to_line(to, *bias, rows);
-            else
-              add_to_lanes(to, bias, rows, lanes);
-          }
+          float block[FloatElements::block];
+          for (std::int64_t at = begin; at < end; ++at)
+            for (std::int64_t row = 0; row < rows; row += most) {
+              const std::int64_t here = std::min(most, rows - row);
+              const std::int64_t first = (at * rows + row) * lanes;
+              float* const to = values.place(first, block);
+              values.read(first, here * lanes, block);
+              const float* const bias = padded.data() + at % groups * lanes;
+              if (lanes == 1)
+                add_to_line(to, *bias, here);
+              else
+                add_to_lanes(to, bias, here, lanes);
+              values.write(first, here * lanes, to);
+            }
         });
   }
 
   Tensor resize(const Tensor& source, std::int64_t height, std::int64_t width,
                 const ResizeOptions& options) override {
-    const Tensor x = source.plain();
+    const Tensor x = in_float32(source).plain();
     const Shape& shape = x.shape();
-    Tensor y = Tensor::empty({shape[0], shape[1], height, width});
+    const Tensor y = Tensor::empty({shape[0], shape[1], height, width});
     for_each_plane(Resize(shape, height, width, options), x.data<float>(), shape[2] * shape[3],
                    y.data<float>(), height * width, shape[3], resize_plane);
-    return y;
+    return in_type(y, source.dtype());
   }
 
   Tensor resize_backward(const Tensor& upstream, const Shape& shape,
                          const ResizeOptions& options) override {
-    const Tensor dy = upstream.plain();
+    const Tensor dy = in_float32(upstream).plain();
     const std::int64_t height = dy.shape()[2], width = dy.shape()[3];
-    Tensor dx = Tensor::empty(shape);
+    const Tensor dx = Tensor::empty(shape);
     for_each_plane(Resize(shape, height, width, options), dy.data<float>(), height * width,
                    dx.data<float>(), shape[2] * shape[3], shape[2] * width, resize_plane_backward);
-    return dx;
+    return in_type(dx, upstream.dtype());
   }
 
   Tensor add_noise(const Tensor& x, Noise kind, float scale, const Tensor& seed,
                    const Tensor& example_ids) override {
+    if (has_16_bits(x.dtype()))
+      return in_type(add_noise(in_float32(x), kind, scale, seed, example_ids), x.dtype());
     const Shape& shape = x.shape();
     TASUKI_CHECK(shape.rank() >= 1 && shape[0] == example_ids.count() && seed.count() == 1,
                  "noise: {} example numbers and {} seeds for a batch of {}", example_ids.count(),

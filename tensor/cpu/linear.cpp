@@ -1,28 +1,18 @@
-// Matrix products of fully connected layers, by oneDNN's sgemm on plain arrays. On plain arrays,
-// its inner_product and matmul primitives are only 1 or 2 % faster in the forward pass
-// (bench/mlp_step.cpp has the shapes); on blocked weights they are faster, but by less than it
-// takes to reorder weights that change at every step.
+// Matrix products of fully connected layers: of 16 bits by rounded_product.hpp, of float32 by
+// oneDNN's sgemm on plain arrays. On plain arrays of float32, its inner_product and matmul
+// primitives are only 1 or 2 % faster in the forward pass (bench/mlp_step.cpp has the shapes); on
+// blocked weights they are faster, but by less than it takes to reorder weights that change at
+// every step.
 #include "tensor/cpu/accumulation_kernels.hpp"
 #include "tensor/cpu/activation_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/matrix_product.hpp"
-#include "tensor/cpu/timed_choice.hpp"
+#include "tensor/cpu/rounded_product.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {
-
-// Whether bfloat16 was asked for and is faster: both ways are timed once per shape and thread.
-// Results of the timed runs are dropped.
-template <class Exact, class Rounded>
-bool rounding_pays(OperationKey::Kind kind, std::int64_t items, std::int64_t outputs,
-                   std::int64_t inputs, const Exact& exact, const Rounded& rounded) {
-  if (cpu_product_type() != DType::bfloat16 || items * outputs * inputs == 0) return false;
-  OperationKey key(kind);
-  key.add(items).add(outputs).add(inputs);
-  return is_faster(key, rounded, exact);
-}
 
 void check_linear(const Shape& x, const Shape& w, const char* what) {
   TASUKI_CHECK(x.rank() == 2 && w.rank() == 2 && x[1] == w[1],
@@ -37,22 +27,23 @@ Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, boo
   const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
   TASUKI_CHECK(!b || b.shape() == Shape{outputs}, "linear: a bias of {} for {} outputs",
                b.shape().text(), outputs);
-  Tensor y = Tensor::empty({items, outputs});
+  const bool is_rounded = has_16_bits(x.dtype());
+  if (is_rounded && inputs == 0)
+    return linear(in_float32(x), in_float32(w), in_float32(b), relu).to(x.dtype());
+  Tensor y = Tensor::empty({items, outputs}, x.dtype());
   if (y.count() == 0) return y;
-  const auto exact = [&] {
-    if (b)
-      repeat_row_kernel(b.data<float>(), y.data<float>(), items, outputs);
-    else if (inputs == 0)
-      y.fill(0);
-    if (inputs > 0)
-      multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
-                y.data<float>(), b ? 1.0f : 0.0f});
-  };
-  const auto rounded = [&] { linear_bfloat16(x, w, b, y); };
-  if (rounding_pays(OperationKey::linear, items, outputs, inputs, exact, rounded))
-    rounded();
-  else
-    exact();
+  if (is_rounded) {
+    multiply_rounded({x.plain()}, {w.to(x.dtype()), /*transposed=*/true}, y,
+                     {.bias = in_float32(b), .relu = relu});
+    return y;
+  }
+  if (b)
+    repeat_row_kernel(b.data<float>(), y.data<float>(), items, outputs);
+  else if (inputs == 0)
+    y.fill(0);
+  if (inputs > 0)
+    multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
+              y.data<float>(), b ? 1.0f : 0.0f});
   if (relu)
     parallel_for(y.count(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
       float* const values = y.data<float>() + begin;
@@ -66,20 +57,15 @@ Tensor CpuBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
                "linear: a gradient of {} does not fit weights of {} (outputs x inputs)",
                dy.shape().text(), w.shape().text());
   const std::int64_t items = dy.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
-  Tensor dx = Tensor::empty({items, inputs});
+  Tensor dx = Tensor::empty({items, inputs}, dy.dtype());
   if (dx.count() == 0) return dx;
-  const auto exact = [&] {
-    if (outputs == 0)
-      dx.fill(0);
-    else
-      multiply({'N', 'N', items, inputs, outputs, dy.plain().data<float>(), w.data<float>(),
-                dx.data<float>(), 0.0f});
-  };
-  const auto rounded = [&] { linear_bfloat16_backward_data(dy, w, dx); };
-  if (rounding_pays(OperationKey::linear_data, items, outputs, inputs, exact, rounded))
-    rounded();
+  if (outputs == 0)
+    dx.fill(0);
+  else if (has_16_bits(dy.dtype()))
+    multiply_rounded({dy.plain()}, {w.to(dy.dtype())}, dx);
   else
-    exact();
+    multiply({'N', 'N', items, inputs, outputs, dy.plain().data<float>(), w.data<float>(),
+              dx.data<float>(), 0.0f});
   return dx;
 }
 
@@ -96,20 +82,12 @@ void CpuBackend::linear_backward_weights(const Tensor& x, const Tensor& dy, cons
     if (!accumulate) dw.fill(0);
     return;
   }
-  const auto exact = [&](const Tensor& result) {
-    multiply({'T', 'N', outputs, inputs, items, dy.plain().data<float>(), x.plain().data<float>(),
-              result.data<float>(), accumulate ? 1.0f : 0.0f});
-  };
-  const auto rounded = [&](const Tensor& result) {
-    linear_bfloat16_backward_weights(x, dy, result, accumulate);
-  };
-  // Timed on a copy, because runs that accumulate would add up.
-  const auto timed = [&](const auto& way) { return [&] { way(dw.clone()); }; };
-  if (rounding_pays(OperationKey::linear_weights, items, outputs, inputs, timed(exact),
-                    timed(rounded)))
-    rounded(dw);
+  if (has_16_bits(dy.dtype()))
+    multiply_rounded({dy.plain(), /*transposed=*/true}, {x.plain()}, dw,
+                     {.accumulate = accumulate});
   else
-    exact(dw);
+    multiply({'T', 'N', outputs, inputs, items, dy.plain().data<float>(), x.plain().data<float>(),
+              dw.data<float>(), accumulate ? 1.0f : 0.0f});
 }
 
 }  // namespace tasuki

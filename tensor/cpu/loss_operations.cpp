@@ -6,6 +6,7 @@
 #include "tensor/bad_index.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/fast_math.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/loss_means.hpp"
 #include "tensor/vectorize.hpp"
 
@@ -98,7 +99,7 @@ class CpuLossOperations final : public LossOperations {
 
   CountedLoss sigmoid_cross_entropy(const Tensor& scores, const Tensor& targets,
                                     std::int64_t ignored_label) override {
-    const Tensor x = scores.plain(), t = targets.plain();
+    const Tensor x = in_float32(scores).plain(), t = in_float32(targets).plain();
     const std::int64_t counted =
         t.dtype() == DType::float32 ? t.count() : count_labels(t, 2, ignored_label);
     const double sum = sum_of_blocks(x.count(), [&](std::int64_t begin, std::int64_t end) {
@@ -111,7 +112,7 @@ class CpuLossOperations final : public LossOperations {
   Tensor sigmoid_cross_entropy_backward(const CountedLoss& forward, const Tensor& scores,
                                         const Tensor& targets, std::int64_t ignored_label,
                                         const Tensor& dy) override {
-    const Tensor x = scores.plain(), t = targets.plain();
+    const Tensor x = in_float32(scores).plain(), t = in_float32(targets).plain();
     Tensor dx = Tensor::empty(x.shape());
     const float factor = factor_of(dy, *forward.counted.data<std::int64_t>());
     for_each_loss_block(x.count(), [&](std::int64_t begin, std::int64_t end) {
@@ -119,11 +120,11 @@ class CpuLossOperations final : public LossOperations {
       sigmoid_gradient(x.data<float>() + begin, block.t, block.weights, factor,
                        dx.data<float>() + begin, end - begin);
     });
-    return dx;
+    return in_type(dx, scores.dtype());
   }
 
   CountedLoss huber(const Tensor& predicted, const Tensor& targets, float delta) override {
-    const Tensor x = predicted.plain(), t = targets.plain();
+    const Tensor x = in_float32(predicted).plain(), t = in_float32(targets).plain();
     const double sum = sum_of_blocks(x.count(), [&](std::int64_t begin, std::int64_t end) {
       return huber_losses(x.data<float>() + begin, t.data<float>() + begin, delta, end - begin);
     });
@@ -132,14 +133,14 @@ class CpuLossOperations final : public LossOperations {
 
   Tensor huber_backward(const Tensor& predicted, const Tensor& targets, float delta,
                         const Tensor& dy) override {
-    const Tensor x = predicted.plain(), t = targets.plain();
+    const Tensor x = in_float32(predicted).plain(), t = in_float32(targets).plain();
     Tensor dx = Tensor::empty(x.shape());
     const float factor = factor_of(dy, x.count());
     for_each_loss_block(x.count(), [&](std::int64_t begin, std::int64_t end) {
       huber_gradient(x.data<float>() + begin, t.data<float>() + begin, delta, factor,
                      dx.data<float>() + begin, end - begin);
     });
-    return dx;
+    return in_type(dx, predicted.dtype());
   }
 };
 

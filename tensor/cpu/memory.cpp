@@ -3,6 +3,7 @@
 
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/half.hpp"
 #include "tensor/host_memory.hpp"
 #include "tensor/parallel.hpp"
@@ -64,6 +65,14 @@ void convert(void* destination, const void* source, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) to[i] = To::store(From::load(from[i]));
 }
 
+void convert_floats(const Tensor& to, const Tensor& from) {
+  const FloatElements source(from), destination(to);
+  for_float_blocks<1>(from.count(), {source}, destination,
+                      [](const std::array<const float*, 1>& in, float* out, std::int64_t count) {
+                        if (in[0] != out) std::copy_n(in[0], count, out);
+                      });
+}
+
 }  // namespace
 
 std::string CpuBackend::describe() const {
@@ -99,6 +108,9 @@ void CpuBackend::copy(const Tensor& destination, const Tensor& source) {
     });
     return;
   }
+  if (is_activation_type(destination.dtype()) && is_activation_type(from.dtype()))
+    return convert_floats(destination, from);
+  // Other types have few values: labels, statistics.
   with_type(destination.dtype(), [&](auto to) {
     with_type(from.dtype(), [&](auto type) {
       convert<decltype(to), decltype(type)>(destination.raw(), from.raw(), count);
@@ -116,7 +128,8 @@ void CpuBackend::fill(const Tensor& destination, double value) {
     return;
   }
   if (!destination.is_plain())
-    return reorder_into(destination, Tensor::full(destination.shape(), value), false);
+    return reorder_into(destination, Tensor::full(destination.shape(), value, destination.dtype()),
+                        false);
   with_type(destination.dtype(), [&](auto type) {
     using Type = decltype(type);
     auto* const to = static_cast<typename Type::Memory*>(destination.raw());

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tensor/cpu/cpu_backend.hpp"
-#include "tensor/cpu/elementwise_operands.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/norm_kernels.hpp"
 #include "tensor/cpu/softmax_kernels.hpp"
 #include "tensor/parallel.hpp"
@@ -38,6 +38,20 @@ void for_each_row(const AxisView& view, const Row& row, const Columns& columns) 
   });
 }
 
+// Memory for rows of floats that are read from, or written to, elements of 16 bits.
+template <int count>
+class RowBuffers {
+ public:
+  RowBuffers(const FloatElements& elements, std::int64_t length)
+      : length_(elements.is_float32() ? 0 : length),
+        rows_(static_cast<std::size_t>(count * length_)) {}
+  float* operator[](int which) { return rows_.data() + which * length_; }
+
+ private:
+  std::int64_t length_;
+  std::vector<float> rows_;
+};
+
 RowStatistics statistics_of(const float* statistics, std::int64_t row) {
   return {statistics[2 * row], statistics[2 * row + 1]};
 }
@@ -46,9 +60,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
  public:
   Tensor softmax(const Tensor& source, int axis, bool logarithm) override {
     const AxisView view(source.shape(), axis);
-    const Tensor x = source.plain();
-    Tensor y = Tensor::empty(x.shape());
-    if (x.count() == 0) return y;
+    const Tensor x = in_float32(source).plain(), y = Tensor::empty(x.shape());
+    if (x.count() == 0) return in_type(y, source.dtype());
     const float* const from = floats(x);
     float* const to = floats(y);
     for_each_row(
@@ -56,7 +69,7 @@ class CpuNormalizationOperations final : public NormalizationOperations {
         [&](std::int64_t at, std::int64_t count) {
           softmax_columns(from + at, to + at, view.length, view.inner, count, logarithm);
         });
-    return y;
+    return in_type(y, source.dtype());
   }
 
   Tensor softmax_gradient(const Tensor& result, const Tensor& upstream, int axis,
@@ -64,9 +77,9 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     TASUKI_CHECK(result.shape() == upstream.shape(), "gradient of softmax: shapes {} and {} differ",
                  result.shape().text(), upstream.shape().text());
     const AxisView view(result.shape(), axis);
-    const Tensor y = result.plain(), dy = upstream.plain();
-    Tensor dx = Tensor::empty(y.shape());
-    if (y.count() == 0) return dx;
+    const Tensor y = in_float32(result).plain(), dy = in_float32(upstream).plain();
+    const Tensor dx = Tensor::empty(y.shape());
+    if (y.count() == 0) return in_type(dx, result.dtype());
     const float* const values = floats(y);
     const float* const in = floats(dy);
     float* const to = floats(dx);
@@ -79,34 +92,35 @@ class CpuNormalizationOperations final : public NormalizationOperations {
           softmax_columns_gradient(values + at, in + at, to + at, view.length, view.inner, count,
                                    logarithm);
         });
-    return dx;
+    return in_type(dx, result.dtype());
   }
 
   NormResult normalize(const Tensor& source, const NormRows& rows, const Tensor& gamma,
                        const Tensor& beta, float eps) override {
     check_norm(source, rows, gamma, beta);
     const Tensor x = source.plain();
-    NormResult result{Tensor::empty(x.shape()), Tensor::empty({rows.rows(), 2})};
+    NormResult result{Tensor::empty(x.shape(), x.dtype()), Tensor::empty({rows.rows(), 2})};
     const std::int64_t length = rows.length();
     if (x.count() == 0) return result;
-    const float* const from = floats(x);
-    float* const to = floats(result.y);
+    const FloatElements from(x), to(result.y);
     float* const statistics = floats(result.statistics);
     parallel_for(rows.rows(), grain_of_rows(length), [&](std::int64_t begin, std::int64_t end) {
+      RowBuffers<2> buffers(from, length);
       for (std::int64_t i = begin; i < end; ++i) {
-        const RowStatistics row = row_statistics(from + i * length, length, eps);
+        const float* const values = from.read(i * length, length, buffers[0]);
+        float* const y = to.place(i * length, buffers[1]);
+        const RowStatistics row = row_statistics(values, length, eps);
         statistics[2 * i] = row.mean;
         statistics[2 * i + 1] = row.inverse;
         const float* const g = floats(gamma) + i % rows.groups * rows.channels;
         const float* const b = floats(beta) + i % rows.groups * rows.channels;
-        if (rows.pixels == 1) {
-          normalize_row(from + i * length, g, b, to + i * length, row, length);
-          continue;
-        }
-        for (std::int64_t c = 0; c < rows.channels; ++c) {
-          const std::int64_t at = i * length + c * rows.pixels;
-          normalize_channel(from + at, to + at, g[c], b[c], row, rows.pixels);
-        }
+        if (rows.pixels == 1)
+          normalize_row(values, g, b, y, row, length);
+        else
+          for (std::int64_t c = 0; c < rows.channels; ++c)
+            normalize_channel(values + c * rows.pixels, y + c * rows.pixels, g[c], b[c], row,
+                              rows.pixels);
+        to.write(i * length, length, y);
       }
     });
     return result;
@@ -120,7 +134,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
                  "gradient of a normalisation: shapes {} and {} differ", source.shape().text(),
                  upstream.shape().text());
     const Tensor x = source.plain(), dy = upstream.plain();
-    Tensor dx = Tensor::empty(x.shape());
+    Tensor dx = Tensor::empty(x.shape(), x.dtype());
+    const FloatElements values(x), slopes(dy), result(dx);
     // Parts of the items, each with its own sums, whatever the number of threads.
     constexpr std::int64_t most_parts = 16;
     const std::int64_t parts = x.count() == 0 ? 0 : std::min(rows.items, most_parts);
@@ -130,11 +145,15 @@ class CpuNormalizationOperations final : public NormalizationOperations {
       float* const own = sums.data() + p * 2 * channels;
       const std::int64_t first = rows.items * p / parts * rows.groups;
       const std::int64_t last = rows.items * (p + 1) / parts * rows.groups;
+      RowBuffers<3> buffers(values, rows.length());
       for (std::int64_t i = first; i < last; ++i) {
         const std::int64_t channel = i % rows.groups * rows.channels, at = i * rows.length();
-        row_gradient(floats(x) + at, floats(dy) + at, floats(gamma) + channel, floats(dx) + at,
+        float* const to = result.place(at, buffers[2]);
+        row_gradient(values.read(at, rows.length(), buffers[0]),
+                     slopes.read(at, rows.length(), buffers[1]), floats(gamma) + channel, to,
                      own + channel, own + channels + channel, statistics_of(floats(statistics), i),
                      rows);
+        result.write(at, rows.length(), to);
       }
     };
     const std::int64_t grain =

@@ -40,23 +40,26 @@ void PackedSteps::for_rows(std::int64_t columns, const Copy& copy) const {
 
 Tensor PackedSteps::pack(const Tensor& x) const {
   const std::int64_t length = x.shape()[1], columns = x.shape()[2];
-  Tensor packed = Tensor::empty({rows(), columns});
-  const float* const from = x.data<float>();
-  float* const to = packed.data<float>();
+  Tensor packed = Tensor::empty({rows(), columns}, x.dtype());
+  const std::int64_t bytes = columns * static_cast<std::int64_t>(size_of(x.dtype()));
+  const auto* const from = static_cast<const std::byte*>(x.raw());
+  auto* const to = static_cast<std::byte*>(packed.raw());
   for_rows(columns, [&](std::int64_t row, std::int64_t i, std::int64_t element) {
-    std::copy_n(from + (i * length + element) * columns, columns, to + row * columns);
+    std::copy_n(from + (i * length + element) * bytes, bytes, to + row * bytes);
   });
   return packed;
 }
 
 Tensor PackedSteps::unpack(const Tensor& packed, std::int64_t length) const {
   const std::int64_t columns = packed.shape()[1];
-  Tensor x = rows() == items() * length ? Tensor::empty({items(), length, columns})
-                                        : Tensor::zeros({items(), length, columns});
-  const float* const from = packed.data<float>();
-  float* const to = x.data<float>();
+  const DType type = packed.dtype();
+  const Shape shape{items(), length, columns};
+  Tensor x = rows() == items() * length ? Tensor::empty(shape, type) : Tensor::zeros(shape, type);
+  const std::int64_t bytes = columns * static_cast<std::int64_t>(size_of(type));
+  const auto* const from = static_cast<const std::byte*>(packed.raw());
+  auto* const to = static_cast<std::byte*>(x.raw());
   for_rows(columns, [&](std::int64_t row, std::int64_t i, std::int64_t element) {
-    std::copy_n(from + row * columns, columns, to + (i * length + element) * columns);
+    std::copy_n(from + row * bytes, bytes, to + (i * length + element) * bytes);
   });
   return x;
 }

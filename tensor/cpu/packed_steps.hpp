@@ -30,7 +30,7 @@ class PackedSteps {
     return is_reversed_ ? length(j) - 1 - step : step;
   }
 
-  // x (N x T x D) as rows() x D, and back (N x T x D with zeros for padding).
+  // x (N x T x D, of any type) as rows() x D, and back (N x T x D with zeros for padding).
   Tensor pack(const Tensor& x) const;
   Tensor unpack(const Tensor& rows, std::int64_t steps) const;
 

@@ -1,7 +1,9 @@
 // Max and average pooling.
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/rounded_product.hpp"
 #include "tensor/geometry.hpp"
 
 namespace tasuki {
@@ -22,7 +24,9 @@ struct InterleavedWorkspace final : Workspace {
 
 // A pooling, described for oneDNN.
 struct Geometry : PoolingGeometry {
-  using PoolingGeometry::PoolingGeometry;
+  Geometry(const Shape& x, const Pool2dOptions& options, DType images)
+      : PoolingGeometry(x, options), type(images) {}
+  DType type;
 
   dnnl::algorithm algorithm() const {
     return options.kind == PoolKind::max ? dnnl::algorithm::pooling_max
@@ -37,7 +41,7 @@ struct Geometry : PoolingGeometry {
 
   OperationKey key(OperationKey::Kind kind, const std::shared_ptr<const Layout>& layout) const {
     OperationKey key(kind);
-    key.add(x).add(y).add(layout);
+    key.add(x).add(y).add(layout).add(static_cast<std::int64_t>(type));
     key.add(static_cast<std::int64_t>(options.kind)).add(options.kernel_h).add(options.kernel_w);
     key.add(options.stride_h).add(options.stride_w).add(options.pad_h).add(options.pad_w);
     return key;
@@ -45,7 +49,7 @@ struct Geometry : PoolingGeometry {
 
   dnnl::pooling_forward::primitive_desc forward(const dnnl::memory::desc& x_desc,
                                                 dnnl::prop_kind kind) const {
-    return describe_pooling(kind, algorithm(), x_desc, any_desc(y), window());
+    return describe_pooling(kind, algorithm(), x_desc, any_desc(y, type), window());
   }
 };
 
@@ -53,11 +57,13 @@ struct Geometry : PoolingGeometry {
 
 Tensor CpuBackend::pool2d(const Tensor& input, const Pool2dOptions& options,
                           std::shared_ptr<Workspace>* workspace) {
-  const Geometry geometry(input.shape(), options);
-  TASUKI_CHECK(input.dtype() == DType::float32, "{}: expected images of float32, found {}",
-               geometry.text(), name_of(input.dtype()));
+  if (!is_native(input.dtype()) && has_16_bits(input.dtype()))
+    return in_type(pool2d(in_float32(input), options, workspace), input.dtype());
+  const Geometry geometry(input.shape(), options, input.dtype());
+  TASUKI_CHECK(is_native(geometry.type), "{}: expected images of float32 or 16 bits, found {}",
+               geometry.text(), name_of(geometry.type));
   if (workspace != nullptr) *workspace = nullptr;
-  if (geometry.y.count() == 0) return Tensor::empty(geometry.y);
+  if (geometry.y.count() == 0) return Tensor::empty(geometry.y, geometry.type);
   if (is_interleaved(input) && options.kind == PoolKind::average) {
     if (workspace != nullptr) *workspace = std::make_shared<InterleavedWorkspace>(Tensor());
     return interleaved_average(geometry, input, false);
@@ -96,10 +102,12 @@ Tensor CpuBackend::pool2d(const Tensor& input, const Pool2dOptions& options,
 
 Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
                                    const Pool2dOptions& options, const Workspace* workspace) {
-  const Geometry geometry(x_shape, options);
+  if (!is_native(dy.dtype()) && has_16_bits(dy.dtype()))
+    return in_type(pool2d_backward(in_float32(dy), x_shape, options, workspace), dy.dtype());
+  const Geometry geometry(x_shape, options, dy.dtype());
   TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
                dy.shape().text());
-  if (x_shape.count() == 0) return Tensor::empty(x_shape);
+  if (x_shape.count() == 0) return Tensor::empty(x_shape, dy.dtype());
   if (const auto* const kept = dynamic_cast<const InterleavedWorkspace*>(workspace))
     return interleaved_average_backward(geometry, dy, kept->x);
   const auto* const kept = dynamic_cast<const PoolWorkspace*>(workspace);
@@ -129,7 +137,7 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
 
 Tensor CpuBackend::relu_pool2d(const Tensor& x, const Pool2dOptions& options,
                                std::shared_ptr<Workspace>* workspace) {
-  const Geometry geometry(x.shape(), options);
+  const Geometry geometry(x.shape(), options, x.dtype());
   if (geometry.y.count() == 0 || options.kind != PoolKind::average || !is_interleaved(x))
     return Backend::relu_pool2d(x, options, workspace);
   if (workspace != nullptr) *workspace = std::make_shared<InterleavedWorkspace>(x);

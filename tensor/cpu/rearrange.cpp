@@ -21,14 +21,16 @@ void copy_runs(const void* from, std::int64_t from_step, void* to, std::int64_t 
 
 Tensor CpuBackend::concat(std::span<const Tensor> parts, int axis) {
   const auto [shape, rows, inner] = concat_geometry(parts, axis);
-  Tensor joined = Tensor::empty(shape);
-  const std::int64_t bytes = inner * static_cast<std::int64_t>(sizeof(float));
-  float* to = joined.data<float>();
+  const DType type = parts[0].dtype();
+  Tensor joined = Tensor::empty(shape, type);
+  const std::int64_t bytes = inner * static_cast<std::int64_t>(size_of(type));
+  auto* to = static_cast<std::byte*>(joined.raw());
   for (const Tensor& part : parts) {
-    const std::int64_t values = part.shape()[axis] * inner;
+    TASUKI_CHECK(part.dtype() == type, "concat: parts of {} and {}", name_of(type),
+                 name_of(part.dtype()));
     const std::int64_t length = part.shape()[axis] * bytes;
-    copy_runs(part.plain().data<float>(), length, to, shape[axis] * bytes, rows, length);
-    to += values;
+    copy_runs(part.plain().raw(), length, to, shape[axis] * bytes, rows, length);
+    to += length;
   }
   return joined;
 }

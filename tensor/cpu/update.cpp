@@ -304,14 +304,19 @@ double squared_norm_of(const float* values, std::int64_t count) {
 void CpuBackend::update(const UpdatePass& pass) {
   if (pass.skip != nullptr && *pass.skip != 0) return;
   const Kernel kernel = find_kernel(pass.kernel);
+  auto* const rounded = static_cast<std::uint16_t*>(pass.rounded);
+  const auto narrow = half_format(pass.rounded_type).narrow;
   parallel_for(blocks_of(pass.count), elementwise_grain / block,
                [&](std::int64_t begin, std::int64_t end) {
-                 run(kernel, pass, begin * block, std::min(end * block, pass.count));
+                 const std::int64_t last = std::min(end * block, pass.count);
+                 if (rounded == nullptr) return run(kernel, pass, begin * block, last);
+                 // Block by block, while the new weights are in the first cache.
+                 for (std::int64_t at = begin * block; at < last; at += block) {
+                   const std::int64_t stop = std::min(at + block, last);
+                   run(kernel, pass, at, stop);
+                   narrow(rounded + at, pass.parameter + at, stop - at);
+                 }
                });
-  if (pass.rounded == nullptr) return;
-  auto* const rounded = static_cast<std::uint16_t*>(pass.rounded);
-  std::transform(pass.parameter, pass.parameter + pass.count, rounded,
-                 pass.rounded_type == DType::float16 ? half_from_float : bfloat16_from_float);
 }
 
 double CpuBackend::squared_norm(const Tensor& x) {

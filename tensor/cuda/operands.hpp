@@ -5,13 +5,9 @@
 
 namespace tasuki {
 
-inline bool is_float_type(DType type) {
-  return type == DType::float32 || type == DType::float16 || type == DType::bfloat16;
-}
-
 // An activation of one of the types in which operations compute.
 inline void check_activation(const Tensor& x, const char* what) {
-  TASUKI_CHECK(!x.device().is_cpu() && is_float_type(x.dtype()),
+  TASUKI_CHECK(!x.device().is_cpu() && is_activation_type(x.dtype()),
                "{}: expected a float32, float16 or bfloat16 tensor on a GPU, found {} on {}", what,
                name_of(x.dtype()), x.device().text());
 }

@@ -41,6 +41,16 @@ TEST_F(TrainLm, GivesTheSameLossesOnAnyNumberOfRanks) {
   expect_near(values_of(two, "validation/main/bits_per_byte"), held_out, 1e-3);
 }
 
+TEST_F(TrainLm, LearnsInBfloat16LikeInFloat32) {
+  const std::vector<std::string> flags = {"--log-every", "1", "--epoch", "1"};
+  const auto exact = log_of(1, "float32", flags);
+  const auto rounded = log_of(1, "bfloat16", with(flags, {"--dtype", "bf16"}));
+  for (const char* key : {"main/bits_per_byte", "validation/main/bits_per_byte"}) {
+    expect_near(values_of(rounded, key), values_of(exact, key), 0.02);
+    EXPECT_NE(values_of(rounded, key), values_of(exact, key));
+  }
+}
+
 TEST_F(TrainLm, ResumesLikeAnUninterruptedRun) {
   const std::vector<std::string> flags = {"--epoch", "2", "--snapshot-every", "1"};
   const auto whole = log_of(1, "whole", flags);

@@ -65,11 +65,6 @@ TEST_F(ParallelGpus, TrainWithCpusInACommonType) {
         refused.err,
         HasSubstr("--dtype fp16: CPUs compute in fp32 or bf16; leave CPUs out of --devices"));
   }
-  try {
-    set_cpu_product_type(DType::bfloat16);
-  } catch (const Error& error) {
-    GTEST_SKIP() << error.what();
-  }
   for (const std::string devices : {"cpu,0", "0,cpu"}) {
     const Finished job = train({"--devices", devices, "--dtype", "bf16", "--epoch", "2"});
     ASSERT_EQ(job.exit_code, 0) << job.all();

@@ -28,6 +28,16 @@ TEST_F(TrainSeq2seq, GivesTheSameLossesOnAnyNumberOfRanks) {
   EXPECT_EQ(values_of(two, "validation/main/exact").size(), 2U);
 }
 
+TEST_F(TrainSeq2seq, LearnsInBfloat16LikeInFloat32) {
+  const auto exact = log_of(1, "float32", small);
+  const auto rounded = log_of(1, "bfloat16", with(small, {"--dtype", "bf16"}));
+  for (const char* key : {"main/loss", "validation/main/loss"}) {
+    expect_near(values_of(rounded, key), values_of(exact, key), 0.05);
+    EXPECT_NE(values_of(rounded, key), values_of(exact, key));
+  }
+  EXPECT_EQ(values_of(rounded, "validation/main/bleu").size(), 2U);
+}
+
 TEST_F(TrainSeq2seq, ResumesLikeAnUninterruptedRun) {
   const auto whole = log_of(2, "whole", small);
   log_of(2, "cut", with(small, {"--max-iterations", "14"}));

@@ -1,5 +1,7 @@
 // train_mnist as users start it: every communicator, any number of ranks, virtual shards, resume.
 
+#include <map>
+
 #include "train_mnist_job.hpp"
 
 namespace tasuki::testing {
@@ -176,19 +178,43 @@ TEST_F(TrainMnist, TrainsWithEveryOptimizer) {
   }
 }
 
+// With the processor's instructions for it, where it has any, and without.
+TEST_F(TrainMnist, LearnsInBfloat16LikeInFloat32) {
+  const std::vector<std::string> flags = {"--epoch", "8",           "-b",
+                                          "24",      "--optimizer", "momentum_sgd"};
+  const auto losses = [&](const std::string& out) { return values_of(read_log(out), "main/loss"); };
+  ASSERT_EQ(run_program(program("float32", flags)).exit_code, 0);
+  const auto expected = losses("float32");
+  const std::map<std::string, std::string> all, few = {{"DNNL_MAX_CPU_ISA", "AVX2"}};
+  for (const auto& environment : {all, few}) {
+    SCOPED_TRACE(environment.size());
+    const Finished job =
+        run_program(program("bfloat16", with(flags, {"--dtype", "bf16"})), 60, environment);
+    ASSERT_EQ(job.exit_code, 0) << job.all();
+    const auto found = losses("bfloat16");
+    expect_near(found, expected, 0.05);
+    EXPECT_NE(found, expected);
+    EXPECT_LT(found.back(), 0.2 * found.front());
+  }
+}
+
 TEST_F(TrainMnist, ResumesLikeAnUninterruptedRun) {
-  const std::vector<std::string> flags = {"--batchsize", "24", "--snapshot-every", "1"};
-  auto whole = log_of(2, "whole", with(flags, {"--epoch", "3"}));
-  log_of(2, "parts", with(flags, {"--epoch", "2"}));
-  const std::string snapshot = folder / "parts/snapshot_iter_20";
-  ASSERT_TRUE(std::filesystem::exists(snapshot));
-  auto parts = log_of(2, "parts", with(flags, {"--epoch", "3", "--resume", snapshot}));
-  for (auto* log : {&whole, &parts})
-    for (auto& entry : *log)
-      std::erase_if(entry.get_ref<nlohmann::json::object_t&>(), [](const auto& value) {
-        return value.first.find("time") != std::string::npos;
-      });
-  EXPECT_EQ(parts, whole);
+  for (const std::string type : {"fp32", "bf16"}) {
+    SCOPED_TRACE(type);
+    const std::vector<std::string> flags = {"--batchsize", "24",      "--snapshot-every",
+                                            "1",           "--dtype", type};
+    auto whole = log_of(2, "whole", with(flags, {"--epoch", "3"}));
+    log_of(2, "parts", with(flags, {"--epoch", "2"}));
+    const std::string snapshot = folder / "parts/snapshot_iter_20";
+    ASSERT_TRUE(std::filesystem::exists(snapshot));
+    auto parts = log_of(2, "parts", with(flags, {"--epoch", "3", "--resume", snapshot}));
+    for (auto* log : {&whole, &parts})
+      for (auto& entry : *log)
+        std::erase_if(entry.get_ref<nlohmann::json::object_t&>(), [](const auto& value) {
+          return value.first.find("time") != std::string::npos;
+        });
+    EXPECT_EQ(parts, whole);
+  }
 }
 
 TEST_F(TrainMnist, MaxIterationsEndsWithinAnEpoch) {

@@ -17,9 +17,9 @@ class WeightedSum final : public Function {
   const char* name() const override { return "weighted_sum"; }
   void backward(const Tensor& dy, Gradients& gradients) override {
     const auto scale = static_cast<float>(dy.item());
-    const Tensor gradient = weights_.clone();
+    const Tensor gradient = weights_.to(DType::float32).clone();
     for (float& value : gradient.span<float>()) value *= scale;
-    gradients.add(0, gradient);
+    gradients.add(0, gradient.to(weights_.dtype()));
   }
 
  private:
@@ -54,7 +54,7 @@ std::vector<ReferenceCase> read_reference_cases(const std::string& file) {
 }
 
 double inner_product(const Tensor& a, const Tensor& b) {
-  const Tensor left = a.plain(), right = b.plain();
+  const Tensor left = a.to(DType::float32).plain(), right = b.to(DType::float32).plain();
   TASUKI_CHECK(left.shape() == right.shape(), "{} and {}", left.shape().text(),
                right.shape().text());
   double sum = 0;

@@ -24,11 +24,11 @@ inline constexpr std::array<Order, 8> every_order = {{
     {"images last", dnnl::memory::format_tag::cdba},
 }};
 
-// A copy of x; of other than four axes, in plain order.
+// A copy of x, of float32 or bfloat16; of other than four axes, in plain order.
 inline Tensor in_order(const Tensor& x, const Order& order) {
   if (x.shape().rank() != 4 || x.count() == 0) return x.clone();
   const Tensor made =
-      empty_in({{x.shape().begin(), x.shape().end()}, dnnl::memory::data_type::f32, order.tag});
+      empty_in({{x.shape().begin(), x.shape().end()}, element_type(desc_of(x.plain())), order.tag});
   made.copy_from(x);
   return made;
 }

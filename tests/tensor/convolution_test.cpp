@@ -8,6 +8,7 @@
 
 #include "tensor/backend.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/rounded_product.hpp"
 #include "tensor/image_operations.hpp"
 #include "tests/support/convolution_definition.hpp"
 #include "tests/support/orders.hpp"
@@ -371,6 +372,50 @@ TEST(Pooling, RejectsImpossibleSettings) {
   EXPECT_THROW(cpu().pool2d(x, {PoolKind::average, 2, 2, 2, 2, 0, 0, true}, nullptr), Error);
   EXPECT_THROW(cpu().pool2d(Tensor::zeros({4, 4}), {}, nullptr), Error);
   EXPECT_EQ(cpu().pool2d(Tensor::zeros({0, 1, 4, 4}), {}, nullptr).shape(), (Shape{0, 1, 2, 2}));
+}
+
+class WinogradInBfloat16 : public Convolution {
+ protected:
+  void SetUp() override {
+    if (!has_bfloat16_products()) GTEST_SKIP() << "products of bfloat16 need AVX512_BF16 or AMX";
+  }
+
+  // y, dx and dw of images and filters that bfloat16 has exactly.
+  static std::vector<Tensor> results(ConvAlgorithm algorithm, DType type, int threads = 1) {
+    const Conv2dOptions same{1, 1, 1, 1, 1, 1, 1};
+    const auto values = [&](const Shape& shape, std::uint64_t seed) {
+      return random_tensor(shape, seed).to(DType::bfloat16).to(type);
+    };
+    const Tensor x = values({20, 64, 15, 16}, 1), w = values({48, 64, 3, 3}, 2),
+                 dy = values({20, 48, 15, 16}, 3), dw = Tensor::empty(w.shape());
+    set_cpu_threads(threads);
+    set_conv_algorithm(algorithm);
+    cpu().conv2d_backward_weights(x, dy, dw, same, false);
+    return {cpu().conv2d(x, w, {}, same), cpu().conv2d_backward_data(dy, w, x.shape(), same), dw};
+  }
+};
+
+// Relative to the largest result: what rounding of results leaves, and what that of transformed
+// tiles and filters adds.
+TEST_F(WinogradInBfloat16, RoundsAFewTimesAsMuch) {
+  const auto exact = results(ConvAlgorithm::direct, DType::float32),
+             direct = results(ConvAlgorithm::direct, DType::bfloat16),
+             winograd = results(ConvAlgorithm::winograd, DType::bfloat16);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_LT(distance(direct[i], exact[i]), 0x1p-8f);
+    EXPECT_LT(distance(winograd[i], exact[i]), 0x1p-7f);
+    EXPECT_GT(distance(winograd[i], direct[i]), 0x1p-10f) << "the same algorithm";
+  }
+}
+
+TEST_F(WinogradInBfloat16, HasTheSameBitsWithAnyNumberOfThreads) {
+  const auto expected = results(ConvAlgorithm::winograd, DType::bfloat16);
+  for (const int threads : {2, 3}) {
+    const auto found = results(ConvAlgorithm::winograd, DType::bfloat16, threads);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_EQ(distance(found[i], expected[i]), 0) << threads << " threads, " << i;
+  }
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ Tensor random_tensor(const Shape& shape, std::uint64_t seed) {
 }
 
 std::vector<float> values_of(const Tensor& tensor) {
-  const Tensor plain = tensor.plain();
+  const Tensor plain = tensor.plain().to(DType::float32);
   return {plain.span<float>().begin(), plain.span<float>().end()};
 }
 

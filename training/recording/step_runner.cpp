@@ -12,11 +12,16 @@
 namespace tasuki {
 namespace {
 
-bool is_on(const Batch& batch, Device device) {
-  return std::ranges::all_of(batch.fields(), [device](const BatchField& field) {
-    return !field.source && field.values.device() == device &&
-           (!field.lengths || field.lengths.device() == device);
+bool is_on_cpu(const Batch& batch) {
+  return std::ranges::all_of(batch.fields(), [](const BatchField& field) {
+    return !field.source && field.values.device().is_cpu() &&
+           (!field.lengths || field.lengths.device().is_cpu());
   });
+}
+
+Batch on_cpu(const Batch& batch, DType activations) {
+  if (has_16_bits(activations)) return batch.to(Device::cpu(), activations);
+  return is_on_cpu(batch) ? batch : batch.to(Device::cpu());
 }
 
 std::vector<const Module*> models_of(const std::vector<Optimizer*>& optimizers) {
@@ -44,7 +49,9 @@ Tensor tensor_of(const std::unique_ptr<DeviceClock>& clock) {
 
 StepRunner::StepRunner(Device device, const std::vector<Optimizer*>& optimizers,
                        std::vector<const Module*> models, const Settings& settings)
-    : device_(device) {
+    : device_(device),
+      optimizer_(optimizers.empty() ? nullptr : optimizers.front()),
+      evaluated_type_(settings.activations) {
   if (!optimizers.empty()) clock_ = std::make_unique<DeviceClock>(device_);
   if (!device_.is_cpu())
     on_gpu_ = std::make_unique<GpuSteps>(device_, optimizers, std::move(models), settings,
@@ -74,13 +81,17 @@ void StepRunner::run(const Batch& batch, Observation& observation, const Work& w
   if (on_gpu_) {
     on_gpu_->run(batch, observation, work, prefix, {number, ends_step});
   } else if (batch.global_size() != 0) {
-    const Batch here = is_on(batch, device_) ? batch : batch.to(device_);
+    const Batch here = on_cpu(batch, activations());
     Observation seen;
     time_step(tensor_of(clock_), [&] { work(here, seen); });
     observation.add(seen, prefix);
   }
   step.succeeded();
   if (clock_ && ends_step) clock_->step_done();
+}
+
+DType StepRunner::activations() const {
+  return optimizer_ == nullptr ? evaluated_type_ : optimizer_->compute_type();
 }
 
 void StepRunner::forget() {

@@ -26,8 +26,7 @@ class StepRunner {
  public:
   struct Settings {
     GraphMode graph = GraphMode::off;
-    // Type of floating-point fields on a GPU in evaluations; trainings use
-    // Optimizer::compute_type().
+    // Type of floating-point fields in evaluations; trainings use Optimizer::compute_type().
     DType activations = DType::float32;
     // The limit for recordings; the least recently used one is dropped first. With
     // GraphMode::automatic, no kind is recorded any more once that many recordings in a row were
@@ -87,7 +86,11 @@ class StepRunner {
   StepRunner(Device device, const std::vector<Optimizer*>& optimizers,
              std::vector<const Module*> models, const Settings& settings);
 
+  DType activations() const;
+
   Device device_;
+  const Optimizer* optimizer_;  // null: an evaluation
+  DType evaluated_type_;
   std::unique_ptr<DeviceClock> clock_;  // null: an evaluation
   std::unique_ptr<GpuSteps> on_gpu_;    // null: the device is a CPU
   // A step that has further batches: its StepScope, and the number of batches so far.

@@ -86,7 +86,9 @@ void ParallelUpdater::run_parts(const Batch& batch, const std::vector<std::int64
     try {
       const Device device = replicas_->device(worker);
       const Batch part = batch.slice(begin, ends[worker]);
-      work(worker, device.is_cpu() ? part.to(device) : part.to(device, settings_.activations));
+      // Elements of float64 keep their type on a CPU that computes in float32.
+      const bool converts = !device.is_cpu() || has_16_bits(settings_.activations);
+      work(worker, converts ? part.to(device, settings_.activations) : part.to(device));
     } catch (const OutOfMemory&) {
       throw;  // keeps the figures in OutOfMemory
     } catch (const Error& error) {

@@ -51,6 +51,7 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copie
 void Replicas::adopt_all() {
   values_ = {optimizer_.arena().values()};
   gradients_ = {optimizer_.arena().gradients()};
+  rounded_.clear();
   for (std::size_t i = 1; i < models_.size(); ++i) adopt(*models_[i]);
 }
 
@@ -80,6 +81,13 @@ void Replicas::adopt(const Module& model) {
   for (const ParameterArena::Entry& entry : arena.frozen())
     counterpart(entry).freeze_at(
         ParameterArena::part(values, entry).reshape(entry.parameter->shape()));
+  if (share_weights_ && arena.rounded())
+    for (const auto* const entries : {&arena.entries(), &arena.frozen()})
+      for (const ParameterArena::Entry& entry : *entries) {
+        rounded_.push_back(std::make_shared<const RoundedValue>(
+            ParameterArena::part(arena.rounded(), entry).reshape(entry.parameter->shape())));
+        parameters.at(entry.path)->keep_rounded(rounded_.back());
+      }
   values_.push_back(values);
   gradients_.push_back(gradients);
 }

@@ -50,6 +50,8 @@ class Replicas {
   std::vector<Module*> models_;
   bool share_weights_;
   std::vector<Tensor> values_, gradients_;  // arrays with the arena's offsets, of each replica
+  // The further replicas' views of the arena's rounded weights.
+  std::vector<std::shared_ptr<const RoundedValue>> rounded_;
 };
 
 }  // namespace tasuki

@@ -14,12 +14,10 @@ WorkerThreads::WorkerThreads(std::vector<int> threads)
   TASUKI_CHECK(!threads_.empty(), "at least one worker is needed");
   try {
     for (std::size_t worker = 1; worker < threads_.size(); ++worker)
-      others_->emplace_back(
-          [this, worker, products = cpu_product_type(), convolutions = conv_algorithm()] {
-            set_cpu_product_type(products);
-            set_conv_algorithm(convolutions);
-            serve(worker);
-          });
+      others_->emplace_back([this, worker, convolutions = conv_algorithm()] {
+        set_conv_algorithm(convolutions);
+        serve(worker);
+      });
   } catch (const std::system_error& error) {
     end_others();
     fail(ErrorKind::unavailable, "cannot start a thread for each of {} workers: {}",

@@ -17,7 +17,7 @@ namespace tasuki {
 class WorkerThreads {
  public:
   // Worker i computes with threads[i] threads (set_cpu_threads) and otherwise as the calling thread
-  // does (set_cpu_product_type, set_conv_algorithm); at least one worker.
+  // does (set_conv_algorithm); at least one worker.
   explicit WorkerThreads(std::vector<int> threads);
   ~WorkerThreads();
   WorkerThreads(const WorkerThreads&) = delete;

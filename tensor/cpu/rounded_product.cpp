@@ -1,0 +1,135 @@
+#include "tensor/cpu/rounded_product.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "tensor/cpu/accumulation_kernels.hpp"
+#include "tensor/cpu/activation_kernels.hpp"
+#include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/float_blocks.hpp"
+#include "tensor/cpu/matrix_product.hpp"
+
+namespace tasuki {
+namespace {
+
+#if defined(__x86_64__)
+// Some hypervisors report AMX but not the leaf of CPUID that describes its tiles. oneDNN then
+// configures none and dies of SIGILL in its first product, so AMX is disabled there; at load,
+// because oneDNN accepts no limit later. DNNL_MAX_CPU_ISA wins.
+[[maybe_unused]] const bool limited = [] {
+  constexpr unsigned tile_information = 0x1d;
+  unsigned palettes = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(tile_information, 0, &palettes, &b, &c, &d) != 0 && palettes > 0)
+    return false;
+  if (std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return false;
+  return dnnl::set_max_cpu_isa(dnnl::cpu_isa::avx512_core_bf16) == dnnl::status::success;
+}();
+#endif
+
+std::string text_of(const RoundedMatrix& a, const RoundedMatrix& b) {
+  return fmt::format("a product of {} x {}x{} and {} x {}x{} in {}", a.count(), a.rows(),
+                     a.columns(), b.count(), b.rows(), b.columns(), name_of(a.values.dtype()));
+}
+
+dnnl::memory::desc order_of(const RoundedMatrix& m) {
+  const std::int64_t width = m.transposed ? m.rows() : m.columns();
+  dnnl::memory::dims sizes = {m.rows(), m.columns()}, strides = {width, 1};
+  if (m.transposed) std::swap(strides[0], strides[1]);
+  if (m.rank() == 3) {
+    sizes.insert(sizes.begin(), m.count());
+    strides.insert(strides.begin(), m.rows() * m.columns());
+  }
+  return {sizes, dnnl::memory::data_type::bf16, strides};
+}
+
+// Rows [begin, end) of single matrices in memory.
+RoundedMatrix rows_of(const RoundedMatrix& m, std::int64_t begin, std::int64_t end) {
+  return {m.values.slice(begin, end), m.transposed};
+}
+
+void by_matmul(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
+               const RoundedProductOptions& options) {
+  // oneDNN may have threads compute parts of longer sums if a is transposed.
+  constexpr std::int64_t most_terms = 1024;
+  const std::int64_t terms = a.columns();
+  if (a.transposed && !b.transposed && a.rank() == 2 && c.dtype() == DType::float32 &&
+      terms > most_terms) {
+    for (std::int64_t begin = 0; begin < terms; begin += most_terms) {
+      const std::int64_t end = std::min(begin + most_terms, terms);
+      const bool is_first = begin == 0;
+      const RoundedProductOptions part = {.bias = is_first ? options.bias : Tensor(),
+                                          .relu = options.relu && end == terms,
+                                          .accumulate = options.accumulate || !is_first};
+      by_matmul(rows_of(a, begin, end), rows_of(b, begin, end), c, part);
+    }
+    return;
+  }
+  OperationKey key(OperationKey::rounded_product);
+  key.add(c.shape()).add(a.columns()).add(a.transposed).add(b.transposed);
+  key.add(static_cast<std::int64_t>(c.dtype())).add(options.bias.defined());
+  key.add(options.relu).add(options.accumulate);
+  const auto operation = cached_operation(key, [&] {
+    const dnnl::memory::desc bias =
+        options.bias ? plain_desc({1, b.columns()}) : dnnl::memory::desc();
+    const auto pd =
+        describe_matmul(order_of(a), order_of(b), bias, plain_desc(c.shape(), c.dtype()),
+                        options.relu, options.accumulate);
+    return DnnlOperation(dnnl::matmul(pd), {{DNNL_ARG_SRC, pd.src_desc()},
+                                            {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+                                            {DNNL_ARG_BIAS, pd.bias_desc()},
+                                            {DNNL_ARG_DST, pd.dst_desc()},
+                                            {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+  });
+  operation->run({{DNNL_ARG_SRC, a.values.raw()},
+                  {DNNL_ARG_WEIGHTS, b.values.raw()},
+                  {DNNL_ARG_BIAS, options.bias.raw()},
+                  {DNNL_ARG_DST, c.raw()}});
+}
+
+void by_sgemm(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
+              const RoundedProductOptions& options) {
+  const Tensor left = in_float32(a.values), right = in_float32(b.values);
+  const bool is_direct = c.dtype() == DType::float32;
+  const Tensor sums = is_direct ? c : Tensor::empty(c.shape());
+  if (options.bias)
+    repeat_row_kernel(options.bias.data<float>(), sums.data<float>(), a.rows(), b.columns());
+  const std::int64_t m = a.rows(), n = b.columns(), k = a.columns();
+  multiply_batch(
+      {a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, left.data<float>(),
+       right.data<float>(), sums.data<float>(), options.bias || options.accumulate ? 1.0f : 0.0f},
+      a.count(), m * k, k * n, m * n);
+  if (options.relu) relu_kernel(sums.data<float>(), sums.data<float>(), sums.count());
+  if (!is_direct) c.copy_from(sums);
+}
+
+}  // namespace
+
+bool has_bfloat16_products() {
+  static const bool found = has_instructions(dnnl::cpu_isa::avx512_core_bf16);
+  return found;
+}
+
+void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
+                      const RoundedProductOptions& options) {
+  const DType type = a.values.dtype();
+  TASUKI_CHECK(has_16_bits(type) && b.values.dtype() == type && a.values.is_plain() &&
+                   b.values.is_plain() && a.columns() == b.rows() && a.rank() == b.rank() &&
+                   a.count() == b.count() && c.is_plain() &&
+                   c.shape() == (a.rank() == 3 ? Shape{a.count(), a.rows(), b.columns()}
+                                               : Shape{a.rows(), b.columns()}),
+               "{}: the result has {}", text_of(a, b), c.shape().text());
+  TASUKI_CHECK(c.dtype() == DType::float32 || (c.dtype() == type && !options.accumulate),
+               "{}: a result of {}", text_of(a, b), name_of(c.dtype()));
+  TASUKI_CHECK(!options.bias || (a.rank() == 2 && options.bias.shape() == Shape{b.columns()} &&
+                                 options.bias.dtype() == DType::float32),
+               "{}: a bias of {}", text_of(a, b), options.bias.shape().text());
+  with_dnnl([&] { return text_of(a, b); },
+            [&] { (is_native(type) ? by_matmul : by_sgemm)(a, b, c, options); });
+}
+
+}  // namespace tasuki

@@ -1,0 +1,45 @@
+// Products of matrices of 16 bits, with sums in float32.
+//
+// Of bfloat16 by oneDNN's matmul on plain and transposed arrays, which it brings into the order of
+// the processor's instructions (VDPBF16PS, AMX) piece by piece. Of float16, and where the processor
+// has no such instructions, by sgemm on copies in float32.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/tensor.hpp"
+
+namespace tasuki {
+
+// A row-major matrix, or several of one size; `transposed`: the transpose of each, in place.
+struct RoundedMatrix {
+  Tensor values;  // 16 bits, plain; the last two of two or three axes are a matrix's
+  bool transposed = false;
+
+  int rank() const { return values.shape().rank(); }
+  std::int64_t count() const { return rank() == 3 ? values.shape()[0] : 1; }
+  std::int64_t rows() const { return values.shape()[rank() - (transposed ? 1 : 2)]; }
+  std::int64_t columns() const { return values.shape()[rank() - (transposed ? 2 : 1)]; }
+};
+
+struct RoundedProductOptions {
+  Tensor bias = {};         // float32, of single matrices: added to each row before rounding
+  bool relu = false;        // then clips at 0
+  bool accumulate = false;  // adds to c, which is float32
+};
+
+// c = a b, each matrix of a with that of b; c is plain and of float32 or the type of a and b. Sizes
+// are positive. The order of a sum depends on the number of its terms alone, not on other rows or
+// on threads; but with AMX and 16 threads or more, oneDNN may have threads compute parts of sums of
+// more than 1024 terms.
+void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
+                      const RoundedProductOptions& options = {});
+
+// Whether this processor has instructions for such products: AVX512_BF16 or AMX.
+bool has_bfloat16_products();
+// Whether oneDNN computes with activations of this type here.
+inline bool is_native(DType type) {
+  return type == DType::float32 || (type == DType::bfloat16 && has_bfloat16_products());
+}
+
+}  // namespace tasuki

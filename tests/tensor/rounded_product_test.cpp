@@ -1,0 +1,125 @@
+// Products of matrices of bfloat16: exact products, sums of float32, in an order that depends on
+// nothing but the number of terms.
+#include "tensor/cpu/rounded_product.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+
+#include "values.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::random_tensor;
+
+// op(a) op(b) of matrices of this size, a and b rounded and, where asked for, stored transposed.
+struct Product {
+  RoundedMatrix a, b;
+  Tensor a_values = a.values.to(DType::float32), b_values = b.values.to(DType::float32);
+
+  Product(std::int64_t m, std::int64_t n, std::int64_t k, bool transposed_a, bool transposed_b)
+      : a{rounded(m, k, transposed_a, 1), transposed_a},
+        b{rounded(k, n, transposed_b, 2), transposed_b} {}
+
+  double exact(std::int64_t i, std::int64_t j) const {
+    double sum = 0;
+    for (std::int64_t l = 0; l < a.columns(); ++l)
+      sum += at(a, a_values, i, l) * at(b, b_values, l, j);
+    return sum;
+  }
+  Tensor c(DType type) const { return Tensor::empty({a.rows(), b.columns()}, type); }
+
+ private:
+  static Tensor rounded(std::int64_t rows, std::int64_t columns, bool transposed,
+                        std::uint64_t seed) {
+    const Shape shape = transposed ? Shape{columns, rows} : Shape{rows, columns};
+    return random_tensor(shape, seed).to(DType::bfloat16);
+  }
+  static double at(const RoundedMatrix& m, const Tensor& values, std::int64_t i, std::int64_t j) {
+    return static_cast<double>(
+        values.data<float>()[m.transposed ? j * m.rows() + i : i * m.columns() + j]);
+  }
+};
+
+void expect_exact(const Product& product, const Tensor& c, double tolerance,
+                  const std::function<double(std::int64_t, std::int64_t)>& expected) {
+  const Tensor found = c.to(DType::float32);
+  const double scale = std::sqrt(static_cast<double>(product.a.columns()));
+  for (std::int64_t i = 0; i < product.a.rows(); ++i)
+    for (std::int64_t j = 0; j < product.b.columns(); ++j)
+      ASSERT_NEAR(static_cast<double>(found.data<float>()[i * product.b.columns() + j]),
+                  expected(i, j), tolerance * scale)
+          << i << ", " << j;
+}
+
+TEST(RoundedProduct, HasSumsOfFloat32InOddShapes) {
+  const std::int64_t sizes[] = {1, 3, 33, 100};
+  for (const std::int64_t m : sizes)
+    for (const std::int64_t n : sizes)
+      for (const std::int64_t k : sizes)
+        for (const int transposed : {0, 1, 2, 3}) {
+          SCOPED_TRACE(fmt::format("{} x {} x {}, transposed: {}", m, n, k, transposed));
+          const Product product(m, n, k, (transposed & 1) != 0, (transposed & 2) != 0);
+          const Tensor c = product.c(DType::float32), rounded = product.c(DType::bfloat16);
+          multiply_rounded(product.a, product.b, c);
+          expect_exact(product, c, 1e-6,
+                       [&](std::int64_t i, std::int64_t j) { return product.exact(i, j); });
+          multiply_rounded(product.a, product.b, rounded);
+          EXPECT_LT(testing::distance(rounded, c), 0x1p-8f);
+          if (HasFailure()) return;
+        }
+}
+
+TEST(RoundedProduct, AddsABiasClipsAndAccumulates) {
+  const Product product(33, 100, 70, false, true);
+  const Tensor bias = random_tensor({100}, 3);
+  const Tensor c = product.c(DType::float32), clipped = product.c(DType::float32);
+  const auto with_bias = [&](std::int64_t i, std::int64_t j) {
+    return product.exact(i, j) + static_cast<double>(bias.data<float>()[j]);
+  };
+  multiply_rounded(product.a, product.b, c, {.bias = bias});
+  expect_exact(product, c, 1e-6, with_bias);
+  multiply_rounded(product.a, product.b, clipped, {.bias = bias, .relu = true});
+  expect_exact(product, clipped, 1e-6,
+               [&](std::int64_t i, std::int64_t j) { return std::max(with_bias(i, j), 0.0); });
+  multiply_rounded(product.a, product.b, c, {.accumulate = true});
+  expect_exact(product, c, 2e-6, [&](std::int64_t i, std::int64_t j) {
+    return with_bias(i, j) + product.exact(i, j);
+  });
+}
+
+// So an example's result does not depend on its batch, and losses do not depend on threads.
+TEST(RoundedProduct, DoesNotDependOnOtherRowsOrThreads) {
+  for (const std::int64_t k : {33, 256, 1000, 2048, 4096})
+    for (const int transposed : {0, 1, 2}) {
+      SCOPED_TRACE(fmt::format("{} terms, transposed: {}", k, transposed));
+      const Product product(200, 100, k, transposed == 1, transposed == 2);
+      set_cpu_threads(1);
+      const Tensor whole = product.c(DType::float32);
+      multiply_rounded(product.a, product.b, whole);
+      for (const int threads : {1, 2, 3, 4, 16})
+        for (const std::int64_t rows : {1, 16, 33, 100, 200}) {
+          if (transposed == 1 && rows < 200) continue;  // a part of the columns is no matrix
+          set_cpu_threads(threads);
+          const Tensor part = Tensor::empty({rows, 100});
+          multiply_rounded(
+              transposed == 1 ? product.a : RoundedMatrix{product.a.values.slice(0, rows)},
+              product.b, part);
+          EXPECT_EQ(std::memcmp(part.raw(), whole.raw(), part.bytes()), 0)
+              << rows << " rows, " << threads << " threads";
+        }
+      set_cpu_threads(1);
+    }
+}
+
+TEST(RoundedProduct, RefusesMatricesThatDoNotFit) {
+  const Product product(3, 4, 5, false, false);
+  EXPECT_THROW(multiply_rounded(product.a, product.b, Tensor::empty({4, 3})), Error);
+  EXPECT_THROW(multiply_rounded(product.b, product.a, Tensor::empty({5, 5})), Error);
+}
+
+}  // namespace
+}  // namespace tasuki
