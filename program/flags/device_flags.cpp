@@ -68,9 +68,9 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
   add_processor_flags(options, settings.threads, settings.conv);
   options.add(
       "dtype", settings.dtype, compute_types(), "NAME",
-      "fp32, tf32, bf16 or fp16: number type of activations, their gradients and the factors "
-      "of products; weights and sums stay fp32. tf32 and fp16 need a GPU; fp16 uses "
-      "dynamic loss scaling");
+      "fp32, tf32, bf16 or fp16: number type for computations; bf16 and fp16 are that of "
+      "activations, their gradients and the factors of products, tf32 that of the factors alone. "
+      "Weights and sums stay fp32. tf32 and fp16 need a GPU; fp16 uses dynamic loss scaling");
   options.add("graph", settings.graph,
               {{"auto", GraphMode::automatic}, {"on", GraphMode::on}, {"off", GraphMode::off}},
               "WHEN",

@@ -32,7 +32,8 @@ std::int64_t row_grain(std::int64_t units) {
   return std::max<std::int64_t>(1, 8192 / units);
 }
 
-// Where units of an array begin: those of a state (N x S x H), of an element (N x T x H).
+// The offset of an example's state in an array of N x S x H, and of its element in one of N x T x
+// H.
 std::int64_t at_state(const RecurrentSizes& sizes, std::int64_t example, int which) {
   return (example * sizes.states + which) * sizes.units;
 }

@@ -210,15 +210,18 @@ struct Tiles {
       : images(shape[0]), height((shape[2] + 1) / tile), width((shape[3] + 1) / tile) {}
   std::int64_t count() const { return images * height * width; }
 
-  // Calls body(first tile - begin, image, top, left, tiles) for runs of neighbours among these, on
-  // several threads.
+  // Neighbours in a row of an image: `first` counts from where the caller begins.
+  struct Run {
+    std::int64_t first, image, top, left, length;
+  };
+  // Calls body(Run) for the runs among these tiles, on several threads.
   template <class Body>
   void for_each_run(std::int64_t begin, std::int64_t end, const Body& body) const {
     parallel_for(end - begin, 16, [&](std::int64_t first, std::int64_t last) {
       while (first < last) {
         const std::int64_t at = begin + first, column = at % width;
         const std::int64_t length = std::min(width - column, last - first);
-        body(first, at / (height * width), at / width % height * tile, column * tile, length);
+        body(Run{first, at / (height * width), at / width % height * tile, column * tile, length});
         first += length;
       }
     });
@@ -283,6 +286,16 @@ Tensor transformed_filters(const Tensor& w, const FilterPlaces& places) {
   return u;
 }
 
+// The transformed images of a run, `pad_*` pixels further above and left, as rows of 16 matrices of
+// `count` tiles.
+void transform_run(const Tensor& images, const Tiles::Run& run, std::int64_t pad_h,
+                   std::int64_t pad_w, const Tensor& v, std::int64_t count) {
+  const std::int64_t in = images.shape()[1];
+  for (std::int64_t c = 0; c < in; c += lanes)
+    transform_images(pixels_of(images, run.image, c), run.top - pad_h, run.left - pad_w, run.length,
+                     {halves(v) + run.first * in + c, in, count * in});
+}
+
 // x (in blocks) convolved with transformed filters, `pad_*` zeros above and left of it.
 Tensor convolved(const Tensor& x, const Tensor& u, const Shape& result, const Tensor& b,
                  std::int64_t pad_h, std::int64_t pad_w) {
@@ -296,22 +309,16 @@ Tensor convolved(const Tensor& x, const Tensor& u, const Shape& result, const Te
   const Tensor v = matrices(most, in, DType::bfloat16), m = matrices(most, out, DType::float32);
   for (std::int64_t begin = 0; begin < tiles.count(); begin += most) {
     const std::int64_t count = std::min(most, tiles.count() - begin);
-    tiles.for_each_run(begin, begin + count,
-                       [&](std::int64_t i, std::int64_t image, std::int64_t top, std::int64_t left,
-                           std::int64_t length) {
-                         for (std::int64_t c = 0; c < in; c += lanes)
-                           transform_images(pixels_of(x, image, c), top - pad_h, left - pad_w,
-                                            length, {halves(v) + i * in + c, in, count * in});
-                       });
+    tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
+      transform_run(x, run, pad_h, pad_w, v, count);
+    });
     multiply_rounded({with_rows(v, count)}, {u}, with_rows(m, count));
-    tiles.for_each_run(begin, begin + count,
-                       [&](std::int64_t i, std::int64_t image, std::int64_t top, std::int64_t left,
-                           std::int64_t length) {
-                         for (std::int64_t c = 0; c < out; c += lanes)
-                           transform_results({m.data<float>() + i * out + c, out, count * out},
-                                             bias.data() + c, pixels_of(y, image, c), top, left,
-                                             length);
-                       });
+    tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
+      for (std::int64_t c = 0; c < out; c += lanes)
+        transform_results({m.data<float>() + run.first * out + c, out, count * out},
+                          bias.data() + c, pixels_of(y, run.image, c), run.top, run.left,
+                          run.length);
+    });
   }
   return y;
 }
@@ -351,18 +358,12 @@ Tensor rounded_winograd_backward_weights(const ConvolutionGeometry& geometry, co
   const Tensor du = matrices(in, out, DType::float32);
   for (std::int64_t begin = 0; begin < tiles.count(); begin += most) {
     const std::int64_t count = std::min(most, tiles.count() - begin);
-    tiles.for_each_run(begin, begin + count,
-                       [&](std::int64_t i, std::int64_t image, std::int64_t top, std::int64_t left,
-                           std::int64_t length) {
-                         for (std::int64_t c = 0; c < in; c += lanes)
-                           transform_images(pixels_of(images, image, c),
-                                            top - geometry.options.pad_h,
-                                            left - geometry.options.pad_w, length,
-                                            {halves(v) + i * in + c, in, count * in});
-                         for (std::int64_t c = 0; c < out; c += lanes)
-                           transform_slopes(pixels_of(slopes, image, c), top, left, length,
-                                            {halves(d) + i * out + c, out, count * out});
-                       });
+    tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
+      transform_run(images, run, geometry.options.pad_h, geometry.options.pad_w, v, count);
+      for (std::int64_t c = 0; c < out; c += lanes)
+        transform_slopes(pixels_of(slopes, run.image, c), run.top, run.left, run.length,
+                         {halves(d) + run.first * out + c, out, count * out});
+    });
     multiply_rounded({with_rows(v, count), /*transposed=*/true}, {with_rows(d, count)}, du,
                      {.accumulate = begin > 0});
   }

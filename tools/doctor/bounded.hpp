@@ -11,7 +11,7 @@ namespace tasuki::doctor {
 using Work = std::function<nlohmann::json()>;
 
 // The results of these works by their names; of each that throws or takes longer than `seconds`,
-// {"failed": why}. All begin at once, each in a thread of its own, so the call takes `seconds` at
+// {"failed": why}. All begin at once, each in a thread of its own. The call takes `seconds` at
 // most. A thread that is late stays behind until the process ends, so a work must own what it uses.
 nlohmann::json bounded(double seconds, const std::map<std::string, Work>& works);
 // The same for a single one.
