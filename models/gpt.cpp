@@ -95,8 +95,8 @@ Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend
   for (std::size_t i = 0; i < blocks_.all.size(); ++i) {
     Block& block = *blocks_.all[i];
     const Variable qkv = F::reshape(block.qkv(block.norm1(x)), {items, length, 3 * width});
-    x = x + block.attention(F::reshape(attend(i, qkv), rows));
-    x = x + block.output(F::gelu(block.hidden(block.norm2(x)), settings_.is_gpt2));
+    x = block.attention.added_to(x, F::reshape(attend(i, qkv), rows));
+    x = block.output.added_to(x, F::gelu(block.hidden(block.norm2(x)), settings_.is_gpt2));
   }
   const Variable last = norm_(x);
   return scores_ != nullptr ? (*scores_)(last) : F::linear(last, embed_.weights(), Variable());

@@ -26,8 +26,18 @@ Linear::Linear(std::optional<std::int64_t> n_in, std::int64_t n_out, bool bias, 
       relu_(relu) {}
 
 Variable Linear::forward(const Variable& x) {
-  if (!w_.has_shape()) w_.set_shape({w_.shape()[0], x.shape().count_per_item()});
+  take_shape(x);
   return functions::linear(x, w_, b_ != nullptr ? *b_ : Variable(), relu_);
+}
+
+Variable Linear::added_to(const Variable& added, const Variable& x) {
+  TASUKI_CHECK(!relu_, "a layer with ReLU cannot add its result to another");
+  take_shape(x);
+  return functions::add_linear(added, x, w_, b_ != nullptr ? *b_ : Variable());
+}
+
+void Linear::take_shape(const Variable& x) {
+  if (!w_.has_shape()) w_.set_shape({w_.shape()[0], x.shape().count_per_item()});
 }
 
 Conv2d::Conv2d(std::optional<std::int64_t> channels_in, std::int64_t channels_out,

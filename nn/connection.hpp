@@ -23,8 +23,12 @@ class Linear : public Layer {
 
   // N x n_in (more axes are flattened) to N x n_out.
   Variable forward(const Variable& x) override;
+  // added + forward(x), for layers without ReLU.
+  Variable added_to(const Variable& added, const Variable& x);
 
  private:
+  void take_shape(const Variable& x);
+
   Parameter& w_;
   Parameter* b_;
   bool relu_;

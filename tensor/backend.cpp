@@ -35,6 +35,10 @@ Backend& backend(Device device) {
   return *found;
 }
 
+Tensor Backend::add_linear(const Tensor& added, const Tensor& x, const Tensor& w, const Tensor& b) {
+  return add(added, linear(x, w, b, false));
+}
+
 void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation) {
   TASUKI_CHECK(implementation != nullptr, "the backend to register is null");
   Registry& registry = Registry::instance();

@@ -165,6 +165,8 @@ class Backend {
   // Weights and biases of this and of convolutions may already have x's type, which saves rounding
   // them. With `relu` y is clipped at 0.
   virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) = 0;
+  // added + x w^T + b; `added`, N x O, has x's type. CPUs save a pass over y.
+  virtual Tensor add_linear(const Tensor& added, const Tensor& x, const Tensor& w, const Tensor& b);
   virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;
   // db, if defined, is overwritten with the column sums of dy.
   virtual void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,
@@ -277,6 +279,7 @@ void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
 // After the call these threads treat subnormal numbers as zero (FTZ and DAZ), which keeps training
 // at full speed.
 void set_cpu_threads(int threads);
+// 1 in the threads of an OpenMP team.
 int cpu_threads();
 
 }  // namespace tasuki

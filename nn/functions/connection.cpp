@@ -49,7 +49,7 @@ double each_at(const Tensor& w, std::int64_t places) {
 
 namespace {
 
-class Linear final : public Function {
+class Linear : public Function {
  public:
   // `y` is kept only with ReLU, for its signs.
   Linear(Tensor x, Tensor w, Tensor y) : x_(std::move(x)), w_(std::move(w)), y_(std::move(y)) {}
@@ -84,6 +84,31 @@ Variable linear(const Variable& input, const Variable& w, const Variable& b, boo
   return Function::record(y, {x, w, b}, [&] {
     return std::make_unique<Linear>(x.value(), weights, relu ? y : Tensor());
   });
+}
+
+namespace {
+
+class AddLinear final : public Linear {
+ public:
+  AddLinear(Tensor x, Tensor w) : Linear(std::move(x), std::move(w), Tensor()) {}
+  const char* name() const override { return "add_linear"; }
+
+  void backward(const Tensor& upstream, Gradients& gradients) override {
+    Linear::backward(upstream, gradients);
+    if (gradients.needed(3)) gradients.add(3, upstream);
+  }
+};
+
+}  // namespace
+
+Variable add_linear(const Variable& added, const Variable& input, const Variable& w,
+                    const Variable& b) {
+  const Variable x = input.shape().rank() == 2 ? input : flatten(input);
+  const DType type = x.value().dtype();
+  const Tensor weights = w.value_as(type);
+  return Function::record(
+      backend(x.value().device()).add_linear(added.value(), x.value(), weights, b.value_as(type)),
+      {x, w, b, added}, [&] { return std::make_unique<AddLinear>(x.value(), weights); });
 }
 
 // --- conv2d ---

@@ -14,6 +14,10 @@ namespace tasuki::functions {
 // flattened), w: O x I, b: O or undefined; y: N x O.
 Variable linear(const Variable& x, const Variable& w, const Variable& b = {}, bool relu = false);
 
+// added + linear(x, w, b), without a separate pass on CPUs; `added`: N x O.
+Variable add_linear(const Variable& added, const Variable& x, const Variable& w,
+                    const Variable& b = {});
+
 // Convolution of images (a cross-correlation, as in all frameworks). x: N x I x H x W, w: O x
 // I/groups x KH x KW, b: O or undefined; y: N x O x H' x W' with H' = (H + 2 pad - dilation (KH -
 // 1) - 1) / stride + 1, rounded down.

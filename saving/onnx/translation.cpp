@@ -41,6 +41,7 @@ class Translation final : public SequenceTranslation {
     using Method = void (Translation::*)(const Call&);
     static const std::map<std::string_view, Method> methods = {
         {"linear", &Translation::linear},
+        {"add_linear", &Translation::add_linear},
         {"conv2d", &Translation::convolution},
         {"deconv2d", &Translation::deconvolution},
         {"embed_id", &Translation::embedding},
@@ -92,6 +93,13 @@ class Translation final : public SequenceTranslation {
     result_with_relu(call, "Gemm",
                      {name_of_input(call, 0), name_of_input(call, 1), name_of_input(call, 2)},
                      {{"transB", std::int64_t{1}}});
+  }
+
+  void add_linear(const Call& call) {
+    const std::string product =
+        emit("Gemm", {name_of_input(call, 0), name_of_input(call, 1), name_of_input(call, 2)},
+             {{"transB", std::int64_t{1}}});
+    result("Add", {name_of_input(call, 3), product});
   }
 
   static std::vector<Attribute> of_convolution(const Call& call) {

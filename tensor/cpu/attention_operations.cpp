@@ -1,17 +1,20 @@
 // Attention on CPUs: each head of each item by one thread, in blocks of queries x keys whose scores
-// stay in the processor's cache. The products of a block are oneDNN's sgemm. A head's columns of 16
-// bits are converted to float32 when its work begins, which costs a few percent of the time.
+// stay in the processor's cache. Products of a block are oneDNN's: in bfloat16 of the columns where
+// they lie, with weights and slopes of scores rounded for them; otherwise in float32, to which a
+// head's columns of 16 bits are converted when its work begins. Sums are float32.
 #include "tensor/attention_operations.hpp"
 
 #include <algorithm>
-#include <atomic>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "tensor/cpu/attention_kernels.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/cpu/float_blocks.hpp"
+#include "tensor/cpu/rounded_product.hpp"
+#include "tensor/half.hpp"
 
 namespace tasuki {
 namespace {
@@ -21,16 +24,19 @@ namespace {
 constexpr std::int64_t query_block = 64, key_block = 256;
 constexpr float no_score = std::numeric_limits<float>::lowest();
 
-// Rows of floats, `step` apart.
+// Rows, `step` apart, of floats or of bfloat16.
+template <class T>
 struct Rows {
-  float* values;
+  T* values;
   std::int64_t step;
   Rows from(std::int64_t row) const { return {values + row * step, step}; }
 };
+using Floats = Rows<float>;
 
 // One head of one item.
+template <class T>
 struct Head {
-  Rows q, k, v;
+  Rows<T> q, k, v;
   std::int64_t queries, keys;  // without padding
   std::int64_t width;
   float scale;
@@ -43,51 +49,74 @@ struct Head {
   std::int64_t visible(std::int64_t end) const { return causal ? std::min(end, keys) : keys; }
 };
 
-// Products, on one thread as long as the caller runs in a team of threads; keeps the first failure,
-// because code in such a team must not throw.
-class Products {
- public:
-  // c (m x n) = alpha op(a) op(b) + beta c
-  void operator()(char ta, char tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
-                  Rows a, Rows b, float beta, Rows c) {
-    const dnnl_status_t status = dnnl_sgemm(ta, tb, m, n, k, alpha, a.values, a.step, b.values,
-                                            b.step, beta, c.values, c.step);
-    if (status != dnnl_success) failure_ = status;
-  }
-  void check() const {
-    check_dnnl(failure_, [] { return "the matrix products of attention"; });
-  }
+// c (m x n) = alpha op(a) op(b) + beta c, with alpha or beta 1 or 0 as below; on one thread as long
+// as the caller runs in a team of threads.
+void multiply(char ta, char tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+              Floats a, Floats b, float beta, Floats c) {
+  check_dnnl(dnnl_sgemm(ta, tb, m, n, k, alpha, a.values, a.step, b.values, b.step, beta, c.values,
+                        c.step),
+             [] { return "the matrix products of attention"; });
+}
+void multiply(char ta, char tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
+              Rows<std::uint16_t> a, Rows<std::uint16_t> b, float beta, Floats c) {
+  multiply_rounded_block(m, n, k, {a.values, a.step, ta == 'T'}, {b.values, b.step, tb == 'T'},
+                         c.values, c.step, alpha, beta != 0);
+}
 
- private:
-  std::atomic<dnnl_status_t> failure_ = dnnl_success;
+// The memory of each thread for blocks of scores.
+struct Scratch {
+  std::vector<float> scores = std::vector<float>(query_block * key_block);
+  std::vector<float> slopes = std::vector<float>(query_block * key_block);
+  std::vector<std::uint16_t> rounded = std::vector<std::uint16_t>(query_block * key_block);
+
+  static Scratch& of_thread() {
+    thread_local Scratch scratch;
+    return scratch;
+  }
 };
 
-void forward_head(const Head& head, Products& multiply, float* block, Rows y,
-                  QueryStatistics* statistics) {
+// A block of scores (rows without gaps) as an operand of products with Rows<T>: as it is, or
+// rounded into `rounded`, which it overwrites.
+template <class T>
+Rows<T> operand(const Floats& block, std::int64_t rows, std::vector<std::uint16_t>& rounded) {
+  if constexpr (std::is_same_v<T, float>) {
+    return block;
+  } else {
+    half_format(DType::bfloat16).narrow(rounded.data(), block.values, rows * block.step);
+    return {rounded.data(), block.step};
+  }
+}
+
+template <class T>
+void forward_head(const Head<T>& head, Floats y, QueryStatistics* statistics) {
+  Scratch& scratch = Scratch::of_thread();
   for (std::int64_t i = 0; i < head.queries; i += query_block) {
     const std::int64_t m = std::min(query_block, head.queries - i);
-    const Rows out = y.from(i);
+    const Floats out = y.from(i);
     std::fill_n(statistics + i, m, QueryStatistics{no_score, 0});
     const std::int64_t keys = head.visible(i + m);
     for (std::int64_t j = 0; j < keys; j += key_block) {
       const std::int64_t n = std::min(key_block, keys - j);
-      const Rows scores = {block, n};
+      const Floats scores = {scratch.scores.data(), n};
       multiply('N', 'T', m, n, head.width, head.scale, head.q.from(i), head.k.from(j), 0, scores);
       for (std::int64_t r = 0; r < m; ++r) {
         const float factor =
             attention_row(scores.from(r).values, head.seen(i + r, j, n), n, statistics + i + r);
         if (j > 0) scale_floats(out.from(r).values, head.width, factor);
       }
-      multiply('N', 'N', m, head.width, n, 1, scores, head.v.from(j), j > 0 ? 1.0f : 0.0f, out);
+      multiply('N', 'N', m, head.width, n, 1, operand<T>(scores, m, scratch.rounded),
+               head.v.from(j), j > 0 ? 1.0f : 0.0f, out);
     }
     for (std::int64_t r = 0; r < m; ++r)
       scale_floats(out.from(r).values, head.width, 1 / statistics[i + r].sum);
   }
 }
 
-// Adds to dk and dv.
-void backward_head(const Head& head, Products& multiply, float* block, Rows y, Rows dy,
-                   const QueryStatistics* statistics, Rows dq, Rows dk, Rows dv) {
+// Adds to dk and dv. `dy`: as floats, and as an operand.
+template <class T>
+void backward_head(const Head<T>& head, Floats y, Floats dy, Rows<T> dy_operand,
+                   const QueryStatistics* statistics, Floats dq, Floats dk, Floats dv) {
+  Scratch& scratch = Scratch::of_thread();
   float deltas[query_block];
   for (std::int64_t i = 0; i < head.queries; i += query_block) {
     const std::int64_t m = std::min(query_block, head.queries - i);
@@ -96,43 +125,54 @@ void backward_head(const Head& head, Products& multiply, float* block, Rows y, R
     const std::int64_t keys = head.visible(i + m);
     for (std::int64_t j = 0; j < keys; j += key_block) {
       const std::int64_t n = std::min(key_block, keys - j);
-      const Rows weights = {block, n}, slopes = {block + query_block * key_block, n};
-      multiply('N', 'T', m, n, head.width, head.scale, head.q.from(i), head.k.from(j), 0, weights);
-      multiply('N', 'T', m, n, head.width, 1, dy.from(i), head.v.from(j), 0, slopes);
+      const Floats weights = {scratch.scores.data(), n}, slopes = {scratch.slopes.data(), n};
+      const Rows<T> q = head.q.from(i), k = head.k.from(j), d = dy_operand.from(i);
+      multiply('N', 'T', m, n, head.width, head.scale, q, k, 0, weights);
+      multiply('N', 'T', m, n, head.width, 1, d, head.v.from(j), 0, slopes);
       for (std::int64_t r = 0; r < m; ++r) {
         attention_weights(weights.from(r).values, head.seen(i + r, j, n), n, statistics[i + r]);
         attention_slopes(weights.from(r).values, slopes.from(r).values, n, deltas[r], head.scale);
       }
-      multiply('T', 'N', n, head.width, m, 1, weights, dy.from(i), 1, dv.from(j));
-      multiply('T', 'N', n, head.width, m, 1, slopes, head.q.from(i), 1, dk.from(j));
-      multiply('N', 'N', m, head.width, n, 1, slopes, head.k.from(j), j > 0 ? 1.0f : 0.0f,
-               dq.from(i));
+      multiply('T', 'N', n, head.width, m, 1, operand<T>(weights, m, scratch.rounded), d, 1,
+               dv.from(j));
+      const Rows<T> of_scores = operand<T>(slopes, m, scratch.rounded);
+      multiply('T', 'N', n, head.width, m, 1, of_scores, q, 1, dk.from(j));
+      multiply('N', 'N', m, head.width, n, 1, of_scores, k, j > 0 ? 1.0f : 0.0f, dq.from(i));
     }
   }
 }
 
-// The rows of one head as floats: where they lie, or a copy of those that have 16 bits.
+// The rows of one head: where they lie, or as floats, which are a copy if they have 16 bits.
 class HeadRows {
  public:
   HeadRows(const HeadColumns& columns, std::int64_t item, std::int64_t head,
            const AttentionOptions& options)
-      : elements_(columns.array),
+      : memory_(columns.array.raw()),
+        elements_(columns.array),
         count_(columns.rows()),
         width_(options.head_width),
         begin_(item * count_ * columns.width() + columns.begin + head * width_),
-        step_(columns.width()) {
-    if (!elements_.is_float32()) copy_.resize(static_cast<std::size_t>(count_ * width_));
-  }
+        step_(columns.width()) {}
 
-  Rows read() {
+  // Operands of products, read.
+  template <class T>
+  Rows<T> operands() {
+    if constexpr (std::is_same_v<T, float>)
+      return read();
+    else
+      return {static_cast<T*>(memory_) + begin_, step_};
+  }
+  Floats read() {
+    const Floats rows = place();
     for (std::int64_t i = 0; i < converted(); ++i)
       elements_.read(begin_ + i * step_, width_, copy_.data() + i * width_);
-    return place();
+    return rows;
   }
   // Rows to be filled, and then written.
-  Rows place() {
-    return elements_.is_float32() ? Rows{elements_.place(begin_, nullptr), step_}
-                                  : Rows{copy_.data(), width_};
+  Floats place() {
+    copy_.resize(static_cast<std::size_t>(converted() * width_));
+    return elements_.is_float32() ? Floats{elements_.place(begin_, nullptr), step_}
+                                  : Floats{copy_.data(), width_};
   }
   void write() const {
     for (std::int64_t i = 0; i < converted(); ++i)
@@ -142,6 +182,7 @@ class HeadRows {
  private:
   std::int64_t converted() const { return elements_.is_float32() ? 0 : count_; }
 
+  void* memory_;
   FloatElements elements_;
   std::int64_t count_, width_, begin_, step_;
   std::vector<float> copy_;
@@ -155,12 +196,12 @@ QueryStatistics* statistics_of(const AttentionResult& result, std::int64_t item,
          (item * shape[1] + head) * shape[2];
 }
 
-void clear(Rows rows, std::int64_t from, std::int64_t to, std::int64_t width) {
+void clear(Floats rows, std::int64_t from, std::int64_t to, std::int64_t width) {
   for (std::int64_t i = from; i < to; ++i) std::fill_n(rows.from(i).values, width, 0.0f);
 }
 
-// Calls body(item, head, Head) for each, in a team of threads.
-template <class Body>
+// Calls body(item, head, Head<T>) for each, in a team of threads.
+template <class T, class Body>
 void for_each_head(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
                    const AttentionOptions& options, const Body& body) {
   const std::int64_t* const lengths =
@@ -177,16 +218,19 @@ void for_each_head(const HeadColumns& q, const HeadColumns& k, const HeadColumns
       HeadRows of_q(q, item, head, options), of_k(k, item, head, options),
           of_v(v, item, head, options);
       body(item, head,
-           Head{of_q.read(), of_k.read(), of_v.read(), queries, keys, options.head_width,
-                options.scale, options.causal});
+           Head<T>{of_q.operands<T>(), of_k.operands<T>(), of_v.operands<T>(), queries, keys,
+                   options.head_width, options.scale, options.causal});
     }
   });
 }
 
-// Memory of each thread for two blocks of scores.
-float* scratch() {
-  thread_local std::vector<float> blocks(2 * query_block * key_block);
-  return blocks.data();
+// Calls body with an element of the type in which products are computed.
+template <class Body>
+void in_type_of_products(const HeadColumns& q, const Body& body) {
+  if (q.array.dtype() == DType::bfloat16 && has_bfloat16_products())
+    body(std::uint16_t{});
+  else
+    body(float{});
 }
 
 class CpuAttentionOperations final : public AttentionOperations {
@@ -198,17 +242,18 @@ class CpuAttentionOperations final : public AttentionOperations {
     AttentionResult result{Tensor::empty({q.items(), rows, width}, q.array.dtype()),
                            Tensor::empty({q.items(), options.heads, rows, 2})};
     const HeadColumns y = {result.y};
-    Products multiply;
-    for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
-      QueryStatistics* const statistics = statistics_of(result, item, head);
-      HeadRows of_y(y, item, head, options);
-      const Rows out = of_y.place();
-      forward_head(each, multiply, scratch(), out, statistics);
-      clear(out, each.queries, rows, each.width);
-      of_y.write();
-      std::fill(statistics + each.queries, statistics + rows, QueryStatistics{0, 0});
+    in_type_of_products(q, [&]<class T>(T) {
+      for_each_head<T>(
+          q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head<T>& each) {
+            QueryStatistics* const statistics = statistics_of(result, item, head);
+            HeadRows of_y(y, item, head, options);
+            const Floats out = of_y.place();
+            forward_head(each, out, statistics);
+            clear(out, each.queries, rows, each.width);
+            of_y.write();
+            std::fill(statistics + each.queries, statistics + rows, QueryStatistics{0, 0});
+          });
     });
-    multiply.check();
     return result;
   }
 
@@ -218,24 +263,26 @@ class CpuAttentionOperations final : public AttentionOperations {
                           const HeadColumns& dk, const HeadColumns& dv) override {
     check_attention(q, k, v, options);
     check_attention(dq, dk, dv, options);
-    TASUKI_CHECK(upstream.shape() == forward.y.shape(),
-                 "gradient of attention: shapes {} and {} differ", forward.y.shape().text(),
-                 upstream.shape().text());
+    TASUKI_CHECK(upstream.shape() == forward.y.shape() && upstream.dtype() == forward.y.dtype(),
+                 "gradient of attention: {} in {} and {} in {} differ", forward.y.shape().text(),
+                 name_of(forward.y.dtype()), upstream.shape().text(), name_of(upstream.dtype()));
     const HeadColumns y = {forward.y}, dy = {upstream.plain()};
-    Products multiply;
-    for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head& each) {
-      HeadRows of_y(y, item, head, options), of_dy(dy, item, head, options),
-          of_dq(dq, item, head, options), of_dk(dk, item, head, options),
-          of_dv(dv, item, head, options);
-      const Rows queries = of_dq.place(), keys = of_dk.place(), values = of_dv.place();
-      clear(keys, 0, k.rows(), each.width);
-      clear(values, 0, k.rows(), each.width);
-      backward_head(each, multiply, scratch(), of_y.read(), of_dy.read(),
-                    statistics_of(forward, item, head), queries, keys, values);
-      clear(queries, each.queries, q.rows(), each.width);
-      for (const HeadRows* const each_of : {&of_dq, &of_dk, &of_dv}) each_of->write();
+    in_type_of_products(q, [&]<class T>(T) {
+      for_each_head<T>(
+          q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head<T>& each) {
+            HeadRows of_y(y, item, head, options), of_dy(dy, item, head, options),
+                of_dq(dq, item, head, options), of_dk(dk, item, head, options),
+                of_dv(dv, item, head, options);
+            const Floats queries = of_dq.place(), keys = of_dk.place(), values = of_dv.place();
+            clear(keys, 0, k.rows(), each.width);
+            clear(values, 0, k.rows(), each.width);
+            const Floats slopes = of_dy.read();
+            backward_head(each, of_y.read(), slopes, of_dy.operands<T>(),
+                          statistics_of(forward, item, head), queries, keys, values);
+            clear(queries, each.queries, q.rows(), each.width);
+            for (const HeadRows* const each_of : {&of_dq, &of_dk, &of_dv}) each_of->write();
+          });
     });
-    multiply.check();
   }
 };
 

@@ -132,17 +132,23 @@ void set_address(const dnnl::memory& memory, const void* address,
 }
 
 dnnl::matmul::primitive_desc describe_matmul(const Desc& a, const Desc& b, const Desc& bias,
-                                             const Desc& c, bool relu, bool accumulate) {
+                                             const Desc& c, const ProductEnd& end) {
   dnnl::primitive_attr attributes = primitive_attributes();
   dnnl::post_ops after;
-  if (accumulate) after.append_sum(1.0f);
+  const auto append = [&](dnnl::algorithm algorithm, float alpha) {
 #if DNNL_VERSION_MAJOR == 2
-  if (relu) after.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+    after.append_eltwise(1.0f, algorithm, alpha, 0.0f);
+#else
+    after.append_eltwise(algorithm, alpha, 0.0f);
+#endif
+  };
+  if (end.accumulate) after.append_sum(1.0f);
+  if (end.relu) append(dnnl::algorithm::eltwise_relu, 0.0f);
+  if (end.scale != 1) append(dnnl::algorithm::eltwise_linear, end.scale);
   attributes.set_post_ops(after);
+#if DNNL_VERSION_MAJOR == 2
   return {dnnl::matmul::desc(a, b, bias, c), attributes, dnnl_engine()};
 #else
-  if (relu) after.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
-  attributes.set_post_ops(after);
   return {dnnl_engine(), a, b, bias, c, attributes};
 #endif
 }

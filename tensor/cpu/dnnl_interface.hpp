@@ -72,12 +72,17 @@ typename Primitive::primitive_desc describe_backward(const Forward& forward,
 #endif
 }
 
-// c = a b + bias, clipped at 0 if `relu`; or c += a b. `bias` may be empty.
+// What becomes of a product, in this order.
+struct ProductEnd {
+  bool accumulate = false;  // adds to the result's memory
+  bool relu = false;        // clips at 0
+  float scale = 1;
+};
+// c = a b + bias, which may be empty.
 dnnl::matmul::primitive_desc describe_matmul(const dnnl::memory::desc& a,
                                              const dnnl::memory::desc& b,
                                              const dnnl::memory::desc& bias,
-                                             const dnnl::memory::desc& c, bool relu,
-                                             bool accumulate);
+                                             const dnnl::memory::desc& c, const ProductEnd& end);
 
 // Windows without gaps.
 struct PoolingWindow {

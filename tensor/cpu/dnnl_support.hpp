@@ -108,6 +108,7 @@ class OperationKey {
   enum Kind : std::int64_t {
     reorder,
     rounded_product,
+    rounded_block,
     recurrent,
     conv,
     conv_data,

@@ -52,6 +52,38 @@ Tensor CpuBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, boo
   return y;
 }
 
+Tensor CpuBackend::add_linear(const Tensor& added, const Tensor& x, const Tensor& w,
+                              const Tensor& b) {
+  check_linear(x.shape(), w.shape(), "linear");
+  const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
+  TASUKI_CHECK(added.shape() == Shape({items, outputs}) && added.dtype() == x.dtype() &&
+                   (!b || b.shape() == Shape{outputs}),
+               "linear: a bias of {} and {} of {} to be added to a result of {}x{} in {}",
+               b.shape().text(), added.shape().text(), name_of(added.dtype()), items, outputs,
+               name_of(x.dtype()));
+  const bool is_rounded = has_16_bits(x.dtype());
+  Tensor y = Tensor::empty({items, outputs}, x.dtype());
+  if (y.count() == 0) return y;
+  const Tensor from = added.plain();
+  if (b && !is_rounded)
+    parallel_for(items, elementwise_grain / outputs + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i)
+        add_kernel(from.data<float>() + i * outputs, b.data<float>(), y.data<float>() + i * outputs,
+                   outputs);
+    });
+  else
+    y.copy_from(from);
+  if (is_rounded && inputs == 0 && b) return add(y, linear(x, w, b, false));
+  if (inputs == 0) return y;
+  if (is_rounded)
+    multiply_rounded({x.plain()}, {w.to(x.dtype()), /*transposed=*/true}, y,
+                     {.bias = in_float32(b), .accumulate = true});
+  else
+    multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
+              y.data<float>(), 1.0f});
+  return y;
+}
+
 Tensor CpuBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {
   TASUKI_CHECK(dy.shape().rank() == 2 && dy.shape()[1] == w.shape()[0],
                "linear: a gradient of {} does not fit weights of {} (outputs x inputs)",

@@ -5,6 +5,7 @@
 #endif
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
 #include <utility>
 
@@ -52,6 +53,15 @@ RoundedMatrix rows_of(const RoundedMatrix& m, std::int64_t begin, std::int64_t e
   return {m.values.slice(begin, end), m.transposed};
 }
 
+DnnlOperation operation_of(const dnnl::matmul::primitive_desc& pd) {
+  return {dnnl::matmul(pd),
+          {{DNNL_ARG_SRC, pd.src_desc()},
+           {DNNL_ARG_WEIGHTS, pd.weights_desc()},
+           {DNNL_ARG_BIAS, pd.bias_desc()},
+           {DNNL_ARG_DST, pd.dst_desc()},
+           {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}}};
+}
+
 void by_matmul(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
                const RoundedProductOptions& options) {
   // oneDNN may have threads compute parts of longer sums if a is transposed.
@@ -78,12 +88,8 @@ void by_matmul(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
         options.bias ? plain_desc({1, b.columns()}) : dnnl::memory::desc();
     const auto pd =
         describe_matmul(order_of(a), order_of(b), bias, plain_desc(c.shape(), c.dtype()),
-                        options.relu, options.accumulate);
-    return DnnlOperation(dnnl::matmul(pd), {{DNNL_ARG_SRC, pd.src_desc()},
-                                            {DNNL_ARG_WEIGHTS, pd.weights_desc()},
-                                            {DNNL_ARG_BIAS, pd.bias_desc()},
-                                            {DNNL_ARG_DST, pd.dst_desc()},
-                                            {DNNL_ARG_SCRATCHPAD, pd.scratchpad_desc()}});
+                        {.accumulate = options.accumulate, .relu = options.relu});
+    return operation_of(pd);
   });
   operation->run({{DNNL_ARG_SRC, a.values.raw()},
                   {DNNL_ARG_WEIGHTS, b.values.raw()},
@@ -95,8 +101,12 @@ void by_sgemm(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
               const RoundedProductOptions& options) {
   const Tensor left = in_float32(a.values), right = in_float32(b.values);
   const bool is_direct = c.dtype() == DType::float32;
-  const Tensor sums = is_direct ? c : Tensor::empty(c.shape());
-  if (options.bias)
+  const Tensor sums = is_direct ? c : options.accumulate ? in_float32(c) : Tensor::empty(c.shape());
+  if (options.bias && options.accumulate)
+    for (std::int64_t i = 0; i < a.rows(); ++i)
+      accumulate_kernel(sums.data<float>() + i * b.columns(), options.bias.data<float>(), 1,
+                        b.columns());
+  else if (options.bias)
     repeat_row_kernel(options.bias.data<float>(), sums.data<float>(), a.rows(), b.columns());
   const std::int64_t m = a.rows(), n = b.columns(), k = a.columns();
   multiply_batch(
@@ -123,13 +133,37 @@ void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tens
                    c.shape() == (a.rank() == 3 ? Shape{a.count(), a.rows(), b.columns()}
                                                : Shape{a.rows(), b.columns()}),
                "{}: the result has {}", text_of(a, b), c.shape().text());
-  TASUKI_CHECK(c.dtype() == DType::float32 || (c.dtype() == type && !options.accumulate),
-               "{}: a result of {}", text_of(a, b), name_of(c.dtype()));
+  TASUKI_CHECK(c.dtype() == DType::float32 || c.dtype() == type, "{}: a result of {}",
+               text_of(a, b), name_of(c.dtype()));
   TASUKI_CHECK(!options.bias || (a.rank() == 2 && options.bias.shape() == Shape{b.columns()} &&
                                  options.bias.dtype() == DType::float32),
                "{}: a bias of {}", text_of(a, b), options.bias.shape().text());
   with_dnnl([&] { return text_of(a, b); },
             [&] { (is_native(type) ? by_matmul : by_sgemm)(a, b, c, options); });
+}
+
+void multiply_rounded_block(std::int64_t m, std::int64_t n, std::int64_t k, const RoundedBlock& a,
+                            const RoundedBlock& b, float* c, std::int64_t c_step, float scale,
+                            bool accumulate) {
+  const auto what = [&] { return fmt::format("a product of {}x{} and {}x{}", m, k, k, n); };
+  with_dnnl(what, [&] {
+    OperationKey key(OperationKey::rounded_block);
+    for (const std::int64_t number : {m, n, k, a.step, b.step, c_step}) key.add(number);
+    key.add(a.transposed).add(b.transposed).add(std::bit_cast<std::int32_t>(scale));
+    key.add(accumulate);
+    const auto operation = cached_operation(key, [&] {
+      using Type = dnnl::memory::data_type;
+      const auto order = [](std::int64_t rows, std::int64_t columns, const RoundedBlock& block) {
+        const dnnl::memory::dims strides = {block.transposed ? 1 : block.step,
+                                            block.transposed ? block.step : 1};
+        return dnnl::memory::desc({rows, columns}, Type::bf16, strides);
+      };
+      const dnnl::memory::desc result({m, n}, Type::f32, dnnl::memory::dims{c_step, 1});
+      return operation_of(describe_matmul(order(m, k, a), order(k, n, b), {}, result,
+                                          {.accumulate = accumulate, .scale = scale}));
+    });
+    operation->run({{DNNL_ARG_SRC, a.values}, {DNNL_ARG_WEIGHTS, b.values}, {DNNL_ARG_DST, c}});
+  });
 }
 
 }  // namespace tasuki

@@ -25,7 +25,7 @@ struct RoundedMatrix {
 struct RoundedProductOptions {
   Tensor bias = {};         // float32, of single matrices: added to each row before rounding
   bool relu = false;        // then clips at 0
-  bool accumulate = false;  // adds to c, which is float32
+  bool accumulate = false;  // adds to c
 };
 
 // c = a b, each matrix of a with that of b; c is plain and of float32 or the type of a and b. Sizes
@@ -34,6 +34,20 @@ struct RoundedProductOptions {
 // more than 1024 terms.
 void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
                       const RoundedProductOptions& options = {});
+
+// A block of a matrix of bfloat16 in memory: rows `step` elements apart; `transposed`: it stands
+// for its transpose.
+struct RoundedBlock {
+  const std::uint16_t* values;
+  std::int64_t step;
+  bool transposed = false;
+};
+
+// c = scale a b, or c += a b if it accumulates: c m x n of float32, rows c_step apart; a m x k, b
+// k x n. Only where has_bfloat16_products().
+void multiply_rounded_block(std::int64_t m, std::int64_t n, std::int64_t k, const RoundedBlock& a,
+                            const RoundedBlock& b, float* c, std::int64_t c_step, float scale,
+                            bool accumulate);
 
 // Whether this processor has instructions for such products: AVX512_BF16 or AMX.
 bool has_bfloat16_products();

@@ -306,20 +306,29 @@ Tensor convolved(const Tensor& x, const Tensor& u, const Shape& result, const Te
   const Tiles tiles(result);
   const std::int64_t most = std::min(
       tiles.count(), tiles_at_once(planes * (in * size_of(DType::bfloat16) + out * sizeof(float))));
-  const Tensor v = matrices(most, in, DType::bfloat16), m = matrices(most, out, DType::float32);
-  for (std::int64_t begin = 0; begin < tiles.count(); begin += most) {
-    const std::int64_t count = std::min(most, tiles.count() - begin);
-    tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
-      transform_run(x, run, pad_h, pad_w, v, count);
-    });
-    multiply_rounded({with_rows(v, count)}, {u}, with_rows(m, count));
-    tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
-      for (std::int64_t c = 0; c < out; c += lanes)
-        transform_results({m.data<float>() + run.first * out + c, out, count * out},
-                          bias.data() + c, pixels_of(y, run.image, c), run.top, run.left,
-                          run.length);
-    });
-  }
+  const auto compute = [&](std::int64_t first, std::int64_t last) {
+    const Tensor v = matrices(most, in, DType::bfloat16), m = matrices(most, out, DType::float32);
+    for (std::int64_t begin = first * most; begin < last * most; begin += most) {
+      const std::int64_t count = std::min(most, tiles.count() - begin);
+      tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
+        transform_run(x, run, pad_h, pad_w, v, count);
+      });
+      multiply_rounded({with_rows(v, count)}, {u}, with_rows(m, count));
+      tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
+        for (std::int64_t c = 0; c < out; c += lanes)
+          transform_results({m.data<float>() + run.first * out + c, out, count * out},
+                            bias.data() + c, pixels_of(y, run.image, c), run.top, run.left,
+                            run.length);
+      });
+    }
+  };
+  // Threads take whole groups of tiles if there are many; otherwise they share each group's work.
+  const std::int64_t groups = (tiles.count() + most - 1) / most;
+  constexpr std::int64_t groups_worth_a_thread = 4;
+  if (groups >= groups_worth_a_thread * cpu_threads())
+    parallel_for(groups, groups_worth_a_thread, compute);
+  else
+    compute(0, groups);
   return y;
 }
 

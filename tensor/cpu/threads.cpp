@@ -64,8 +64,13 @@ CpuThreadScope::~CpuThreadScope() {
 }
 
 int cpu_threads() {
+  if (omp_in_parallel()) return 1;
   if (threads_of_this_thread == 0) threads_of_this_thread = omp_get_max_threads();
   return threads_of_this_thread;
+}
+
+void enter_team() {
+  omp_set_num_threads(1);
 }
 
 void protect_team() {

@@ -28,6 +28,8 @@ Results linear(Side& side, const Size& size, bool accumulate) {
           {"y without bias", without_bias},
           {"y with ReLU", positive},
           {"y with ReLU, without bias", positive_without_bias},
+          {"y added", backend.add_linear(dy, x, w, b)},
+          {"y added, without bias", backend.add_linear(dy, x, w, {})},
           {"dx", dx},
           {"dw", dw},
           {"dw alone", dw_alone},
@@ -44,6 +46,7 @@ Results rounded(Side& side, const Size& size) {
   Backend& backend = side.backend();
   return {{"y", backend.linear(x, w, b, false)},
           {"y with ReLU", backend.linear(x, w, b, true)},
+          {"y added", backend.add_linear(dy, x, w, b)},
           {"dx", backend.linear_backward_data(dy, w)}};
 }
 

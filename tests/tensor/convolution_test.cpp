@@ -411,7 +411,7 @@ TEST_F(WinogradInBfloat16, RoundsAFewTimesAsMuch) {
 
 TEST_F(WinogradInBfloat16, HasTheSameBitsWithAnyNumberOfThreads) {
   const auto expected = results(ConvAlgorithm::winograd, DType::bfloat16);
-  for (const int threads : {2, 3}) {
+  for (const int threads : {2, 3, 4}) {
     const auto found = results(ConvAlgorithm::winograd, DType::bfloat16, threads);
     for (std::size_t i = 0; i < found.size(); ++i)
       EXPECT_EQ(distance(found[i], expected[i]), 0) << threads << " threads, " << i;

@@ -1,12 +1,16 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
+#include <new>
 
 #include "tensor/backend.hpp"
 #include "tensor/image_operations.hpp"
+#include "tensor/parallel.hpp"
 #include "values.hpp"
 
 namespace tasuki {
@@ -41,6 +45,27 @@ class CpuBackendThreads : public ::testing::TestWithParam<int> {
 };
 INSTANTIATE_TEST_SUITE_P(OneAndTwo, CpuBackendThreads, ::testing::Values(1, 2));
 
+TEST_P(CpuBackendThreads, ExceptionsOfATeamReachTheCaller) {
+  for (const std::int64_t failing : {0, 7}) {
+    std::atomic<int> items = 0;
+    const auto work = [&](std::int64_t begin, std::int64_t end) {
+      items += static_cast<int>(end - begin);
+      if (begin <= failing && failing < end) throw std::bad_alloc();
+    };
+    EXPECT_THROW(parallel_for(8, 1, work), std::bad_alloc);
+    EXPECT_EQ(items, 8);
+  }
+}
+
+// oneDNN and nested loops plan for as many threads as they will have there.
+TEST_P(CpuBackendThreads, ATeamsThreadsAreOneThreadEach) {
+  std::atomic<int> most = 0;
+  parallel_for(8, 1,
+               [&](std::int64_t, std::int64_t) { most = std::max(most.load(), cpu_threads()); });
+  EXPECT_EQ(most, 1);
+  EXPECT_EQ(cpu_threads(), GetParam());
+}
+
 TEST_P(CpuBackendThreads, LinearMatchesItsDefinition) {
   for (const auto& [n, i, o] : {std::array{1, 1, 1}, std::array{7, 33, 5}, std::array{100, 64, 130},
                                 std::array{2, 300, 17}}) {
@@ -51,6 +76,7 @@ TEST_P(CpuBackendThreads, LinearMatchesItsDefinition) {
     for (std::int64_t k = 0; k < biased.count(); ++k)
       biased.data<float>()[k] += b.data<float>()[k % o];
     EXPECT_LT(distance(cpu().linear(x, w, b, false), biased), 1e-5f);
+    EXPECT_LT(distance(cpu().add_linear(dy, x, w, b), cpu().add(biased, dy)), 1e-5f);
     EXPECT_LT(distance(cpu().linear_backward_data(dy, w), product(dy, false, w, false)), 1e-5f);
     const Tensor dw = Tensor::full({o, i}, 1e6), once = product(dy, true, x, false);
     cpu().linear_backward_weights(x, dy, dw, false, {});
