@@ -20,6 +20,7 @@
 #include "job/run_job.hpp"
 #include "models/dcgan.hpp"
 #include "nn/initializer.hpp"
+#include "number_type.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/late_values.hpp"
@@ -41,8 +42,7 @@ int run(int argc, char** argv) {
   const int steps = argc > 2 ? std::atoi(argv[2]) : 5;
   const DcganSettings settings{.channels = argc > 3 ? std::atoll(argv[3]) : 512};
   set_cpu_threads(1);
-  const DType type =
-      argc > 4 && std::string_view(argv[4]) == "bfloat16" ? DType::bfloat16 : DType::float32;
+  const DType type = bench::number_type(argc > 4 ? argv[4] : "float32");
   const auto ranks = create_communicator("auto");
   Dcgan gan(settings);
   gan.initialize(1);

@@ -19,6 +19,7 @@
 
 #include "nn/function.hpp"
 #include "nn/n_step_rnn.hpp"
+#include "number_type.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cpu/dnnl_interface.hpp"
@@ -129,7 +130,7 @@ int main(int argc, char** argv) {
     return run(number(1, 10), number(2, 1),
                {number(3, 2), number(4, 512), number(5, 64), number(6, 32)},
                argc > 7 && std::string(argv[7]) == "ragged",
-               argc > 8 && std::string(argv[8]) == "bfloat16" ? DType::bfloat16 : DType::float32);
+               bench::number_type(argc > 8 ? argv[8] : "float32"));
   } catch (const Error& error) {
     fmt::print(stderr, "lstm_step: {}\n", error.what());
     return error.exit_code();

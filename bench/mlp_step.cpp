@@ -18,6 +18,7 @@
 #include "models/mlp.hpp"
 #include "nn/classifier.hpp"
 #include "nn/initializer.hpp"
+#include "number_type.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cpu/dnnl_interface.hpp"
@@ -169,7 +170,7 @@ int main(int argc, char** argv) {
   try {
     return run(argc > 1 ? std::atoi(argv[1]) : 200, argc > 2 ? std::atoi(argv[2]) : 1,
                argc > 3 ? std::atoi(argv[3]) : 100,
-               argc > 4 && std::string(argv[4]) == "bfloat16" ? DType::bfloat16 : DType::float32);
+               bench::number_type(argc > 4 ? argv[4] : "float32"));
   } catch (const Error& error) {
     fmt::print(stderr, "mlp_step: {}\n", error.what());
     return error.exit_code();

@@ -16,6 +16,7 @@
 #include "models/catalog.hpp"
 #include "nn/classifier.hpp"
 #include "nn/initializer.hpp"
+#include "number_type.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tensor/backend.hpp"
 
@@ -32,7 +33,7 @@ double now(int threads) {
 int run(const std::string& name, std::int64_t batch, int steps, int threads,
         const std::string& precision) {
   set_cpu_threads(threads);
-  const DType type = precision == "bfloat16" ? DType::bfloat16 : DType::float32;
+  const DType type = bench::number_type(precision);
   const bool is_lenet = name == "lenet";
   const Shape image = is_lenet ? Shape{1, 28, 28} : Shape{3, 32, 32};
   Classifier model(create_model(name, {.classes = 10, .image = image}));

@@ -49,6 +49,8 @@ def work(rank):
     adam = [torch.optim.Adam(model.parameters(), 2e-4, (0.5, 0.999), weight_decay=1e-4)
             for model in (gen, dis)]
     if options.compile:
+        # Two backward passes use the discriminator's graph, which compiled code must then keep.
+        torch._functorch.config.donated_buffer = False
         gen, dis = torch.compile(gen), torch.compile(dis)
     real = torch.rand(options.batch, 3, 32, 32).to(memory_format=order)
     ones, zeros = torch.ones(options.batch, 1), torch.zeros(options.batch, 1)

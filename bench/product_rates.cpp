@@ -1,0 +1,77 @@
+// Rates of matrix products of a fully connected layer in its three passes, as a JSON line with what
+// the processor can do (peak_rates.hpp). One thread.
+//
+//   product_rates ROUNDS M K N [M K N]...
+//
+// M rows, K inputs, N outputs of each layer; `ROUNDS` turns, of each of which the median counts.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "peak_rates.hpp"
+#include "tensor/backend.hpp"
+
+using namespace tasuki;
+
+namespace {
+
+Tensor ones(const Shape& shape, DType type) {
+  return Tensor::full(shape, 0.5).to(type);
+}
+
+// Median seconds of a call, of `rounds` runs of 10 ms.
+double seconds_of(int rounds, const std::function<void()>& call) {
+  using Clock = std::chrono::steady_clock;
+  call();
+  std::vector<double> found;
+  for (int i = 0; i < rounds; ++i) {
+    const Clock::time_point start = Clock::now();
+    int calls = 0;
+    std::chrono::duration<double> passed{};
+    do {
+      call();
+      ++calls;
+      passed = Clock::now() - start;
+    } while (passed.count() < 0.01);
+    found.push_back(passed.count() / calls);
+  }
+  std::ranges::sort(found);
+  return found[found.size() / 2];
+}
+
+std::string measured(int rounds, std::int64_t m, std::int64_t k, std::int64_t n, DType type) {
+  Backend& cpu = backend(Device::cpu());
+  const Tensor x = ones({m, k}, type), w = ones({n, k}, type), dy = ones({m, n}, type);
+  const Tensor dw = Tensor::empty({n, k});
+  const double forward = seconds_of(rounds, [&] { cpu.linear(x, w, {}, false); });
+  const double data = seconds_of(rounds, [&] { cpu.linear_backward_data(dy, w); });
+  const double weights =
+      seconds_of(rounds, [&] { cpu.linear_backward_weights(x, dy, dw, false, {}); });
+  return fmt::format(R"({{"m": {}, "k": {}, "n": {}, "type": "{}", )"
+                     R"("forward": {:.4e}, "data": {:.4e}, "weights": {:.4e}}})",
+                     m, k, n, name_of(type), forward, data, weights);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 5 || argc % 3 != 2) {
+    fmt::print(stderr, "usage: product_rates ROUNDS M K N [M K N]...\n");
+    return 2;
+  }
+  set_cpu_threads(1);
+  std::string rows;
+  for (int i = 2; i < argc; i += 3)
+    for (const DType type : {DType::float32, DType::bfloat16})
+      rows += (rows.empty() ? "" : ", ") + measured(std::atoi(argv[1]), std::atoll(argv[i]),
+                                                    std::atoll(argv[i + 1]),
+                                                    std::atoll(argv[i + 2]), type);
+  fmt::print(R"({{"float32": {:.4e}, "bfloat16": {:.4e}, "copy": {:.4e}, "layers": [{}]}})"
+             "\n",
+             bench::float32_rate(), bench::bfloat16_rate(), bench::copy_rate(), rows);
+}
