@@ -43,6 +43,8 @@ def heading(title):
     """The first lines of a report, to which a sentence about the figures is added."""
     script = pathlib.Path(sys.argv[0]).name
     commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
+    if output_of("git", "-C", str(HERE), "status", "--porcelain", "--untracked-files=no"):
+        commit += " with changes"
     command = shlex.join([f"bench/{script}", *sys.argv[1:]])
     return f"# {title}\n\n`{command}` at {commit}, {datetime.date.today()}, {machine()}."
 

@@ -37,7 +37,9 @@ double now() {
 }
 
 int run(int argc, char** argv) {
-  if (argc < 2) fail_everywhere(ErrorKind::usage, "expected dcgan_step BATCH [STEPS] [CHANNELS]");
+  if (argc < 2)
+    fail_everywhere(ErrorKind::usage,
+                    "expected dcgan_step BATCH [STEPS] [CHANNELS] [float32|bfloat16]");
   const std::int64_t batch = std::atoll(argv[1]);
   const int steps = argc > 2 ? std::atoi(argv[2]) : 5;
   const DcganSettings settings{.channels = argc > 3 ? std::atoll(argv[3]) : 512};

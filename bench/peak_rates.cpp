@@ -69,7 +69,7 @@ __attribute__((target("avx512f,avx512bf16"))) void multiply_pairs() {
 
 // Tiles of 16 rows x 64 bytes: 2 x 2 sums, and 2 tiles of each operand, loaded for every 4
 // products.
-constexpr int tile_rows = 16, tile_bytes = 64;
+constexpr int tile_rows = 16, tile_bytes = 64, tile_rounds = rounds / 16;
 
 bool may_use_tiles() {
   constexpr int request_permission = 0x1023, tile_data = 18;  // arch_prctl(2), ARCH_REQ_XCOMP_PERM
@@ -92,7 +92,7 @@ __attribute__((target("amx-tile,amx-bf16"))) void multiply_tiles(const std::uint
   _tile_zero(2);
   _tile_zero(3);
   constexpr int elements = tile_rows * tile_bytes / 2;
-  for (int round = 0; round < rounds / 16; ++round) {
+  for (int round = 0; round < tile_rounds; ++round) {
     _tile_loadd(4, operands, tile_bytes);
     _tile_loadd(5, operands + elements, tile_bytes);
     _tile_loadd(6, operands + 2 * elements, tile_bytes);
@@ -122,7 +122,7 @@ double bfloat16_rate() {
   if (has_instructions(dnnl::cpu_isa::avx512_core_amx) && may_use_tiles()) {
     const std::vector<std::uint16_t> operands(4 * tile_rows * tile_bytes / 2);
     const double products = 2.0 * 16 * 16 * 32 * 4;
-    return best_rate(products * (rounds / 16), [&] { multiply_tiles(operands.data()); });
+    return best_rate(products * tile_rounds, [&] { multiply_tiles(operands.data()); });
   }
   if (has_instructions(dnnl::cpu_isa::avx512_core_bf16))
     return best_rate(2.0 * 32 * sums * rounds, multiply_pairs);

@@ -50,7 +50,8 @@ def work(rank):
             for model in (gen, dis)]
     if options.compile:
         # Two backward passes use the discriminator's graph, which compiled code must then keep.
-        torch._functorch.config.donated_buffer = False
+        if hasattr(torch._functorch.config, "donated_buffer"):
+            torch._functorch.config.donated_buffer = False
         gen, dis = torch.compile(gen), torch.compile(dis)
     real = torch.rand(options.batch, 3, 32, 32).to(memory_format=order)
     ones, zeros = torch.ones(options.batch, 1), torch.zeros(options.batch, 1)

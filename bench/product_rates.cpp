@@ -20,7 +20,7 @@ using namespace tasuki;
 
 namespace {
 
-Tensor ones(const Shape& shape, DType type) {
+Tensor halves(const Shape& shape, DType type) {
   return Tensor::full(shape, 0.5).to(type);
 }
 
@@ -46,7 +46,7 @@ double seconds_of(int rounds, const std::function<void()>& call) {
 
 std::string measured(int rounds, std::int64_t m, std::int64_t k, std::int64_t n, DType type) {
   Backend& cpu = backend(Device::cpu());
-  const Tensor x = ones({m, k}, type), w = ones({n, k}, type), dy = ones({m, n}, type);
+  const Tensor x = halves({m, k}, type), w = halves({n, k}, type), dy = halves({m, n}, type);
   const Tensor dw = Tensor::empty({n, k});
   const double forward = seconds_of(rounds, [&] { cpu.linear(x, w, {}, false); });
   const double data = seconds_of(rounds, [&] { cpu.linear_backward_data(dy, w); });

@@ -2,7 +2,7 @@
 """Matrix products of the programs' layers against what the processor can do, on one core.
 
 The bound of a product is the longer of two times: its operations at the highest rate that the
-processor's instructions reach, and its operands and result at the rate at which memory is copied.
+processor's instructions reach, and its operands and result at the rate at which 8 MiB are copied (in the last cache, usually).
 Rates are measured by bench_product_rates in the same run. Prints Markdown; --out writes it to a
 file too.
 """
@@ -44,7 +44,7 @@ def main():
     options = parser.parse_args()
     shapes = [size for layer in LAYERS.values() for size in layer]
     done = subprocess.run(
-        ["taskset", "-c", "0", str(options.build / "bench/bench_product_rates"),
+        ["taskset", "-c", str(min(os.sched_getaffinity(0))), str(options.build / "bench/bench_product_rates"),
          *map(str, [options.rounds, *shapes])], check=True, stdout=subprocess.PIPE, text=True,
         env={**os.environ, "OMP_NUM_THREADS": "1"})
     rates = json.loads(done.stdout)

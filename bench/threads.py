@@ -2,7 +2,7 @@
 """One rank with all cores as its threads against one rank a core, at the same global batch.
 
 Programs take turns (A B A B ...). Seconds of an iteration by the programs' own clocks, each
-configuration with `--batch` examples on all ranks together. Prints Markdown; --out writes it to a
+configuration with as many examples on all ranks together. Prints Markdown; --out writes it to a
 file too.
 """
 import json
@@ -46,6 +46,8 @@ def main():
     parser.add_argument("--data", nargs="*", default=[], metavar="PROGRAM=PATH",
                         help="the programs' --data")
     options = parser.parse_args()
+    if any(batch % options.cores for _, batch, _ in PROGRAMS.values()):
+        parser.error(f"--cores {options.cores} does not divide the global batches")
     options.data = dict(each.split("=", 1) for each in options.data)
     text = heading(f"One rank x {options.cores} threads against {options.cores} ranks x 1 thread")
     text += (f" Turns: {options.rounds}; medians of milliseconds an iteration.\n\n"

@@ -279,7 +279,7 @@ void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation);
 // After the call these threads treat subnormal numbers as zero (FTZ and DAZ), which keeps training
 // at full speed.
 void set_cpu_threads(int threads);
-// 1 in the threads of an OpenMP team.
+// 1 inside an OpenMP region, also of the program: what runs there has one thread.
 int cpu_threads();
 
 }  // namespace tasuki

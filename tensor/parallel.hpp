@@ -36,10 +36,6 @@ class TeamFailure {
   std::exception_ptr first_;
 };
 
-// In each thread of a team, before its work: oneDNN would plan its loops for as many threads as the
-// whole team has, but inside a team it gets one.
-void enter_team();
-
 // Calls body(begin, end) on disjoint parts of [0, count), on up to cpu_threads() threads, each part
 // at least `grain` items. An exception is thrown again when all parts have ended. Vectorised loops
 // belong in a separate function that `body` calls, because GCC does not make target clones of
@@ -55,10 +51,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, const Body& body) {
   TeamFailure failure;
 #pragma omp parallel for schedule(static, 1) num_threads(static_cast <int>(parts))
   for (std::int64_t part = 0; part < parts; ++part)
-    failure.guard([&] {
-      enter_team();
-      body(count * part / parts, count * (part + 1) / parts);
-    });
+    failure.guard([&] { body(count * part / parts, count * (part + 1) / parts); });
   failure.rethrow();
 }
 

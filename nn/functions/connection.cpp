@@ -107,7 +107,8 @@ Variable add_linear(const Variable& added, const Variable& input, const Variable
   const DType type = x.value().dtype();
   const Tensor weights = w.value_as(type);
   return Function::record(
-      backend(x.value().device()).add_linear(added.value(), x.value(), weights, b.value_as(type)),
+      backend(x.value().device())
+          .add_linear(added.value_as(type).to(type), x.value(), weights, b.value_as(type)),
       {x, w, b, added}, [&] { return std::make_unique<AddLinear>(x.value(), weights); });
 }
 

@@ -49,8 +49,7 @@ struct Head {
   std::int64_t visible(std::int64_t end) const { return causal ? std::min(end, keys) : keys; }
 };
 
-// c (m x n) = alpha op(a) op(b) + beta c, with alpha or beta 1 or 0 as below; on one thread as long
-// as the caller runs in a team of threads.
+// c (m x n) = alpha op(a) op(b) + beta c, where beta is 0 or 1, and alpha is 1 if it is 1.
 void multiply(char ta, char tb, std::int64_t m, std::int64_t n, std::int64_t k, float alpha,
               Floats a, Floats b, float beta, Floats c) {
   check_dnnl(dnnl_sgemm(ta, tb, m, n, k, alpha, a.values, a.step, b.values, b.step, beta, c.values,
@@ -154,7 +153,7 @@ class HeadRows {
         begin_(item * count_ * columns.width() + columns.begin + head * width_),
         step_(columns.width()) {}
 
-  // Operands of products, read.
+  // Operands of products, with their values.
   template <class T>
   Rows<T> operands() {
     if constexpr (std::is_same_v<T, float>)
@@ -163,6 +162,7 @@ class HeadRows {
       return {static_cast<T*>(memory_) + begin_, step_};
   }
   Floats read() {
+    if (!copy_.empty()) return place();  // by an earlier call
     const Floats rows = place();
     for (std::int64_t i = 0; i < converted(); ++i)
       elements_.read(begin_ + i * step_, width_, copy_.data() + i * width_);
@@ -200,8 +200,17 @@ void clear(Floats rows, std::int64_t from, std::int64_t to, std::int64_t width) 
   for (std::int64_t i = from; i < to; ++i) std::fill_n(rows.from(i).values, width, 0.0f);
 }
 
-// Calls body(item, head, Head<T>) for each, in a team of threads.
-template <class T, class Body>
+// Whether products of a head of so many queries and keys are computed in bfloat16. Blocks of all
+// lengths would each need a primitive of oneDNN's, so lengths that are no multiple of 16, as of
+// ragged items and of single symbols, are computed in float32.
+bool multiplies_bfloat16(DType type, std::int64_t queries, std::int64_t keys) {
+  constexpr std::int64_t unit = 16;
+  return type == DType::bfloat16 && has_bfloat16_products() && queries % unit == 0 &&
+         keys % unit == 0;
+}
+
+// Calls body(item, head, Head) for each, in a team of threads.
+template <class Body>
 void for_each_head(const HeadColumns& q, const HeadColumns& k, const HeadColumns& v,
                    const AttentionOptions& options, const Body& body) {
   const std::int64_t* const lengths =
@@ -217,20 +226,17 @@ void for_each_head(const HeadColumns& q, const HeadColumns& k, const HeadColumns
       const std::int64_t queries = keys == 0 ? 0 : (options.causal ? keys : q.rows());
       HeadRows of_q(q, item, head, options), of_k(k, item, head, options),
           of_v(v, item, head, options);
-      body(item, head,
-           Head<T>{of_q.operands<T>(), of_k.operands<T>(), of_v.operands<T>(), queries, keys,
-                   options.head_width, options.scale, options.causal});
+      const auto call = [&]<class T>(T) {
+        body(item, head,
+             Head<T>{of_q.operands<T>(), of_k.operands<T>(), of_v.operands<T>(), queries, keys,
+                     options.head_width, options.scale, options.causal});
+      };
+      if (multiplies_bfloat16(q.array.dtype(), queries, keys))
+        call(std::uint16_t{});
+      else
+        call(float{});
     }
   });
-}
-
-// Calls body with an element of the type in which products are computed.
-template <class Body>
-void in_type_of_products(const HeadColumns& q, const Body& body) {
-  if (q.array.dtype() == DType::bfloat16 && has_bfloat16_products())
-    body(std::uint16_t{});
-  else
-    body(float{});
 }
 
 class CpuAttentionOperations final : public AttentionOperations {
@@ -242,17 +248,14 @@ class CpuAttentionOperations final : public AttentionOperations {
     AttentionResult result{Tensor::empty({q.items(), rows, width}, q.array.dtype()),
                            Tensor::empty({q.items(), options.heads, rows, 2})};
     const HeadColumns y = {result.y};
-    in_type_of_products(q, [&]<class T>(T) {
-      for_each_head<T>(
-          q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head<T>& each) {
-            QueryStatistics* const statistics = statistics_of(result, item, head);
-            HeadRows of_y(y, item, head, options);
-            const Floats out = of_y.place();
-            forward_head(each, out, statistics);
-            clear(out, each.queries, rows, each.width);
-            of_y.write();
-            std::fill(statistics + each.queries, statistics + rows, QueryStatistics{0, 0});
-          });
+    for_each_head(q, k, v, options, [&](std::int64_t item, std::int64_t head, const auto& each) {
+      QueryStatistics* const statistics = statistics_of(result, item, head);
+      HeadRows of_y(y, item, head, options);
+      const Floats out = of_y.place();
+      forward_head(each, out, statistics);
+      clear(out, each.queries, rows, each.width);
+      of_y.write();
+      std::fill(statistics + each.queries, statistics + rows, QueryStatistics{0, 0});
     });
     return result;
   }
@@ -267,22 +270,19 @@ class CpuAttentionOperations final : public AttentionOperations {
                  "gradient of attention: {} in {} and {} in {} differ", forward.y.shape().text(),
                  name_of(forward.y.dtype()), upstream.shape().text(), name_of(upstream.dtype()));
     const HeadColumns y = {forward.y}, dy = {upstream.plain()};
-    in_type_of_products(q, [&]<class T>(T) {
-      for_each_head<T>(
-          q, k, v, options, [&](std::int64_t item, std::int64_t head, const Head<T>& each) {
-            HeadRows of_y(y, item, head, options), of_dy(dy, item, head, options),
-                of_dq(dq, item, head, options), of_dk(dk, item, head, options),
-                of_dv(dv, item, head, options);
-            const Floats queries = of_dq.place(), keys = of_dk.place(), values = of_dv.place();
-            clear(keys, 0, k.rows(), each.width);
-            clear(values, 0, k.rows(), each.width);
-            const Floats slopes = of_dy.read();
-            backward_head(each, of_y.read(), slopes, of_dy.operands<T>(),
-                          statistics_of(forward, item, head), queries, keys, values);
-            clear(queries, each.queries, q.rows(), each.width);
-            for (const HeadRows* const each_of : {&of_dq, &of_dk, &of_dv}) each_of->write();
-          });
-    });
+    for_each_head(
+        q, k, v, options, [&]<class T>(std::int64_t item, std::int64_t head, const Head<T>& each) {
+          HeadRows of_y(y, item, head, options), of_dy(dy, item, head, options),
+              of_dq(dq, item, head, options), of_dk(dk, item, head, options),
+              of_dv(dv, item, head, options);
+          const Floats queries = of_dq.place(), keys = of_dk.place(), values = of_dv.place();
+          clear(keys, 0, k.rows(), each.width);
+          clear(values, 0, k.rows(), each.width);
+          backward_head(each, of_y.read(), of_dy.read(), of_dy.operands<T>(),
+                        statistics_of(forward, item, head), queries, keys, values);
+          clear(queries, each.queries, q.rows(), each.width);
+          for (const HeadRows* const each_of : {&of_dq, &of_dk, &of_dv}) each_of->write();
+        });
   }
 };
 

@@ -1,5 +1,7 @@
 #include "tensor/cpu/dnnl_support.hpp"
 
+#include <omp.h>
+
 #include <cstring>
 #include <mutex>
 #include <span>
@@ -158,6 +160,16 @@ Tensor reordered(const Tensor& source, const dnnl::memory::desc& desc) {
 std::int64_t stored_count(const Tensor& tensor) {
   if (tensor.is_plain()) return tensor.count();
   return static_cast<std::int64_t>(desc_of(tensor).get_size() / size_of(tensor.dtype()));
+}
+
+PlannedThreads::PlannedThreads() {
+  if (!omp_in_parallel()) return;
+  threads_before_ = omp_get_max_threads();
+  omp_set_num_threads(1);
+}
+
+PlannedThreads::~PlannedThreads() {
+  if (threads_before_ > 0) omp_set_num_threads(threads_before_);
 }
 
 DnnlOperation::DnnlOperation(dnnl::primitive primitive,

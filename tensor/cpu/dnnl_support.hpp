@@ -47,10 +47,24 @@ std::int64_t stored_count(const Tensor& tensor);
 
 dnnl::stream& dnnl_stream();
 
+// Inside an OpenMP region oneDNN gets one thread, but it would plan its loops for as many as the
+// region could have. While this object exists it plans for one.
+class PlannedThreads {
+ public:
+  PlannedThreads();
+  ~PlannedThreads();
+  PlannedThreads(const PlannedThreads&) = delete;
+  PlannedThreads& operator=(const PlannedThreads&) = delete;
+
+ private:
+  int threads_before_ = 0;  // 0: outside of such a region
+};
+
 // Runs `action`; a failure of oneDNN becomes an error that contains what(), such as "conv2d of
 // 100x3x32x32 with ...".
 template <class What, class Action>
 decltype(auto) with_dnnl(const What& what, Action&& action) {
+  const PlannedThreads planned;
   try {
     return std::forward<Action>(action)();
   } catch (const dnnl::error& error) {

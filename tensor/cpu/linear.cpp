@@ -58,29 +58,30 @@ Tensor CpuBackend::add_linear(const Tensor& added, const Tensor& x, const Tensor
   const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
   TASUKI_CHECK(added.shape() == Shape({items, outputs}) && added.dtype() == x.dtype() &&
                    (!b || b.shape() == Shape{outputs}),
-               "linear: a bias of {} and {} of {} to be added to a result of {}x{} in {}",
+               "add_linear: a bias of {} and {} of {} to be added to a result of {}x{} in {}",
                b.shape().text(), added.shape().text(), name_of(added.dtype()), items, outputs,
                name_of(x.dtype()));
-  const bool is_rounded = has_16_bits(x.dtype());
+  if (inputs == 0) return Backend::add_linear(added, x, w, b);
   Tensor y = Tensor::empty({items, outputs}, x.dtype());
   if (y.count() == 0) return y;
-  const Tensor from = added.plain();
-  if (b && !is_rounded)
+  if (has_16_bits(x.dtype())) {
+    y.copy_from(added);
+    multiply_rounded({x.plain()}, {w.to(x.dtype()), /*transposed=*/true}, y,
+                     {.bias = in_float32(b), .accumulate = true});
+    return y;
+  }
+  if (b) {
+    const Tensor from = added.plain();
     parallel_for(items, elementwise_grain / outputs + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
         add_kernel(from.data<float>() + i * outputs, b.data<float>(), y.data<float>() + i * outputs,
                    outputs);
     });
-  else
-    y.copy_from(from);
-  if (is_rounded && inputs == 0 && b) return add(y, linear(x, w, b, false));
-  if (inputs == 0) return y;
-  if (is_rounded)
-    multiply_rounded({x.plain()}, {w.to(x.dtype()), /*transposed=*/true}, y,
-                     {.bias = in_float32(b), .accumulate = true});
-  else
-    multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
-              y.data<float>(), 1.0f});
+  } else {
+    y.copy_from(added);
+  }
+  multiply({'N', 'T', items, outputs, inputs, x.plain().data<float>(), w.data<float>(),
+            y.data<float>(), 1.0f});
   return y;
 }
 

@@ -1,7 +1,5 @@
 #include "tensor/cpu/matrix_product.hpp"
 
-#include <atomic>
-
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/parallel.hpp"
 
@@ -42,12 +40,9 @@ void multiply_batch(const Product& first, std::int64_t batch, std::int64_t step_
   // Below so many multiplications, waking another thread does not pay.
   constexpr std::int64_t worth_a_thread = 1 << 18;
   const std::int64_t grain = worth_a_thread / (first.m * first.n * first.k) + 1;
-  std::atomic<dnnl_status_t> status = dnnl_success;
   parallel_for(batch, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i)
-      if (const dnnl_status_t answer = try_multiply(at(i)); answer != dnnl_success) status = answer;
+    for (std::int64_t i = begin; i < end; ++i) check(try_multiply(at(i)), first);
   });
-  check(status, first);
 }
 
 }  // namespace tasuki

@@ -103,9 +103,12 @@ void by_sgemm(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
   const bool is_direct = c.dtype() == DType::float32;
   const Tensor sums = is_direct ? c : options.accumulate ? in_float32(c) : Tensor::empty(c.shape());
   if (options.bias && options.accumulate)
-    for (std::int64_t i = 0; i < a.rows(); ++i)
-      accumulate_kernel(sums.data<float>() + i * b.columns(), options.bias.data<float>(), 1,
-                        b.columns());
+    parallel_for(a.rows(), elementwise_grain / b.columns() + 1,
+                 [&](std::int64_t begin, std::int64_t end) {
+                   for (std::int64_t i = begin; i < end; ++i)
+                     accumulate_kernel(sums.data<float>() + i * b.columns(),
+                                       options.bias.data<float>(), 1, b.columns());
+                 });
   else if (options.bias)
     repeat_row_kernel(options.bias.data<float>(), sums.data<float>(), a.rows(), b.columns());
   const std::int64_t m = a.rows(), n = b.columns(), k = a.columns();
@@ -146,6 +149,7 @@ void multiply_rounded_block(std::int64_t m, std::int64_t n, std::int64_t k, cons
                             const RoundedBlock& b, float* c, std::int64_t c_step, float scale,
                             bool accumulate) {
   const auto what = [&] { return fmt::format("a product of {}x{} and {}x{}", m, k, k, n); };
+  TASUKI_CHECK(scale == 1 || !accumulate, "{}: scaled and accumulated", what());
   with_dnnl(what, [&] {
     OperationKey key(OperationKey::rounded_block);
     for (const std::int64_t number : {m, n, k, a.step, b.step, c_step}) key.add(number);

@@ -13,7 +13,7 @@
 
 namespace tasuki {
 namespace {
-// Cached, because omp_get_max_threads() is a call into the runtime and loops ask often.
+// As set_cpu_threads() was told; 0: what OpenMP would use.
 thread_local int threads_of_this_thread = 0;
 // The size of the team that protect_team() has protected.
 thread_local int protected_threads = 0;
@@ -69,12 +69,9 @@ int cpu_threads() {
   return threads_of_this_thread;
 }
 
-void enter_team() {
-  omp_set_num_threads(1);
-}
-
 void protect_team() {
   if (!sgemm_needs_alternate_stacks()) return;
+  if (omp_in_parallel()) return use_alternate_stack();
   // OpenMP ends the threads that a smaller team does not need and makes new ones for the next large
   // one. A team of two cannot shrink, because loops on one thread do not use OpenMP.
   const int threads = cpu_threads();

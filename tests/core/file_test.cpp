@@ -9,6 +9,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,12 +22,14 @@
 #include "tests/support/temporary_folder.hpp"
 
 namespace {
+std::mutex of_synced;                       // threads write files at the same time
 std::vector<std::filesystem::path> synced;  // by fsync, in this order
-}
+}  // namespace
 
 // In the C library's place.
 extern "C" int fsync(int descriptor) {
   std::error_code ignored;
+  const std::lock_guard lock(of_synced);
   synced.push_back(
       std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(descriptor), ignored));
   return static_cast<int>(::syscall(SYS_fsync, descriptor));

@@ -62,6 +62,10 @@ void add_attention_operations_problems(Problems& problems) {
                                             {1, 65, 129, 1, 32, false},
                                             {2, 70, 70, 1, 128, true, {70, 33}},
                                             {1, 300, 300, 1, 16, true},
+                                            {2, 64, 64, 2, 64, true},
+                                            {1, 272, 272, 1, 33, true},
+                                            {1, 16, 48, 3, 40, false},
+                                            {2, 32, 32, 2, 8, true, {32, 16}},
                                             {0, 4, 4, 2, 8, false}};
   for (const AttentionCase& test : cases)
     problems.push_back(

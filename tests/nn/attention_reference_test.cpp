@@ -81,16 +81,19 @@ TEST(Attention, RejectsMismatchedShapes) {
 }
 
 TEST(Attention, GivesTheSameResultForAnyNumberOfThreads) {
-  const Tensor x = testing::random_tensor({3, 200, 48}, 2);
-  const auto run = [&](int threads) {
-    set_cpu_threads(threads);
-    const Variable qkv(x, true);
-    const Variable y = F::self_attention(qkv, {.heads = 2, .causal = true});
-    testing::weighted_sum(y, testing::random_tensor(y.shape(), 3)).backward();
-    set_cpu_threads(1);
-    return qkv.grad().clone();
-  };
-  EXPECT_EQ(testing::relative_error(run(3), run(1)), 0);
+  for (const DType type : {DType::float32, DType::bfloat16})
+    for (const Shape& shape : {Shape{3, 208, 48}, Shape{1, 208, 24}}) {
+      const Tensor x = testing::random_tensor(shape, 2).to(type);
+      const auto run = [&](int threads) {
+        set_cpu_threads(threads);
+        const Variable qkv(x, true);
+        const Variable y = F::self_attention(qkv, {.heads = shape[2] / 24, .causal = true});
+        testing::weighted_sum(y, testing::random_tensor(y.shape(), 3).to(type)).backward();
+        set_cpu_threads(1);
+        return qkv.grad().to(DType::float32);
+      };
+      EXPECT_EQ(testing::relative_error(run(3), run(1)), 0) << name_of(type) << shape.text();
+    }
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -89,6 +91,42 @@ TEST(RoundedProduct, AddsABiasClipsAndAccumulates) {
   expect_exact(product, c, 2e-6, [&](std::int64_t i, std::int64_t j) {
     return with_bias(i, j) + product.exact(i, j);
   });
+  Tensor rounded = product.c(DType::bfloat16);
+  rounded.fill(3);
+  multiply_rounded(product.a, product.b, rounded, {.bias = bias, .accumulate = true});
+  expect_exact(product, rounded.to(DType::float32), 0x1p-8,
+               [&](std::int64_t i, std::int64_t j) { return with_bias(i, j) + 3; });
+}
+
+TEST(RoundedProduct, MultipliesBlocksOfLargerMatrices) {
+  if (!has_bfloat16_products()) GTEST_SKIP() << "products of bfloat16 need AVX512_BF16 or AMX";
+  for (const auto& [m, n, k] : {std::array{16, 32, 64}, std::array{5, 3, 33}, std::array{64, 1, 1}})
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true}) {
+        const Product product(m, n, k, ta, tb);
+        // The same matrices as columns 7 and up of others.
+        const auto wider = [](const RoundedMatrix& matrix) {
+          const Shape& shape = matrix.values.shape();
+          const Tensor wide = Tensor::full({shape[0], shape[1] + 9}, 1e6).to(DType::bfloat16);
+          for (std::int64_t i = 0; i < shape[0]; ++i)
+            std::copy_n(static_cast<std::uint16_t*>(matrix.values.raw()) + i * shape[1], shape[1],
+                        static_cast<std::uint16_t*>(wide.raw()) + i * (shape[1] + 9) + 7);
+          return wide;
+        };
+        const Tensor a = wider(product.a), b = wider(product.b);
+        const auto block = [](const Tensor& wide, bool transposed) {
+          return RoundedBlock{static_cast<std::uint16_t*>(wide.raw()) + 7, wide.shape()[1],
+                              transposed};
+        };
+        const Tensor c = product.c(DType::float32);
+        multiply_rounded_block(m, n, k, block(a, ta), block(b, tb), c.data<float>(), n, 0.5f,
+                               false);
+        expect_exact(product, c, 1e-6,
+                     [&](std::int64_t i, std::int64_t j) { return product.exact(i, j) / 2; });
+        multiply_rounded_block(m, n, k, block(a, ta), block(b, tb), c.data<float>(), n, 1, true);
+        expect_exact(product, c, 2e-6,
+                     [&](std::int64_t i, std::int64_t j) { return product.exact(i, j) * 1.5; });
+      }
 }
 
 // So an example's result does not depend on its batch, and losses do not depend on threads.
