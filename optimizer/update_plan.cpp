@@ -1,8 +1,6 @@
 #include "optimizer/update_plan.hpp"
 
 #include <algorithm>
-#include <exception>
-#include <mutex>
 
 #include "tensor/parallel.hpp"
 
@@ -38,27 +36,6 @@ std::vector<float*> pointers_of(std::span<const Tensor> states) {
   for (const Tensor& state : states) pointers.push_back(state.data<float>());
   return pointers;
 }
-
-// The first exception of several threads.
-class FirstFailure {
- public:
-  template <class Work>
-  void guard(const Work& work) noexcept {
-    try {
-      work();
-    } catch (...) {
-      const std::lock_guard lock(mutex_);
-      if (!failure_) failure_ = std::current_exception();
-    }
-  }
-  void rethrow() const {
-    if (failure_) std::rethrow_exception(failure_);
-  }
-
- private:
-  std::mutex mutex_;
-  std::exception_ptr failure_;
-};
 
 }  // namespace
 
@@ -272,13 +249,11 @@ void UpdatePlan::apply_on_cpu(const Update& update, const Factors& factors) cons
   };
   const ApplyRange apply = [&](std::int64_t begin, std::int64_t end) {
     constexpr std::int64_t line = elements_per_row_number;
-    FirstFailure failure;
     parallel_for((end - begin) / line, elementwise_grain / line,
                  [&](std::int64_t first, std::int64_t last) {
                    const std::int64_t from = own.begin + begin;
-                   failure.guard([&] { apply_to_all(from + first * line, from + last * line); });
+                   apply_to_all(from + first * line, from + last * line);
                  });
-    failure.rethrow();
   };
   update.for_all(own.size(), apply);
 }
