@@ -92,6 +92,9 @@ class Communicator {
   // wait() has been called for all that were started.
   std::unique_ptr<PendingExchange> start_sum_gradients(const GradientView& gradients,
                                                        Background background = Background::thread);
+  // How many arrays of a rank a sum of shards uses (GradientView::shards): as many as the rank
+  // brings, or as its node brings where the ranks of a node add up first. The same on all ranks.
+  std::size_t arrays_for(const ShardSources& shards) const;
   // Copies rank 0's values to all ranks, in place.
   void bcast_data(const Tensor& values);
 

@@ -9,6 +9,8 @@
 
 namespace tasuki {
 
+struct ShardSources;
+
 // Only `arena` is required. The other fields describe the values, how they may be rounded, and what
 // ranks know about them or need.
 struct GradientView {
@@ -22,6 +24,13 @@ struct GradientView {
   Tensor arena;  // gradients of an arena or of one range: one-dimensional, row-major, float32
   // In the order of the arena, without gaps except padding.
   std::span<const Segment> segments{};
+
+  // Sums of shards: the arrays that each rank brings, added in the order of a tree
+  // (shard_tree.hpp). `arena` is a rank's first array, which gets the sums; the others are behind
+  // it, at multiples of ShardSources::stride, and may have any values afterwards. Null: each rank
+  // brings one array. It must outlive the exchange. A communicator's ranks always bring the same
+  // shards.
+  const ShardSources* shards = nullptr;
 
   // --- rounding ---
   // The number of examples that the sums are over; 0: unknown. Values that travel as float16 are

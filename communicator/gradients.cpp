@@ -1,7 +1,9 @@
 // The exchange of gradients, blocking and in the background, and the broadcast of rank 0's values.
+#include <algorithm>
 #include <memory>
 #include <vector>
 
+#include "communicator/algorithms/shard_tree.hpp"
 #include "communicator/communicator.hpp"
 #include "communicator/exchanges_under_way.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
@@ -62,6 +64,8 @@ void Communicator::agree_on(const GradientView& gradients) {
 
 void Communicator::sum(const GradientView& gradients) {
   agree_on(gradients);
+  if (gradients.shards)
+    fail(ErrorKind::usage, "communicator {} does not add sums of shards in their order", name());
   combine(gradients.arena, ReduceOp::sum);
 }
 
@@ -114,6 +118,14 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
     return may_be_sliced ? start_sum(kept->view) : nullptr;
   };
   return exchanges_->start_in_slices(gradients, start, work);
+}
+
+std::size_t Communicator::arrays_for(const ShardSources& shards) const {
+  const auto node_of = [this](int rank) {
+    return topology_.node_of[static_cast<std::size_t>(rank)];
+  };
+  return std::max(shards.most(),
+                  shards.added_up(static_cast<std::size_t>(inter_size()), node_of).most());
 }
 
 void Communicator::bcast_data(const Tensor& values) {

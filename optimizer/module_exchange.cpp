@@ -44,7 +44,8 @@ void mean_gradients(Communicator& communicator, const Module& model, double divi
     part(i).copy_from(gradient(i));
   }
   const double count_of_mean = divisor == 0 ? communicator.size() : divisor;
-  communicator.mean_gradients({all, segments, count_of_mean}, count_of_mean);
+  communicator.mean_gradients(
+      {.arena = all, .segments = segments, .wire_scale_hint = count_of_mean}, count_of_mean);
   for (std::size_t i = 0; i < parameters.size(); ++i) gradient(i).copy_from(part(i));
 }
 

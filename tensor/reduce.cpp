@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "core/error.hpp"
 #include "tensor/half.hpp"
@@ -82,6 +83,53 @@ TASUKI_VECTORIZE bool pair_and_search(float* __restrict first, float* __restrict
   }
   return found != 0;
 }
+
+TASUKI_VECTORIZE void add_floats(float* __restrict sum, const float* __restrict a,
+                                 const float* __restrict b, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
+}
+
+TASUKI_VECTORIZE bool has_non_finite(const float* x, std::int64_t count) {
+  std::uint32_t found = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    found |= (std::bit_cast<std::uint32_t>(x[i]) & float_exponent) == float_exponent ? 1U : 0U;
+  return found != 0;
+}
+
+// A block of the arrays on the stack of sum_in_tree(): a part of a source, or a sum.
+class BlocksOfSums {
+ public:
+  static constexpr std::int64_t block = 1024;  // elements: the stack stays in the first-level cache
+
+  explicit BlocksOfSums(std::size_t depth) : sums_(depth) {}
+
+  void push(const float* source) { stack_.push_back(source); }
+  void merge(std::int64_t count) {
+    const float* const right = stack_.back();
+    stack_.pop_back();
+    float* const sum = sums_[stack_.size() - 1].data();
+    if (stack_.back() == sum)
+      combine_float[static_cast<std::size_t>(ReduceOp::sum)].accumulate(sum, right, count);
+    else
+      add_floats(sum, stack_.back(), right, count);
+    stack_.back() = sum;
+  }
+  // Copies sources on the stack, so that all arrays are here.
+  void keep(std::int64_t count) {
+    for (std::size_t i = 0; i < stack_.size(); ++i) {
+      float* const own = sums_[i].data();
+      if (stack_[i] != own)
+        std::memcpy(own, stack_[i], static_cast<std::size_t>(count) * sizeof(float));
+      stack_[i] = own;
+    }
+  }
+  std::span<const float* const> arrays() const { return stack_; }
+  void clear() { stack_.clear(); }
+
+ private:
+  std::vector<std::array<float, block>> sums_;  // at each height of the stack
+  std::vector<const float*> stack_;
+};
 
 // `accumulate` and `pair` as in Combine.
 template <class T, class Accumulate, class Pair>
@@ -168,6 +216,39 @@ bool sum_arrays_and_search(std::span<const void* const> sources,
     is_found = pair_and_search(first, second, length) || is_found;
   };
   reduce_blocks<float>(accumulate, pair, sources, destinations, count);
+  return is_found;
+}
+
+bool sum_in_tree(std::span<const float* const> sources, std::span<const int> merges,
+                 std::span<const std::vector<float*>> results, std::int64_t count, bool searches) {
+  TASUKI_CHECK(sources.size() == merges.size(), "{} arrays and {} numbers of additions",
+               sources.size(), merges.size());
+  std::size_t height = 0, highest = 0;
+  for (const int added : merges) {
+    highest = std::max(highest, ++height);
+    TASUKI_CHECK(added >= 0 && std::cmp_less(added, height), "{} additions of {} arrays", added,
+                 height);
+    height -= static_cast<std::size_t>(added);
+  }
+  TASUKI_CHECK(height == results.size(), "places for {} of {} sums", results.size(), height);
+  BlocksOfSums sums(highest);
+  bool is_found = false;
+  for (std::int64_t begin = 0; begin < count; begin += BlocksOfSums::block) {
+    const std::int64_t length = std::min(BlocksOfSums::block, count - begin);
+    sums.clear();
+    for (std::size_t i = 0; i < sources.size(); ++i) {
+      sums.push(sources[i] + begin);
+      for (int added = 0; added < merges[i]; ++added) sums.merge(length);
+    }
+    // A place that is written may be a source that is a result as it is.
+    sums.keep(length);
+    for (std::size_t j = 0; j < results.size(); ++j) {
+      const float* const result = sums.arrays()[j];
+      is_found = (searches && has_non_finite(result, length)) || is_found;
+      for (float* const destination : results[j])
+        std::memcpy(destination + begin, result, static_cast<std::size_t>(length) * sizeof(float));
+    }
+  }
   return is_found;
 }
 

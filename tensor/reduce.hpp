@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "tensor/dtype.hpp"
 
@@ -37,5 +38,14 @@ void reduce_arrays(DType type, ReduceOp op, std::span<const void* const> sources
 // of the sums is not finite, which takes no other pass over memory.
 bool sum_arrays_and_search(std::span<const void* const> sources,
                            std::span<void* const> destinations, std::int64_t count);
+
+// Sums of float32 arrays in the order of a tree. Each source in turn is put on a stack; after
+// source i, the two topmost arrays are replaced by their sum merges[i] times, the lower one plus
+// the upper one. results[j]: where the j-th array that is left on the stack, from the bottom, is
+// written. Destinations may be sources; arrays must not overlap otherwise. Results do not depend on
+// how the work is divided. With `searches`, returns whether one of the results is not finite.
+bool sum_in_tree(std::span<const float* const> sources, std::span<const int> merges,
+                 std::span<const std::vector<float*>> results, std::int64_t count,
+                 bool searches = false);
 
 }  // namespace tasuki

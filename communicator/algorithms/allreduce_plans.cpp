@@ -218,6 +218,76 @@ MessagePlan plan_direct(const VectorPieces& vector, int rank, int ranks) {
   return plan.build();
 }
 
+namespace {
+
+// What a rank adds up: chunks for itself alone, and then chunks for all.
+struct SummedChunks {
+  Chunks all;
+  std::size_t own = 0;  // the number of chunks for this rank alone
+
+  const Range* at(std::size_t turn) const { return turn < all.size() ? &all[turn] : nullptr; }
+  // The chunk that is sent to all in this turn: the one that was added up in the turn before.
+  const Range* finished_at(std::size_t turn) const { return turn > own ? at(turn - 1) : nullptr; }
+};
+
+std::vector<SummedChunks> chunks_to_sum(const VectorPieces& vector, const Parts& parts, int ranks) {
+  std::vector<SummedChunks> summed;
+  for (int rank = 0; rank < ranks; ++rank) {
+    SummedChunks& of_rank = summed.emplace_back();
+    if (!parts.empty())
+      for (const Range& range : parts[static_cast<std::size_t>(rank)])
+        std::ranges::copy(vector.chunks_of(range), std::back_inserter(of_rank.all));
+    of_rank.own = of_rank.all.size();
+    std::ranges::copy(vector.chunks_of(vector.part_of(vector.whole(), ranks, rank)),
+                      std::back_inserter(of_rank.all));
+  }
+  return summed;
+}
+
+}  // namespace
+
+// A finished chunk leaves a turn after it was added up, so that sends need not wait for it.
+MessagePlan plan_shard_sums(const VectorPieces& vector, const Parts& parts,
+                            const ShardSources& sources, int rank) {
+  const int ranks = static_cast<int>(sources.of_group.size());
+  const std::vector<ShardSources::Source> order = sources.in_order();
+  const TreeOrder tree(sources.tree, nodes_of(order));
+  std::vector<std::vector<std::size_t>> places(sources.of_group.size());  // of each rank's arrays
+  for (std::size_t place = 0; place < order.size(); ++place)
+    places[order[place].group].push_back(place);
+  const std::vector<SummedChunks> summed = chunks_to_sum(vector, parts, ranks);
+  const SummedChunks& own = summed[static_cast<std::size_t>(rank)];
+  std::size_t turns = 0;
+  for (const SummedChunks& each : summed) turns = std::max(turns, each.all.size() + 1);
+
+  PlanBuilder plan;
+  for (std::size_t turn = 0; turn < turns; ++turn) {
+    for (int distance = 1; distance < ranks; ++distance) {
+      const int to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
+      if (const Range* const chunk = summed[static_cast<std::size_t>(to)].at(turn))
+        for (std::size_t array = 0; array < places[static_cast<std::size_t>(rank)].size(); ++array)
+          plan.send(to, *chunk, array);
+      if (const Range* const chunk = own.at(turn))
+        for (const std::size_t place : places[static_cast<std::size_t>(from)])
+          plan.receive(from, *chunk, Arrival::held, place);
+    }
+    for (int distance = 1; distance < ranks; ++distance) {
+      const int to = (rank + distance) % ranks, from = (rank + ranks - distance) % ranks;
+      if (const Range* const chunk = own.finished_at(turn)) plan.send(to, *chunk);
+      if (const Range* const chunk = summed[static_cast<std::size_t>(from)].finished_at(turn))
+        plan.receive(from, *chunk, Arrival::replacing);
+    }
+  }
+  std::vector<Range> gets{vector.whole()};
+  if (!parts.empty()) {
+    const auto& part = parts[static_cast<std::size_t>(rank)];
+    gets.insert(gets.end(), part.begin(), part.end());
+  }
+  MessagePlan built = plan.build_for(gets);
+  built.tree = {sources.stride, places[static_cast<std::size_t>(rank)], tree.merges};
+  return built;
+}
+
 MessagePlan plan_allreduce(AllreduceAlgorithm algorithm, const VectorPieces& vector, int rank,
                            int ranks) {
   TASUKI_CHECK(ranks >= 2 && rank >= 0 && rank < ranks, "a plan for rank {} of {}", rank, ranks);

@@ -3,6 +3,7 @@
 
 #include "communicator/algorithms/allreduce_algorithm.hpp"
 #include "communicator/algorithms/message_plan.hpp"
+#include "communicator/algorithms/shard_tree.hpp"
 #include "communicator/algorithms/vector_pieces.hpp"
 
 namespace tasuki {
@@ -27,6 +28,13 @@ using Parts = std::vector<std::vector<Range>>;
 // direct: one step. Every rank sends each part to its owner, which adds up the parts of all ranks.
 MessagePlan plan_reduce_scatter(AllreduceAlgorithm algorithm, const VectorPieces& vector,
                                 const Parts& parts, int rank);
+
+// The sums of shards (shard_tree.hpp) among p ranks, each with its arrays sources.of_group[rank].
+// Rank r adds up parts[r] (empty: none), for itself alone, and its part of `vector`, for all.
+// Others send each of their arrays for these elements directly to it, and it sends what is for all
+// to the others. With one array a rank that is the volume of a ring.
+MessagePlan plan_shard_sums(const VectorPieces& vector, const Parts& parts,
+                            const ShardSources& sources, int rank);
 
 // Patarasu and Yuan, "Bandwidth optimal all-reduce algorithms for clusters of workstations", JPDC
 // 2009. The vector is divided into one block per rank. In the first p - 1 steps (reduce-scatter)

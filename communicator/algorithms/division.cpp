@@ -14,7 +14,8 @@ void Division::append_to_part(int rank, Range elements) {
 }
 
 std::vector<std::int64_t> Division::key() const {
-  std::vector<std::int64_t> key{common.begin, common.end};
+  std::vector<std::int64_t> key{common.begin, common.end, shards ? shards->tree.shards() : 0,
+                                shards ? shards->stride : 0};
   for (const std::vector<Range>& part : parts) {
     key.push_back(std::ssize(part));
     for (const Range& range : part) key.insert(key.end(), {range.begin, range.end});
@@ -25,6 +26,8 @@ std::vector<std::int64_t> Division::key() const {
 Division division_of(const GradientView& gradients, std::int64_t first, std::int64_t count,
                      int groups, const std::function<int(int)>& group_of) {
   Division division(count);
+  if (gradients.shards)
+    division.shards = gradients.shards->added_up(static_cast<std::size_t>(groups), group_of);
   if (!gradients.is_scattered()) return division;
   const auto from_first = [&](std::int64_t element) {
     return std::clamp<std::int64_t>(element - first, 0, count);

@@ -62,9 +62,9 @@ std::vector<PlanBuilder::History*> PlanBuilder::parts_of(Range range) {
   return parts;
 }
 
-void PlanBuilder::send(int peer, Range range) {
+void PlanBuilder::send(int peer, Range range, std::size_t array) {
   if (range.size() == 0) return;
-  Message message{.peer = peer, .range = range};
+  Message message{.peer = peer, .range = range, .array = array};
   for (History* history : parts_of(range)) {
     message.pieces = std::max(message.pieces, history->pieces);
     message.after = std::max(message.after, history->last_receive);
@@ -73,9 +73,9 @@ void PlanBuilder::send(int peer, Range range) {
   plan_.sends.push_back(message);
 }
 
-void PlanBuilder::receive(int peer, Range range, Arrival arrival) {
+void PlanBuilder::receive(int peer, Range range, Arrival arrival, std::size_t place) {
   if (range.size() == 0) return;
-  Message message{.peer = peer, .range = range, .arrival = arrival};
+  Message message{.peer = peer, .range = range, .place = place, .arrival = arrival};
   for (History* history : parts_of(range)) {
     message.pieces = std::max(message.pieces, history->pieces);
     message.after = std::max(message.after, history->last_send);

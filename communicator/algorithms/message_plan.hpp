@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "core/range.hpp"
@@ -17,13 +18,18 @@ namespace tasuki {
 enum class Arrival {
   added,      // combines them with its own values
   replacing,  // replaces its own values by them
-  held,  // keeps them until all ranks' values are there, and combines all in the order of ranks
+  held,  // keeps them until all ranks' values are there, and combines all in the order of ranks,
+         // or of MessagePlan::tree
 };
 
 // The messages between two ranks are in the same order in the lists of both.
 struct Message {
   int peer = 0;
   Range range;  // elements of the vector
+  // For MessagePlan::tree: the number of the array of this rank that a send reads, and the place of
+  // held values in the order of the sum.
+  std::size_t array = 0;
+  std::size_t place = 0;
   // The number of pieces of MessagePlan::need, from the first, that must be prepared before the
   // message reads or changes this rank's values.
   std::int64_t pieces = 0;
@@ -37,6 +43,14 @@ struct Message {
   bool is_common = true;  // if it is final: other ranks get the result with the same bits
 };
 
+// Sums of shards (shard_tree.hpp): a rank has several arrays, and held values are added in the
+// order of a tree. Results are in a rank's first array.
+struct TreeOfMessages {
+  std::int64_t stride = 0;          // elements from one array of a rank to its next one
+  std::vector<std::size_t> places;  // of this rank's arrays in the order of the sum
+  std::vector<int> merges;          // TreeOrder::merges, in this order
+};
+
 struct MessagePlan {
   // The messages of each list start and complete in its order.
   std::vector<Message> sends{}, receives{};
@@ -44,6 +58,7 @@ struct MessagePlan {
   std::vector<Range> need{};
   // The elements whose results this rank gets, as pieces in the order in which they are complete.
   std::vector<Range> completion{};
+  std::optional<TreeOfMessages> tree{};  // empty: a rank has one array
 
   std::int64_t elements_sent() const;
   // Appends the messages of a plan for other elements.
@@ -54,8 +69,8 @@ struct MessagePlan {
 // after another. Messages of empty ranges are left out, here and at the peer.
 class PlanBuilder {
  public:
-  void send(int peer, Range range);
-  void receive(int peer, Range range, Arrival arrival);
+  void send(int peer, Range range, std::size_t array = 0);
+  void receive(int peer, Range range, Arrival arrival, std::size_t place = 0);
   // For an allreduce: all ranks get all results.
   MessagePlan build();
   // For a reduce-scatter: this rank alone gets the results of `own`.

@@ -54,6 +54,8 @@ PlanRun::PlanRun(void* values, DType type, ReduceOp op, const MessagePlan& plan,
       arrivals_(most_kept(plan)) {
   if (wire.is_rounded() && type == DType::float32 && op == ReduceOp::sum)
     rounded_.emplace(static_cast<float*>(values), wire);
+  TASUKI_CHECK(!plan.tree || (type == DType::float32 && op == ReduceOp::sum && !rounded_),
+               "sums of shards are sums of float32 that travel as they are");
   // Rooms begin at a cache line.
   room_bytes_ = (longest_message() + 63) / 64 * 64;
   const std::int64_t rooms = arrivals_ + (rounded_ ? window + 1 : 0);
@@ -100,8 +102,9 @@ void PlanRun::finish() {
   }
 }
 
-std::byte* PlanRun::place_of(Range range) const {
-  return values_ + range.begin * static_cast<std::int64_t>(size_of(type_));
+std::byte* PlanRun::place_of(Range range, std::size_t array) const {
+  const std::int64_t first = plan_.tree ? static_cast<std::int64_t>(array) * plan_.tree->stride : 0;
+  return values_ + (first + range.begin) * static_cast<std::int64_t>(size_of(type_));
 }
 
 std::int64_t PlanRun::bytes_of(Range range) const {
@@ -131,7 +134,7 @@ std::byte* PlanRun::place_of_arrival(std::int64_t receive) const {
 
 const std::byte* PlanRun::values_to_send(std::int64_t send) {
   const Message& message = sends_.at(send);
-  if (!rounded_) return place_of(message.range);
+  if (!rounded_) return place_of(message.range, message.array);
   std::byte* const leaving = room(arrivals_ + send % window);
   rounded_->round(message.range, leaving);
   return leaving;
@@ -194,15 +197,30 @@ void PlanRun::combine(const Message& message, std::byte* arrived) {
     const std::array<const void*, 2> sources{arrived, own};
     reduce_arrays(type_, op_, sources, results, message.range.size());
   } else if (message.arrival == Arrival::held) {
-    held_.push_back({message.peer, arrived});
+    if (plan_.tree) {
+      held_.push_back({message.place, arrived});
+      return message.is_final ? add_in_tree(*plan_.tree, message.range) : void();
+    }
+    held_.push_back({static_cast<std::size_t>(message.peer), arrived});
     if (!message.is_final) return;
-    held_.push_back({rank_, own});
-    std::ranges::sort(held_, {}, &Held::peer);
+    held_.push_back({static_cast<std::size_t>(rank_), own});
+    std::ranges::sort(held_, {}, &Held::place);
     std::vector<const void*> sources;
     for (const Held& each : held_) sources.push_back(each.values);
     reduce_arrays(type_, op_, sources, results, message.range.size());
     held_.clear();
   }
+}
+
+void PlanRun::add_in_tree(const TreeOfMessages& tree, Range range) {
+  for (std::size_t array = 0; array < tree.places.size(); ++array)
+    held_.push_back({tree.places[array], place_of(range, array)});
+  std::ranges::sort(held_, {}, &Held::place);
+  std::vector<const float*> sources;
+  for (const Held& each : held_) sources.push_back(reinterpret_cast<const float*>(each.values));
+  const std::array<std::vector<float*>, 1> result{{{reinterpret_cast<float*>(place_of(range))}}};
+  sum_in_tree(sources, tree.merges, result, range.size());
+  held_.clear();
 }
 
 // If other ranks get the sum, too, this rank rounds its copy as it is rounded on the way to them,
@@ -215,17 +233,17 @@ void PlanRun::combine_rounded(const Message& message, std::byte* arrived) {
     rounded_->add(message.range, arrived);
     if (message.is_final && message.is_common) rounded_->round(message.range, nullptr);
   } else {
-    held_.push_back({message.peer, arrived});
+    held_.push_back({static_cast<std::size_t>(message.peer), arrived});
     if (!message.is_final) return;
     if (!message.is_common) {
-      std::ranges::sort(held_, {}, &Held::peer);
+      std::ranges::sort(held_, {}, &Held::place);
       for (const Held& each : held_) rounded_->add(message.range, each.values);
       return held_.clear();
     }
     std::byte* const own = room(arrivals_ + window);
     rounded_->round(message.range, own);
-    held_.push_back({rank_, own});
-    std::ranges::sort(held_, {}, &Held::peer);
+    held_.push_back({static_cast<std::size_t>(rank_), own});
+    std::ranges::sort(held_, {}, &Held::place);
     rounded_->replace(message.range, held_.front().values);
     for (const Held& each : std::span(held_).subspan(1)) rounded_->add(message.range, each.values);
     held_.clear();

@@ -61,11 +61,11 @@ class PlanRun final : public SlicedWork {
     bool has_arrived();  // the first message that is under way
   };
   struct Held {
-    int peer;
+    std::size_t place;  // in the order of the sum
     const std::byte* values;
   };
 
-  std::byte* place_of(Range range) const;
+  std::byte* place_of(Range range, std::size_t array = 0) const;
   std::int64_t bytes_of(Range range) const;
   std::int64_t longest_message() const;  // bytes
   int length_of(const Message& message) const;
@@ -80,6 +80,8 @@ class PlanRun final : public SlicedWork {
   bool complete_send();
   void combine(const Message& message, std::byte* arrived);
   void combine_rounded(const Message& message, std::byte* arrived);
+  // Adds the held values and this rank's own, in the order of the tree.
+  void add_in_tree(const TreeOfMessages& tree, Range range);
 
   std::byte* values_;
   DType type_;

@@ -43,7 +43,8 @@ AllreduceAlgorithm PlannedAllreduce::algorithm_for(const Division& division, DTy
 }
 
 bool PlannedAllreduce::is_left_to_mpi(const Division& division, DType type) const {
-  return !division.is_scattered() && algorithm_for(division, type) == AllreduceAlgorithm::mpi;
+  return !division.is_scattered() && !division.shards &&
+         algorithm_for(division, type) == AllreduceAlgorithm::mpi;
 }
 
 MessagePlan PlannedAllreduce::messages_for(const Division& division, DType type) const {
@@ -57,6 +58,7 @@ MessagePlan PlannedAllreduce::messages_for(const Division& division, DType type)
     return plan;
   }
   const VectorPieces pieces(common, size_of(type), settings_.sizes.message_chunk);
+  if (division.shards) return plan_shard_sums(pieces, division.parts, *division.shards, rank_);
   const AllreduceAlgorithm algorithm = algorithm_for(division, type);
   if (!division.is_scattered()) return plan_allreduce(algorithm, pieces, rank_, ranks_);
   MessagePlan plan = plan_reduce_scatter(algorithm, pieces, division.parts, rank_);
@@ -92,9 +94,22 @@ std::unique_ptr<PlanRun> PlannedAllreduce::start(void* values, const Division& d
 
 AllreduceOutcomes::Outcome PlannedAllreduce::expected_of(const Division& division,
                                                          DType type) const {
-  const AllreduceAlgorithm algorithm = algorithm_for(division, type);
   const std::vector<double> parts = bytes_of_parts(division, type);
   const double common = bytes_of(division.common, type);
+  if (division.shards) {
+    // All arrays of what other ranks add up, and then what is common.
+    const double all = std::accumulate(parts.begin(), parts.end(), common);
+    const AllreduceCost cost{
+        .steps = 2,
+        .bytes =
+            (all * static_cast<double>(division.shards->most()) + common) * (ranks_ - 1) / ranks_};
+    return {.operation = "sum of shards",
+            .algorithm = AllreduceAlgorithm::direct,
+            .ranks = ranks_,
+            .bytes = all,
+            .predicted = predicted_seconds(AllreduceAlgorithm::direct, cost, settings_.network)};
+  }
+  const AllreduceAlgorithm algorithm = algorithm_for(division, type);
   const AllreduceCost cost = division.is_scattered() ? cost_of_scatter(algorithm, parts)
                                                      : cost_of(algorithm, common, ranks_);
   return {.operation = division.is_scattered() ? "reduce-scatter" : "allreduce",

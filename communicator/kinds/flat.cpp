@@ -29,7 +29,7 @@ class FlatCommunicator : public Communicator {
     allreduce_.run(values.raw(), values.count(), values.dtype(), op, comm().get());
   }
   void sum(const GradientView& gradients) override {
-    if (algorithm() == AllreduceAlgorithm::mpi && gradients.is_scattered())
+    if (algorithm() == AllreduceAlgorithm::mpi && gradients.is_scattered() && !gradients.shards)
       return sum_scattered(gradients);
     agree_on(gradients);
     sum_planned(gradients.arena, gradients);

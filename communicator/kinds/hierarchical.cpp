@@ -120,7 +120,7 @@ class HierarchicalCommunicator : public NodeCommunicator {
     return node().start_exchange(
         gradients.arena, ReduceOp::sum,
         [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
-          return start_on(shared, gradients, wire);
+          return start_on(of_node(shared, gradients), gradients, wire);
         });
   }
   void combine_on_gpu(const Tensor& values, ReduceOp op) override {
@@ -136,7 +136,8 @@ class HierarchicalCommunicator : public NodeCommunicator {
   }
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
     if (inter_size() == 1) return node().combine(values, op, piece_bytes, in_place);
-    node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
+    node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& all) {
+      const SharedValues shared = of_node(all, values);
       const Division division = division_of(shared, values);
       const MessagePlan& plan = between_nodes_.plan_for(division, wire.type_of(shared.dtype));
       const std::vector<std::uint32_t> before = count(plan);

@@ -10,7 +10,7 @@ class NaiveCommunicator : public Communicator {
  public:
   explicit NaiveCommunicator(const CommunicatorSetup& setup)
       : Communicator(setup),
-        rounded_(rank(), size(),
+        planned_(rank(), size(),
                  {.sizes = options().sizes,
                   .network = network_of(topology(), options().link, options().link_inside)}) {}
 
@@ -47,8 +47,8 @@ class NaiveCommunicator : public Communicator {
     const Wire wire = wire_of(gradients);
     for (const auto& [offset, count] : gradients.segments) {
       const Tensor segment = values.slice(offset, offset + count);
-      if (is_rounded())
-        rounded_.run(segment.raw(),
+      if (is_rounded() || gradients.shards)
+        planned_.run(segment.raw(),
                      division_of(gradients, offset, count, size(), [](int rank) { return rank; }),
                      segment.dtype(), ReduceOp::sum, comm().get(), {}, wire.from(offset));
       else
@@ -56,7 +56,7 @@ class NaiveCommunicator : public Communicator {
     }
   }
 
-  PlannedAllreduce rounded_;  // MPI_Allreduce would not give all ranks the same bits
+  PlannedAllreduce planned_;  // where MPI_Allreduce would not give the right bits on all ranks
 };
 
 constexpr bool needs_gpu = false, takes_wire_dtype = true;

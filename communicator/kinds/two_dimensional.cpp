@@ -4,6 +4,9 @@
 //
 // Where each rank needs a part of the sums, a rank combines, inside its node, the parts of all
 // ranks that have its number in their nodes, and these ranks reduce-scatter them.
+#include <optional>
+#include <utility>
+
 #include "communicator/algorithms/planned_allreduce.hpp"
 #include "communicator/gpu/gpu_exchange.hpp"
 #include "communicator/mpi/transfer.hpp"
@@ -70,7 +73,8 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     if (!sums_in_slices() || !all_nodes_in_place(gradients)) return nullptr;
     return node().start_exchange(
         gradients.arena, ReduceOp::sum,
-        [this, gradients, wire = wire_of(gradients)](const SharedValues& shared) {
+        [this, gradients, wire = wire_of(gradients)](const SharedValues& all) {
+          const SharedValues shared = of_node(all, gradients);
           const Work work = own_work(shared, gradients);
           return between_nodes_.start(
               address_of(shared, work), work.division, shared.dtype, shared.op, across_.get(),
@@ -126,7 +130,8 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
 
   void work_on(const GradientView& values, ReduceOp op, bool in_place, const Wire& wire) {
     if (inter_size() == 1) return node().combine(values, op, piece_bytes, in_place);
-    node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
+    node().exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& all) {
+      const SharedValues shared = of_node(all, values);
       const Work work = own_work(shared, values);
       between_nodes_.run(address_of(shared, work), work.division, shared.dtype, shared.op,
                          across_.get(), work_inside(shared, values, work),
@@ -143,11 +148,19 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     const auto own_share = [&](std::int64_t count) {
       return share_of(count, size_of(shared.dtype), intra_rank(), intra_size());
     };
+    GradientView values = gradients;
+    std::optional<ShardSources> shards;  // what nodes bring
+    if (const ShardSources* const of_ranks = std::exchange(values.shards, nullptr))
+      shards = of_ranks->added_up(static_cast<std::size_t>(inter_size()), [this](int rank) {
+        return topology().node_of[static_cast<std::size_t>(rank)];
+      });
     if (!gradients.is_scattered()) {
       const Range share = own_share(shared.count);
-      return {share.begin, Division(share.size())};
+      Work work{share.begin, Division(share.size())};
+      work.division.shards = std::move(shards);
+      return work;
     }
-    Work work{0, division_of(gradients, shared.first, shared.count, inter_size(), [this](int rank) {
+    Work work{0, division_of(values, shared.first, shared.count, inter_size(), [this](int rank) {
                 const auto at = static_cast<std::size_t>(rank);
                 const bool has_own_number = topology().intra_rank_of[at] == intra_rank();
                 return has_own_number ? topology().node_of[at] : -1;
@@ -155,6 +168,7 @@ class TwoDimensionalCommunicator : public NodeCommunicator {
     Range& common = work.division.common;
     const Range share = own_share(common.size());
     common = {common.begin + share.begin, common.begin + share.end};
+    work.division.shards = std::move(shards);
     return work;
   }
   void* address_of(const SharedValues& shared, const Work& work) const {

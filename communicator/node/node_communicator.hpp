@@ -48,6 +48,10 @@ class NodeCommunicator : public Communicator, public SumSearch {
   void give_parts(const Tensor& values, std::span<const Range> parts, bool once_per_node) override;
   bool has_gpu_groups() const override { return true; }
 
+  // The values of an exchange of these gradients, which may be sums of shards.
+  SharedValues of_node(const SharedValues& shared, const GradientView& gradients) const {
+    return shared.with_shards_of(gradients, ranks_of_node_);
+  }
   // The elements of `shared`, a piece of these gradients, that a rank of this node needs. If ranks
   // need different parts, two ranges: the part that only this rank needs, and the part that all
   // ranks need.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <numeric>
 
 #include "communicator/mpi/transfer.hpp"
 #include "core/activity.hpp"
@@ -51,6 +52,16 @@ std::vector<void*> SharedValues::at(std::int64_t begin) const {
   return addresses;
 }
 
+SharedValues SharedValues::with_shards_of(const GradientView& gradients,
+                                          std::span<const int> ranks) const {
+  SharedValues shared = *this;
+  if (gradients.shards == nullptr) return shared;
+  TASUKI_CHECK(count == gradients.arena.count(),
+               "sums of shards are not in memory that the node shares");
+  shared.shards = std::make_shared<const ShardsOfNode>(*gradients.shards, ranks);
+  return shared;
+}
+
 Range SharedValues::here(Range of_all) const {
   return {std::clamp<std::int64_t>(of_all.begin - first, 0, count),
           std::clamp<std::int64_t>(of_all.end - first, 0, count)};
@@ -64,14 +75,41 @@ SharedValues::Operands SharedValues::operands(std::int64_t begin,
   return {{addresses.begin(), addresses.end()}, destinations.empty() ? addresses : targets};
 }
 
+ShardsOfNode::ShardsOfNode(const ShardSources& all, std::span<const int> ranks)
+    : order(all.tree, nodes_of(all.in_order(ranks))), stride(all.stride) {
+  for (const ShardSources::Source& source : all.in_order(ranks)) {
+    const auto rank = std::ranges::find(ranks, static_cast<int>(source.group)) - ranks.begin();
+    sources.push_back({static_cast<std::size_t>(rank), source.array});
+  }
+}
+
+bool SharedValues::sum_shards(std::int64_t begin, std::int64_t end,
+                              std::span<const int> destinations, bool searches) const {
+  const auto array_of = [&](std::size_t rank, std::size_t array) {
+    return reinterpret_cast<float*>(of_rank[rank]) + begin +
+           static_cast<std::int64_t>(array) * shards->stride;
+  };
+  std::vector<const float*> arrays;
+  for (const auto& [rank, array] : shards->sources) arrays.push_back(array_of(rank, array));
+  std::vector<std::vector<float*>> results(shards->order.roots.size());
+  for (std::size_t array = 0; array < results.size(); ++array)
+    for (std::size_t rank = 0; rank < of_rank.size(); ++rank)
+      if (destinations.empty() ||
+          std::ranges::find(destinations, static_cast<int>(rank)) != destinations.end())
+        results[array].push_back(array_of(rank, array));
+  return sum_in_tree(arrays, shards->order.merges, results, end - begin, searches);
+}
+
 void SharedValues::reduce(std::int64_t begin, std::int64_t end,
                           std::span<const int> destinations) const {
+  if (shards) return void(sum_shards(begin, end, destinations, false));
   const Operands arrays = operands(begin, destinations);
   reduce_arrays(dtype, op, arrays.sources, arrays.destinations, end - begin);
 }
 
 bool SharedValues::sum_and_search(std::int64_t begin, std::int64_t end,
                                   std::span<const int> destinations) const {
+  if (shards) return sum_shards(begin, end, destinations, true);
   const Operands arrays = operands(begin, destinations);
   return sum_arrays_and_search(arrays.sources, arrays.destinations, end - begin);
 }
@@ -296,7 +334,10 @@ void NodeGroup::exchange_in_pieces(const Tensor& values, ReduceOp op, std::size_
 
 void NodeGroup::combine(const GradientView& values, ReduceOp op, std::size_t piece_bytes,
                         bool in_place) {
-  exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& shared) {
+  std::vector<int> ranks(static_cast<std::size_t>(size_));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  exchange(values.arena, op, piece_bytes, in_place, [&](const SharedValues& all) {
+    const SharedValues shared = all.with_shards_of(values, ranks);
     if (!values.is_scattered())
       return reduce_share(shared, share_of(shared.count, size_of(shared.dtype), rank_, size_), {});
     // Each rank combines the part that it alone needs. The last rank combines what all ranks need.

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "communicator/algorithms/shard_tree.hpp"
 #include "communicator/gradient_view.hpp"
 #include "communicator/mpi/mpi.hpp"
 #include "communicator/node/shared_arenas.hpp"
@@ -19,6 +20,19 @@
 
 namespace tasuki {
 
+// How the ranks of a node add sums of shards (shard_tree.hpp). Each has several arrays.
+struct ShardsOfNode {
+  // `ranks`: of the node's ranks among the groups of `sources`.
+  ShardsOfNode(const ShardSources& sources, std::span<const int> ranks);
+
+  struct Source {
+    std::size_t rank, array;  // of the node; of the rank
+  };
+  std::vector<Source> sources;  // in the order of the sum
+  TreeOrder order;
+  std::int64_t stride;  // elements from one array to the next one
+};
+
 // The values of all ranks of the node, in memory that each can read and write.
 struct SharedValues {
   DType dtype = DType::float32;
@@ -26,7 +40,13 @@ struct SharedValues {
   std::int64_t count = 0;
   std::vector<std::byte*> of_rank;
   std::int64_t first = 0;  // the first element's number among all values of the exchange
+  // Set for sums of shards: these are then the node's sums of float32, several arrays at each
+  // destination.
+  std::shared_ptr<const ShardsOfNode> shards = nullptr;
 
+  // The same values; if `gradients` are sums of shards, reduce() adds them in their order. `ranks`:
+  // those of the node. An error of kind internal if the values are not used in place.
+  SharedValues with_shards_of(const GradientView& gradients, std::span<const int> ranks) const;
   // Addresses of element `begin` at every rank.
   std::vector<void*> at(std::int64_t begin) const;
   // The part of a range that these values contain. The range counts from the first value of the
@@ -52,6 +72,8 @@ struct SharedValues {
     std::vector<void*> destinations;
   };
   Operands operands(std::int64_t begin, std::span<const int> destinations) const;
+  bool sum_shards(std::int64_t begin, std::int64_t end, std::span<const int> destinations,
+                  bool searches) const;
 };
 
 // The share of part `part`, one of `parts`, in `count` elements. Shares differ by at most a cache
