@@ -39,7 +39,8 @@ std::unique_ptr<NodeArray> share(std::int64_t count, DType type, Communicator& s
 }  // namespace
 
 ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
-                               const FrozenPaths& frozen, Communicator* sharers)
+                               const FrozenPaths& frozen, Communicator* sharers,
+                               std::int64_t shards)
     : sharers_(sharers && sharers->size() > 1 ? sharers : nullptr),
       unshaped_(distinct(model.unshaped_parameters())) {
   std::vector<Module::NamedParameter> parameters = distinct(model.parameters());
@@ -62,7 +63,9 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
   for (const Entry& entry : entries_) segments_.push_back({entry.offset, entry.count});
   segments_.push_back({end, notices});
   end += padding;
-  gradients_ = zeros(end, device, allocator);
+  if (shards > 0) divide_into(shards, end, allocator);
+  gradients_ = new_gradients(end, device, allocator);
+  pointed_at_ = gradients_;
   place(true, frozen_);
   own_slice_ = {0, end};
   if (sharers_ != nullptr) {
@@ -86,12 +89,41 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
   }
 }
 
+void ParameterArena::divide_into(std::int64_t shards, std::int64_t count,
+                                 const Communicator* ranks) {
+  shards_.emplace(ShardTree(shards), std::vector<std::vector<Range>>{}, count);
+  const std::int64_t size = ranks ? ranks->size() : 1;
+  for (std::int64_t rank = 0; rank < size; ++rank)
+    shards_->of_group.push_back(shards_->tree.roots_of(part_of(shards, size, rank)));
+  arrays_ = ranks ? ranks->arrays_for(*shards_) : shards_->most();
+}
+
+Tensor ParameterArena::new_gradients(std::int64_t count, Device device,
+                                     Communicator* allocator) const {
+  return zeros(count * static_cast<std::int64_t>(arrays_), device, allocator).slice(0, count);
+}
+
+Tensor ParameterArena::make_gradients(Communicator* allocator) const {
+  return new_gradients(gradients_.count(), gradients_.device(), allocator);
+}
+
 Tensor ParameterArena::swap_gradients(const Tensor& other) {
-  TASUKI_CHECK(other.shape() == gradients_.shape(), "an array of shape {} for gradients of {}",
-               other.shape().text(), gradients_.shape().text());
-  for (const Entry& entry : entries_)
-    entry.parameter->move_grad(part(other, entry).reshape(entry.parameter->shape()));
+  point_gradients_at(other);
   return std::exchange(gradients_, other);
+}
+
+void ParameterArena::point_gradients_at(const Tensor& array) const {
+  TASUKI_CHECK(array.shape() == gradients_.shape(), "an array of shape {} for gradients of {}",
+               array.shape().text(), gradients_.shape().text());
+  for (const Entry& entry : entries_)
+    entry.parameter->move_grad(part(array, entry).reshape(entry.parameter->shape()));
+  pointed_at_ = array;
+}
+
+Tensor ParameterArena::shard_array(std::size_t i) const {
+  TASUKI_CHECK(i < arrays_, "array {} of {} for gradients", i, arrays_);
+  return {gradients_.storage(), gradients_.offset() + i * gradients_.bytes(), gradients_.shape(),
+          DType::float32};
 }
 
 ParameterArena::~ParameterArena() = default;
@@ -164,7 +196,7 @@ bool ParameterArena::matches(const Module& model) const {
   return std::equal(now.begin(), first_frozen, entries_.begin(), entries_.end(),
                     [&](const Module::NamedParameter& named, const Entry& entry) {
                       return is_in_place(named, entry) &&
-                             named.parameter->grad_storage().raw() == part(gradients_, entry).raw();
+                             named.parameter->grad_storage().raw() == part(pointed_at_, entry).raw();
                     }) &&
          std::equal(first_frozen, now.end(), frozen_.begin(), frozen_.end(), is_in_place);
 }

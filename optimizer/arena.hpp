@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "communicator/algorithms/shard_tree.hpp"
 #include "communicator/communicator.hpp"
 #include "core/range.hpp"
 #include "nn/module.hpp"
@@ -41,8 +43,10 @@ class ParameterArena {
   // of the values (collective among them; allocate_once()); null: this rank has its own. If there
   // are several, call begin_update() and end_update() before a rank reads what another one has
   // written.
+  // `shards`: the number of shards of all ranks whose gradients are added in the order of a tree
+  // (shards()); 0: none.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
-                 Communicator* sharers = nullptr);
+                 Communicator* sharers = nullptr, std::int64_t shards = 0);
   ~ParameterArena();
 
   // The values that the model reads. If ranks share them, a rank's changes here are visible to
@@ -62,9 +66,21 @@ class ParameterArena {
   void end_update() const;
   void wait_for_sharers() const;
   const Tensor& gradients() const { return gradients_; }
-  // Replaces the array of gradients by another one like it, with that one's values. Returns the
-  // former array.
+  // Replaces the array of gradients by another one of make_gradients(), with that one's values.
+  // Returns the former array.
   Tensor swap_gradients(const Tensor& other);
+  // A zeroed array for gradients in memory of `allocator`, or in plain memory. With shards(), the
+  // further arrays that their sums need lie behind it.
+  Tensor make_gradients(Communicator* allocator) const;
+  // Makes the parameters' gradients parts of this array, of gradients().shape(), without copying
+  // values: of gradients() at first, and otherwise for a while during a step.
+  void point_gradients_at(const Tensor& array) const;
+
+  // What each rank brings to a sum of shards; null: gradients are not divided into shards.
+  const ShardSources* shards() const { return shards_ ? &*shards_ : nullptr; }
+  // The rank's array number `i` for sums of shards; 0: gradients().
+  Tensor shard_array(std::size_t i) const;
+
   // The parameters that are trained, and those that are frozen.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Entry>& frozen() const { return frozen_; }
@@ -83,7 +99,10 @@ class ParameterArena {
   const Tensor& shared_rounded() const { return shared_rounded_; }  // as shared_values()
   // The gradients as they are exchanged: a segment for each entry and one for the notices.
   GradientView gradient_view() const {
-    return {.arena = gradients_, .segments = segments_, .exact_at_end = padding};
+    return {.arena = gradients_,
+            .segments = segments_,
+            .shards = shards(),
+            .exact_at_end = padding};
   }
   // An entry's part of an array with this arena's offsets, such as a state.
   static Tensor part(const Tensor& array, const Entry& entry) {
@@ -110,6 +129,9 @@ class ParameterArena {
     return gradients_.slice(first, first + n);
   }
 
+  void divide_into(std::int64_t shards, std::int64_t count, const Communicator* ranks);
+  Tensor new_gradients(std::int64_t count, Device device, Communicator* allocator) const;
+
   static constexpr std::int64_t padding = 16;  // elements; parts start at multiples of it
 
   Communicator* sharers_;
@@ -122,6 +144,9 @@ class ParameterArena {
   std::vector<Entry> entries_, frozen_;
   std::vector<Module::NamedParameter> unshaped_;
   std::vector<GradientView::Segment> segments_;
+  std::optional<ShardSources> shards_;
+  std::size_t arrays_ = 1;  // of gradients
+  mutable Tensor pointed_at_;  // where the parameters' gradients are
 };
 
 }  // namespace tasuki

@@ -3,13 +3,6 @@
 #include <utility>
 
 namespace tasuki {
-namespace {
-
-Tensor allocate_like(const Tensor& gradients, Communicator& communicator) {
-  return {communicator.allocate(gradients.bytes()), 0, gradients.shape(), gradients.dtype()};
-}
-
-}  // namespace
 
 DoubleBuffer::DoubleBuffer(ParameterArena& arena, Communicator& own, Communicator& communicator)
     : GradientExchange(ExchangeMode::double_buffered, {{0, arena.gradients().count()}}, own),
@@ -17,8 +10,8 @@ DoubleBuffer::DoubleBuffer(ParameterArena& arena, Communicator& own, Communicato
       own_(own),
       communicator_(communicator),
       background_(own_.supports(Background::thread) ? Background::thread : Background::slices) {
-  arena_.swap_gradients(allocate_like(arena_.gradients(), own_));
-  other_ = allocate_like(arena_.gradients(), own_);
+  arena_.swap_gradients(arena_.make_gradients(&own_));
+  other_ = arena_.make_gradients(&own_);
 }
 
 void DoubleBuffer::advance() {
@@ -27,7 +20,7 @@ void DoubleBuffer::advance() {
 
 void DoubleBuffer::leave() {
   under_way_.reset();
-  arena_.swap_gradients(allocate_like(arena_.gradients(), communicator_));
+  arena_.swap_gradients(arena_.make_gradients(&communicator_));
 }
 
 // The two arrays take turns.

@@ -57,11 +57,12 @@ void Optimizer::build_arena() {
   // The old arena and its sharers live until its values and states have moved.
   const std::unique_ptr<Communicator> old_sharers = weights_.find_sharers(plan_->hook_of_arrays());
   auto arena = std::make_unique<ParameterArena>(*trained_.model, trained_.communicator, frozen_,
-                                                weights_.sharers());
+                                                weights_.sharers(), trained_.shards);
   exchange_.leave_arena();
   states_.move_to(*arena);
   trained_.arena = std::move(arena);
   exchange_.follow_arena();
+  sharded_.follow_arena();
   plan_changed();
   graph_is_checked_ = false;
   if (trained_.communicator && !has_same_parameters) {
@@ -93,6 +94,16 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
   trained_.revision.advance();
 }
 
+void Optimizer::set_shards(std::int64_t shards) {
+  const std::int64_t ranks = communicator() ? communicator()->size() : 1;
+  if (shards < 0 || shards % ranks != 0)
+    fail_everywhere(ErrorKind::usage,
+                    "--shards {} and {} ranks: expected a multiple of the number of ranks", shards,
+                    ranks);
+  trained_.shards = shards;
+  if (trained_.arena) build_arena();
+}
+
 void Optimizer::follow_shapes() {
   if (!arena().unshaped().empty() && trained_.share_shapes(trained_.arena->unshaped()))
     build_arena();
@@ -103,6 +114,7 @@ void Optimizer::check_same_everywhere(bool changed) const {
   for (const std::string& each : hyperparameters())
     lines.push_back(fmt::format("hyper-parameter {} = {}", each, get(each)));
   lines.push_back("gradients exchanged " + exchange_settings_.text());
+  if (trained_.shards > 0) lines.push_back(fmt::format("steps of {} shards", trained_.shards));
   lines.emplace_back(states_.setting());
   lines.emplace_back(weights_.setting());
   // Ranks on GPUs exchange a message before each step that ranks on CPUs do not expect.

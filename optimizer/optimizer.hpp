@@ -3,7 +3,8 @@
 //
 // Its parts have headers of their own: the states of its rule (optimizer_states.hpp), weights that
 // ranks share (shared_weights.hpp), protection against numbers that are not finite
-// (step_guard.hpp), and the exchange between ranks in a step (step_exchange.hpp). The step is in
+// (step_guard.hpp), the exchange between ranks in a step (step_exchange.hpp), and steps of several
+// shards (sharded_step.hpp). The step is in
 // optimizer_step.cpp; making the arrays and comparing models between ranks in model_setup.cpp.
 #pragma once
 
@@ -21,6 +22,7 @@
 #include "optimizer/hook.hpp"
 #include "optimizer/optimizer_states.hpp"
 #include "optimizer/parameter_group.hpp"
+#include "optimizer/sharded_step.hpp"
 #include "optimizer/shared_weights.hpp"
 #include "optimizer/step_exchange.hpp"
 #include "optimizer/step_guard.hpp"
@@ -121,6 +123,25 @@ class Optimizer {
   // Sets how and when gradients are exchanged; pass the same settings on all ranks. Default:
   // ExchangeSettings(). Collective.
   void set_exchange(const ExchangeSettings& settings);
+
+  // --- the same bits for any number of ranks ---
+  // Divides steps into `shards` parts, a multiple of the number of ranks; rank r of R computes
+  // shards r * shards / R and following. Each shard is computed by itself, by one thread
+  // (set_cpu_threads), and what shards have computed is added in an order that depends on nothing
+  // but their number (communicator/algorithms/shard_tree.hpp): gradients, and running statistics,
+  // which are averaged (ShardStatistics). So weights and states do not depend on the number of
+  // ranks, their placement and the communicator, if the passes of a shard do not. 0: steps are not
+  // divided, as at first. On CPUs only. Pass the same number on all ranks. Collective.
+  //   for (std::int64_t shard = ...) {
+  //     optimizer.begin_shard(shard);
+  //     optimizer.backward(optimizer.forward([&] { return ...; }, examples), examples);
+  //   }
+  //   optimizer.update(optimizer.exchange());
+  void set_shards(std::int64_t shards);
+  std::int64_t shards() const { return trained_.shards; }
+  // What follows, up to the next call or exchange(), is this shard's. All shards of the rank are
+  // begun in each step, in their order, also those without examples.
+  void begin_shard(std::int64_t shard);
 
   // For code that runs steps on a GPU. Adapts to a changed model, and makes the ranks agree on what
   // a step needs (StepExchange::Status) while the device may still be busy with the previous step.
@@ -239,6 +260,7 @@ class Optimizer {
   OptimizerStates states_{rule_, trained_, weights_};
   StepGuard guard_{trained_, states_, exchange_settings_};
   StepExchange exchange_{trained_, states_, guard_, exchange_settings_};
+  ShardedStep sharded_{trained_};
   Hyperparameters values_;
   std::int64_t t_ = 0;
   std::optional<double> learning_rate_;

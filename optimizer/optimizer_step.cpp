@@ -45,6 +45,12 @@ StepExchange::Agreement Optimizer::agree_on_step(std::int64_t examples, int read
 
 // --- passes ---
 
+void Optimizer::begin_shard(std::int64_t shard) {
+  if (!sharded_.is_on())
+    fail(ErrorKind::usage, "begin_shard() comes after set_shards(), which divides steps");
+  sharded_.begin_shard(shard);
+}
+
 Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t examples,
                             bool always) {
   TASUKI_CHECK(examples >= 0, "a step of {} examples", examples);
@@ -55,6 +61,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
   try {
     return run_forward(loss, always || exchange_.takes_part(examples));
   } catch (...) {
+    sharded_.give_up();
     exchange_.give_up();
     if (communicator() != nullptr) leave_after_error(*communicator());
     throw;
@@ -86,7 +93,10 @@ Variable Optimizer::run_forward(const std::function<Variable()>& loss, bool call
 bool Optimizer::begin_backward(const Variable& loss, std::int64_t examples) {
   note_moment(StepClock::Moment::backward);
   if (!std::exchange(graph_is_checked_, true)) trained_.check_graph(loss);
-  if (!exchange_.has_gradients()) trained_.model->clear_grads();
+  if (sharded_.is_on())
+    sharded_.begin_pass(examples);
+  else if (!exchange_.has_gradients())
+    trained_.model->clear_grads();
   exchange_.add_batch(examples);
   guard_.note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor(),
                    exchange_.batches() > 1);
@@ -125,7 +135,7 @@ void Optimizer::backward(const Variable& loss, std::int64_t examples) {
 std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
                                               std::optional<std::int64_t> global_examples) {
   try {
-    if (!exchange_.may_begin_early()) {
+    if (sharded_.is_on() || !exchange_.may_begin_early()) {
       backward(loss, examples);
       return exchange(global_examples);
     }
@@ -134,6 +144,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
     if (has_pass) run_backward(loss, examples);
     return finish_exchange();
   } catch (...) {
+    sharded_.give_up();
     exchange_.give_up();
     if (communicator() != nullptr) leave_after_error(*communicator());
     throw;
@@ -145,6 +156,7 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
 std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   TASUKI_CHECK(exchange_.has_gradients(), "exchange() comes after backward()");
   if (exchange_.must_agree_before_begin()) agree_on_step(exchange_.examples());
+  if (sharded_.is_on()) sharded_.finish();
   exchange_.begin(global_examples);
   return finish_exchange();
 }
@@ -154,6 +166,7 @@ std::int64_t Optimizer::finish_exchange() {
     entry.parameter->fill_missing_grad();
   const StepExchange::Sums sums = exchange_.finish();
   if (sums.model_changed) check_same_everywhere(false);
+  sharded_.finish_statistics();
   guard_.search();
   return sums.examples;
 }
@@ -202,6 +215,7 @@ void Optimizer::flush() {
 }
 
 void Optimizer::give_up_step() {
+  sharded_.give_up();
   exchange_.give_up();
   exchange_.end_step();
   guard_.end_step();

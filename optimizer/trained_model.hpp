@@ -22,6 +22,9 @@ struct TrainedModel {
   Module* model = nullptr;                // null: before setup()
   std::unique_ptr<ParameterArena> arena;  // null: before setup()
   Communicator* communicator = nullptr;   // null: one process
+  // The number of shards of all ranks together, if gradients are added in the order of a tree
+  // (Optimizer::set_shards); 0: they are not.
+  std::int64_t shards = 0;
   // Advances when arrays, hooks, groups, precision, guards or the exchange change, which makes
   // recorded steps invalid.
   Revision revision;

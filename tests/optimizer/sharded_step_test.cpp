@@ -1,0 +1,212 @@
+// Steps of shards: weights, states and running statistics with the bits of a single process.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <bit>
+#include <map>
+
+#include "communicators.hpp"
+#include "core/philox.hpp"
+#include "optimizer/optimizer.hpp"
+#include "optimizer/shard_sums.hpp"
+#include "perceptron.hpp"
+#include "tensor/backend.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::Perceptron;
+using testing::PerceptronExamples;
+
+constexpr testing::PerceptronSizes sizes{12, 33, 5};
+constexpr std::int64_t steps = 5;
+
+// Shards of 0 to 6 examples, as a step's number says; in the last step most have none.
+std::int64_t examples_of(std::int64_t shard, std::int64_t step) {
+  return step + 1 == steps ? (shard == 7 ? 3 : 0) : (5 * shard + 3 * step) % 7;
+}
+
+PerceptronExamples shard_of(std::int64_t shard, std::int64_t step) {
+  const std::int64_t count = examples_of(shard, step);
+  PerceptronExamples made{Tensor::empty({count, sizes.inputs}),
+                          Tensor::empty({count}, DType::int32)};
+  RandomStream random(3, static_cast<std::uint64_t>(100 * step + shard));
+  for (float& value : made.x.span<float>()) value = random.normal();
+  for (std::int32_t& label : made.t.span<std::int32_t>())
+    label = static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(sizes.classes)));
+  return made;
+}
+
+// When the gradients of a step are used. `one_process_late` does by hand what double buffering
+// does on several ranks.
+enum class Use { in_step, late, one_process_late };
+
+void train(Optimizer& optimizer, Perceptron& model, Range shards, Use use = Use::in_step) {
+  Tensor kept;
+  std::int64_t kept_examples = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    StepScope scope;
+    for (std::int64_t shard = shards.begin; shard < shards.end; ++shard) {
+      optimizer.begin_shard(shard);
+      const std::int64_t examples = examples_of(shard, step);
+      const Variable loss = optimizer.forward(
+          [&] { return model.loss(shard_of(shard, step), shard % 3 == 0); }, examples);
+      optimizer.backward(loss, examples);
+    }
+    std::int64_t total = optimizer.exchange();
+    if (use == Use::one_process_late) {
+      const Tensor now = optimizer.arena().gradients().clone();
+      if (kept) optimizer.arena().gradients().copy_from(kept);
+      kept = now;
+      std::swap(total, kept_examples);
+    }
+    optimizer.update(total);
+    scope.succeeded();
+  }
+}
+
+std::map<std::string, Tensor> values_of(Optimizer& optimizer, Perceptron& model) {
+  std::map<std::string, Tensor> values;
+  for (const auto& [path, parameter] : model.parameters())
+    values.emplace(path, parameter->value().clone());
+  for (const auto& [path, buffer] : model.buffers()) values.emplace(path, buffer->clone());
+  for (const std::string& name : optimizer.states().names())
+    values.emplace("state " + name, optimizer.states().gather(name));
+  return values;
+}
+
+void expect_same_bits(const std::map<std::string, Tensor>& found,
+                      const std::map<std::string, Tensor>& expected) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected) {
+    const Tensor& other = found.at(name);
+    ASSERT_EQ(other.bytes(), tensor.bytes()) << name;
+    EXPECT_EQ(std::memcmp(other.raw(), tensor.raw(), tensor.bytes()), 0) << name;
+  }
+}
+
+class ShardedSteps : public testing::WithCommunicator {
+ protected:
+  void set_up() override { set_cpu_threads(1); }
+
+  static void prepare(Optimizer& optimizer) {
+    optimizer.add_hook(weight_decay(1e-3));
+    optimizer.add_hook(gradient_clipping(0.5));
+  }
+  std::map<std::string, Tensor> trained_by_all(std::int64_t shards,
+                                               const std::function<void(Optimizer&)>& change,
+                                               Use use = Use::in_step) {
+    Perceptron model(sizes);
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator_);
+    prepare(*optimizer);
+    optimizer->set_shards(shards);
+    change(*optimizer);
+    optimizer->setup(model);
+    train(*optimizer, model, part_of(shards, size(), rank()), use);
+    return values_of(*optimizer, model);
+  }
+  static std::map<std::string, Tensor> trained_by_one(std::int64_t shards, Use use = Use::in_step) {
+    Perceptron model(sizes);
+    const auto optimizer = create_optimizer("adam");
+    prepare(*optimizer);
+    optimizer->set_shards(shards);
+    optimizer->setup(model);
+    train(*optimizer, model, {0, shards}, use);
+    return values_of(*optimizer, model);
+  }
+};
+
+TEST_P(ShardedSteps, HaveTheBitsOfOneProcess) {
+  for (const std::int64_t shards : {24, 12}) {
+    SCOPED_TRACE(shards);
+    const auto expected = trained_by_one(shards);
+    expect_same_bits(trained_by_all(shards, [](Optimizer&) {}), expected);
+  }
+}
+
+TEST_P(ShardedSteps, DoNotDependOnTheExchange) {
+  const auto expected = trained_by_one(24);
+  for (const ExchangeMode mode : {ExchangeMode::whole, ExchangeMode::overlapped})
+    expect_same_bits(
+        trained_by_all(24,
+                       [&](Optimizer& optimizer) {
+                         optimizer.set_exchange({.mode = mode, .range_bytes = 1024});
+                       }),
+        expected);
+  expect_same_bits(trained_by_all(24, [](Optimizer& optimizer) { optimizer.states().shard(true); }),
+                   expected);
+}
+
+// The gradients of a step are used in the next one, on any number of ranks.
+TEST_P(ShardedSteps, MayBeDoubleBuffered) {
+  if (size() == 1) return;  // nothing travels
+  const auto found = trained_by_all(
+      24,
+      [](Optimizer& optimizer) { optimizer.set_exchange({.mode = ExchangeMode::double_buffered}); },
+      Use::late);
+  expect_same_bits(found, trained_by_one(24, Use::one_process_late));
+}
+
+TEST_P(ShardedSteps, RefuseOtherOrders) {
+  Perceptron model(sizes);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *communicator_);
+  EXPECT_THROW(optimizer->begin_shard(0), Error);
+  EXPECT_THROW(optimizer->set_shards(size() > 1 ? 12 * size() + 1 : -1), Error);
+  optimizer->set_shards(12);
+  optimizer->setup(model);
+  StepScope scope;
+  const Range own = part_of(12, size(), rank());
+  EXPECT_THROW(optimizer->begin_shard(own.begin + 1), Error);
+  EXPECT_THROW(optimizer->backward(optimizer->forward([] { return Variable(); }, 0), 0), Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Communicators, ShardedSteps,
+                         ::testing::ValuesIn(testing::summing_communicators()));
+
+// A shard's values are where its sum will be, or in one of a few further arrays.
+TEST(ShardSumsOfARank, NeedFewArrays) {
+  const ShardTree tree(24);
+  std::vector<Tensor> results;
+  for (int i = 0; i < 2; ++i) results.push_back(Tensor::zeros({16}));
+  for (const Range own : {Range{0, 24}, Range{0, 12}, Range{12, 24}, Range{3, 6}}) {
+    ShardSums sums(tree, tree.roots_of(own), [&](std::size_t i) { return results.at(i); }, 16);
+    std::map<const void*, int> arrays;
+    for (std::int64_t shard = own.begin; shard < own.end; ++shard) {
+      ++arrays[sums.next().raw()];
+      sums.next().fill(static_cast<double>(1 << (shard % 20)));
+      sums.add(true);
+    }
+    sums.finish([](const Tensor&) { FAIL() << "all shards have values"; });
+    EXPECT_LE(arrays.size(), 5U);
+    double expected = 0;
+    for (std::int64_t shard = own.begin; shard < own.end; ++shard) expected += 1 << (shard % 20);
+    double found = results[0].data<float>()[0];
+    if (tree.roots_of(own).size() == 2) found += results[1].data<float>()[0];
+    EXPECT_EQ(found, expected);
+  }
+}
+
+TEST(ShardSumsOfARank, LeaveOutShardsWithoutValues) {
+  const ShardTree tree(8);
+  const Tensor result = Tensor::zeros({3});
+  for (unsigned present = 0; present < 256; ++present) {
+    ShardSums sums(tree, {{0, 8}}, [&](std::size_t) { return result; }, 2);
+    int expected = 0;
+    bool is_clear = false;
+    for (int shard = 0; shard < 8; ++shard) {
+      const bool has_values = ((present >> shard) & 1) != 0;
+      if (has_values) sums.next().fill(1 << shard);
+      if (has_values) expected += 1 << shard;
+      sums.add(has_values);
+    }
+    sums.finish([&](const Tensor& root) {
+      is_clear = true;
+      root.fill(255);
+    });
+    EXPECT_EQ(is_clear, present == 0);
+    EXPECT_EQ(result.data<float>()[1], static_cast<float>(present == 0 ? 255 : expected));
+  }
+}
+
+}  // namespace
+}  // namespace tasuki
