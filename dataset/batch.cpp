@@ -1,6 +1,7 @@
 #include "dataset/batch.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
@@ -14,6 +15,25 @@ namespace {
 std::int64_t items_of(const BatchField& field, std::int64_t examples) {
   const Shape shape = field.values ? field.values.shape() : field.source->shape(examples);
   return shape.rank() == 0 ? -1 : shape[0];
+}
+
+// A ragged field's values without the padding that these examples do not need. They are on the host.
+Tensor without_padding(const BatchField& field) {
+  const Shape& shape = field.values.shape();
+  const auto lengths = field.lengths.span<std::int64_t>();
+  const std::int64_t longest = lengths.empty() ? 0 : std::ranges::max(lengths);
+  const std::int64_t padded = (longest + field.pad_to - 1) / field.pad_to * field.pad_to;
+  if (padded >= shape[1]) return field.values;
+  std::vector<std::int64_t> sizes(shape.begin(), shape.end());
+  sizes[1] = padded;
+  const Tensor values = Tensor::empty(Shape(sizes), field.values.dtype());
+  if (shape[0] == 0 || padded == 0) return values;
+  const std::size_t from_bytes = field.values.bytes() / static_cast<std::size_t>(shape[0]);
+  const std::size_t to_bytes = values.bytes() / static_cast<std::size_t>(shape[0]);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(shape[0]); ++i)
+    std::memcpy(static_cast<std::byte*>(values.raw()) + i * to_bytes,
+                static_cast<const std::byte*>(field.values.raw()) + i * from_bytes, to_bytes);
+  return values;
 }
 
 }  // namespace
@@ -158,6 +178,22 @@ Batch Batch::slice(std::int64_t begin, std::int64_t end) const {
     if (field.lengths) field.lengths = field.lengths.slice(begin, end);
   }
   return result;
+}
+
+void Batch::set_shards(std::vector<std::int64_t> examples) {
+  const std::int64_t all = std::accumulate(examples.begin(), examples.end(), std::int64_t{0});
+  TASUKI_CHECK(all == size(), "shards of {} examples in a batch of {}", all, size());
+  shards_ = std::move(examples);
+}
+
+Batch Batch::shard(std::size_t i) const {
+  TASUKI_CHECK(i < shards_.size(), "shard {} of {} in a batch", i, shards_.size());
+  const auto first = shards_.begin() + static_cast<std::ptrdiff_t>(i);
+  const std::int64_t begin = std::accumulate(shards_.begin(), first, std::int64_t{0});
+  Batch part = slice(begin, begin + *first);
+  for (BatchField& field : part.fields_)
+    if (field.lengths && field.values) field.values = without_padding(field);
+  return part;
 }
 
 }  // namespace tasuki

@@ -35,6 +35,8 @@ struct BatchField {
   Tensor values = {};
   // For ragged fields: N int64, the length of each example. Otherwise undefined.
   Tensor lengths = {};
+  // Field::pad_to of a ragged field.
+  std::int64_t pad_to = 1;
   // Labels and targets keep their type when activations are float16 or bfloat16.
   bool is_target = false;
   // Set instead of `values`; the values are then made when they are first read.
@@ -93,6 +95,15 @@ class Batch {
   // Examples [begin, end). The global size of a slice is unknown.
   Batch slice(std::int64_t begin, std::int64_t end) const;
 
+  // Says how many examples are of each shard of this rank (shard_plan.hpp), in their order. Slices
+  // do not know it.
+  void set_shards(std::vector<std::int64_t> examples);
+  // Empty: not known.
+  const std::vector<std::int64_t>& shards() const { return shards_; }
+  // The examples of shard `i` of this rank, as if they had been read by themselves: ragged fields
+  // are padded to the longest of them.
+  Batch shard(std::size_t i) const;
+
  private:
   const BatchField* find(std::string_view name) const;
   const BatchField& field(std::string_view name) const;
@@ -100,7 +111,7 @@ class Batch {
   Tensor rows_on(Device device) const;
 
   mutable std::vector<BatchField> fields_;  // values are made when they are first read
-  std::vector<std::int64_t> ids_, positions_;
+  std::vector<std::int64_t> ids_, positions_, shards_;
   std::optional<std::vector<std::int64_t>> counted_;
   std::int64_t epoch_ = 0;
   std::optional<std::int64_t> global_size_;

@@ -171,7 +171,11 @@ BatchField read_ragged(const Dataset& dataset, std::size_t number,
   auto* to = static_cast<std::byte*>(values.raw());
   for (std::size_t at = 0; at < examples.size(); ++at, to += step)
     decode(examples[at].data(), to, length_of[at] * item);
-  return {.name = field.name, .values = values, .lengths = lengths, .is_target = field.is_target};
+  return {.name = field.name,
+          .values = values,
+          .lengths = lengths,
+          .pad_to = field.pad_to,
+          .is_target = field.is_target};
 }
 
 // --- labels ---

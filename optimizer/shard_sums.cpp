@@ -87,4 +87,19 @@ void ShardSums::finish(const std::function<void(const Tensor& root)>& clear) {
   begin();
 }
 
+std::size_t most_waiting_sums(const ShardTree& tree, std::span<const Range> roots) {
+  std::size_t most = roots.size();
+  std::vector<Range> waiting;
+  for (std::int64_t shard = roots.front().begin; shard < roots.back().end; ++shard) {
+    Range sum{shard, shard + 1};
+    most = std::max(most, waiting.size() + 1);
+    while (!waiting.empty() && tree.are_siblings(waiting.back(), sum)) {
+      sum.begin = waiting.back().begin;
+      waiting.pop_back();
+    }
+    waiting.push_back(sum);
+  }
+  return most;
+}
+
 }  // namespace tasuki

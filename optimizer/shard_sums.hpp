@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "communicator/algorithms/shard_tree.hpp"
@@ -50,5 +51,8 @@ class ShardSums {
   std::vector<Sum> sums_;       // in the order of the shards; what has no sibling yet, and roots
   std::vector<Tensor> spares_;  // arrays that are not results
 };
+
+// The number of arrays that ShardSums uses in a step in which all shards have values.
+std::size_t most_waiting_sums(const ShardTree& tree, std::span<const Range> roots);
 
 }  // namespace tasuki

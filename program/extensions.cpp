@@ -129,7 +129,8 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
                       const TrainingData& data) {
   const TrainingSettings& settings = program.settings;
   trainer.set_resume_flag("--resume");
-  trainer.extend(allreduce_persistent());
+  // With --reproducible, running statistics are equal on all ranks, and a mean would round them.
+  if (!settings.reproducible) trainer.extend(allreduce_persistent());
   trainer.extend(report_step_times());
   if (settings.monitor) trainer.extend(monitor_devices(setup.devices, *settings.monitor));
   if (settings.trace)

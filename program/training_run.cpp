@@ -176,6 +176,7 @@ void TrainingRun::configure(Optimizer& optimizer, Module& model) {
   optimizer.states().shard(settings.shard_optimizer);
   optimizer.weights().share(settings.node_weights == NodeWeights::shared,
                             socket_of(find_processors().cpus).value_or(-1));
+  if (settings.reproducible) optimizer.set_shards(settings.shards.value());
   if (parts_->whole != nullptr) freeze_chosen(settings.freeze, *parts_->whole, model, optimizer);
   optimizer.setup(model);
   if (settings.workers) {
@@ -254,7 +255,8 @@ Share TrainingRun::training_share() {
 
 Share TrainingRun::test_share() {
   TASUKI_CHECK(has_test_data(), "the program has no test data");
-  return data().test->deal(communicator(), {.ranks_per_share = setup().grid->model_ranks()});
+  return data().test->deal(communicator(), test_dealing_of(parts_->settings(),
+                                                           setup().grid->model_ranks()));
 }
 
 bool TrainingRun::has_test_data() const {

@@ -24,24 +24,54 @@ RandomKeys& RandomKeysOfBatches::of(std::int64_t batch) {
 }
 
 AccumulatedBatches::AccumulatedBatches(StepRunner& runner, Iterator& iterator,
-                                       RandomKeysOfBatches& keys, std::int64_t most)
-    : runner_(runner), iterator_(iterator), keys_(keys), most_(most) {}
+                                       RandomKeysOfBatches& keys, std::int64_t most,
+                                       std::optional<Range> shards)
+    : runner_(runner), iterator_(iterator), keys_(keys), most_(most), shards_(shards) {}
 
-Batch AccumulatedBatches::next() {
+Batch AccumulatedBatches::read() {
   Batch batch = runner_.read(iterator_);
-  if (most_ > 1 && !all_) all_.emplace();
-  ++taken_;
-  is_last_ = taken_ == most_ || iterator_.is_new_epoch();
+  if ((most_ > 1 || shards_) && !all_) all_.emplace();
+  ++read_;
+  all_read_ = read_ == most_ || iterator_.is_new_epoch();
   have_examples_ = have_examples_ || batch.size() > 0;
   is_weighted_ = is_weighted_ || batch.counted();
   const std::optional<std::int64_t> more = batch.global_size();
   global_examples_ =
       global_examples_ && more ? std::optional(*global_examples_ + *more) : std::nullopt;
+  return batch;
+}
+
+Batch AccumulatedBatches::next() {
+  if (shards_) return next_of_shards();
+  Batch batch = read();
+  ++taken_;
+  is_last_ = all_read_;
   // The runner skips a batch if no rank has examples of it. The last batch must not be skipped, as
   // its work exchanges the gradients of all batches.
-  if (is_last_ && more == 0) batch.set_global_size(global_examples_);
+  if (is_last_ && batch.global_size() == 0) batch.set_global_size(global_examples_);
   random().follow(batch.epoch(), batch.ids());
   return batch;
+}
+
+// All batches are read first: a shard's parts of them follow one another.
+Batch AccumulatedBatches::next_of_shards() {
+  while (!all_read_) {
+    Batch& batch = whole_.emplace_back(read());
+    if (std::ssize(batch.shards()) != shards_->size())
+      fail(ErrorKind::usage,
+           "--reproducible: a batch says which examples are of which of {} shards, expected {}; "
+           "use a ShareIterator that marks shards",
+           batch.shards().size(), shards_->size());
+  }
+  const std::int64_t batches = std::ssize(whole_), number = taken_ / batches;
+  begins_shard_ =
+      taken_ % batches == 0 ? std::optional(shards_->begin + number) : std::nullopt;
+  Batch part = whole_[static_cast<std::size_t>(taken_ % batches)].shard(
+      static_cast<std::size_t>(number));
+  ++taken_;
+  is_last_ = taken_ == batches * shards_->size();
+  random().follow(part.epoch(), part.ids());
+  return part;
 }
 
 void AccumulatedBatches::succeeded() {
@@ -80,7 +110,19 @@ std::vector<std::string> BatchUpdater::common_settings() const {
 
 AccumulatedBatches BatchUpdater::next_batches() {
   last_examples_.clear();
-  return {runner_, *iterator_, random_, settings_.accumulate};
+  const ShardSources* const shards = optimizer().arena().shards();
+  const Communicator* const ranks = optimizer().communicator();
+  std::optional<Range> own;
+  if (shards != nullptr) {
+    const auto& roots = shards->of_group[ranks ? static_cast<std::size_t>(ranks->rank()) : 0];
+    own = {roots.front().begin, roots.back().end};
+  }
+  return {runner_, *iterator_, random_, settings_.accumulate, own};
+}
+
+void BatchUpdater::begin_shard(const AccumulatedBatches& batches) const {
+  if (const std::optional<std::int64_t> shard = batches.begins_shard())
+    for (const NamedOptimizer& each : optimizers_) each.optimizer->begin_shard(*shard);
 }
 
 void BatchUpdater::run_on_device(const Batch& batch, const AccumulatedBatches& batches,

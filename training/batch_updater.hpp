@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "core/range.hpp"
 #include "dataset/iterators/iterator.hpp"
 #include "nn/random.hpp"
 #include "saving/state.hpp"
@@ -35,15 +36,19 @@ class RandomKeysOfBatches {
 class AccumulatedBatches {
  public:
   // The next `most` batches, at least 1, or as many as are left in the epoch. With `most` above 1,
-  // they are in one StepScope, which lives as long as this object.
+  // they are in one StepScope, which lives as long as this object. `shards`: of this rank, if the
+  // optimizer divides steps (Optimizer::set_shards). Each shard's part of a batch is then a batch
+  // by itself, and those of one shard follow one another.
   AccumulatedBatches(StepRunner& runner, Iterator& iterator, RandomKeysOfBatches& keys,
-                     std::int64_t most);
+                     std::int64_t most, std::optional<Range> shards = {});
 
   // The next batch. Call it before the first batch's work, and again until is_last().
   Batch next();
   // These describe the batch that next() returned last.
   bool is_last() const { return is_last_; }
   RandomKeys& random() { return keys_.of(taken_ - 1); }
+  // The shard that begins with this batch.
+  std::optional<std::int64_t> begins_shard() const { return begins_shard_; }
 
   // The weight of all batches so far on all ranks together (Batch::weight); empty if the weight of
   // one of them is unknown.
@@ -56,13 +61,19 @@ class AccumulatedBatches {
   void succeeded();
 
  private:
+  Batch read();
+  Batch next_of_shards();
+
   StepRunner& runner_;
   Iterator& iterator_;
   RandomKeysOfBatches& keys_;
-  std::int64_t most_, taken_ = 0;
-  bool is_last_ = false, have_examples_ = false, is_weighted_ = false;
+  std::int64_t most_, read_ = 0, taken_ = 0;
+  bool all_read_ = false, is_last_ = false, have_examples_ = false, is_weighted_ = false;
   std::optional<std::int64_t> global_examples_ = 0;
   std::optional<StepScope> all_;  // empty: the runner opens the scope of a single batch
+  std::optional<Range> shards_;
+  std::optional<std::int64_t> begins_shard_;
+  std::vector<Batch> whole_;  // the batches whose shards are taken
 };
 
 // With Settings::accumulate k, an iteration takes k batches, or as many as are left in the epoch.
@@ -120,8 +131,11 @@ class BatchUpdater : public Updater {
  protected:
   BatchUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers, Settings settings);
 
-  // An iteration: take next_batches(), run a step on each, finish().
+  // An iteration: take next_batches(), run a step on each, finish(). begin_shard() comes before each
+  // step.
   AccumulatedBatches next_batches();
+  // Begins the shard of the batch in all optimizers, if the batch is a shard's first.
+  void begin_shard(const AccumulatedBatches& batches) const;
   // Runs `step` with the batch on the device (StepRunner::run). `batch` was returned by the last
   // batches.next().
   void run_on_device(const Batch& batch, const AccumulatedBatches& batches,

@@ -28,6 +28,7 @@ void JointUpdater::update(Observation& observation) {
   AccumulatedBatches batches = next_batches();
   while (!batches.is_last()) {
     const Batch next = batches.next();
+    begin_shard(batches);
     run_on_device(next, batches, observation, [&](const Batch& batch, Observation& seen) {
       const std::vector<Variable> losses = forward(batch, batches.random(), seen);
       if (!batches.is_last()) {

@@ -45,23 +45,23 @@ class Reader {
 
 void Observation::add_known(std::string_view key, const Value& value) {
   auto at = values_.find(key);
-  if (at == values_.end()) at = values_.emplace(std::string(key), Value{0, 0, value.reach}).first;
-  at->second.sum += value.sum;
+  if (at == values_.end()) at = values_.emplace(std::string(key), Value{{}, 0, value.reach}).first;
+  at->second.total.add(value.total);
   at->second.count += value.count;
 }
 
 void Observation::add_sum(std::string_view key, double sum, std::int64_t count) {
   has_numbers_of_host_ = true;
-  add_known(key, {sum, count});
+  add_known(key, {ExactSum(sum), count});
 }
 
 void Observation::add_sum(std::string_view key, const Tensor& sum, std::int64_t count) {
-  add_known(key, {0, count});
+  add_known(key, {{}, count});
   add_scalar(key, Part::sum, sum, 1);
 }
 
 void Observation::add_mean(std::string_view key, const Tensor& mean, std::int64_t count) {
-  add_known(key, {0, count});
+  add_known(key, {{}, count});
   add_scalar(key, Part::sum, mean, static_cast<double>(count));
 }
 
@@ -75,7 +75,7 @@ void Observation::set(std::string_view key, double value) {
   for (LateParts& parts : late_)
     if (const auto at = parts.find(key); at != parts.end()) parts.erase(at);
   has_numbers_of_host_ = true;
-  values_.insert_or_assign(std::string(key), Value{value, 1, Reach::job});
+  values_.insert_or_assign(std::string(key), Value{ExactSum(value), 1, Reach::job});
 }
 
 void Observation::add_scalar(std::string_view key, Part part, const Tensor& value, double factor) {
@@ -85,9 +85,9 @@ void Observation::add_scalar(std::string_view key, Part part, const Tensor& valu
   has_numbers_of_host_ = true;
   const double found = factor * value.item();
   if (part == Part::sum)
-    add_known(key, {found, 0});
+    add_known(key, {ExactSum(found), 0});
   else
-    add_known(key, {0, std::llround(found)});
+    add_known(key, {{}, std::llround(found)});
 }
 
 void Observation::add_journal(std::string_view key, Part part, const JournalSum& sum) {
@@ -156,19 +156,18 @@ void Observation::forget_own() {
   }
 }
 
-// Added one after the other, as on a CPU.
-void Observation::add_late(const Late& late, double& sum) {
-  for (const Term& term : late.terms) sum += term.factor * term.value.item();
+void Observation::add_late(const Late& late, ExactSum& sum) {
+  for (const Term& term : late.terms) sum.add(term.factor * term.value.item());
   for (const JournalSum& part : late.journal) part.add_to(sum);
 }
 
 const std::map<std::string, Observation::Value, std::less<>>& Observation::values() const {
   has_numbers_of_host_ = has_numbers_of_host_ || is_on_device();
-  for (const auto& [key, parts] : late(Part::sum)) add_late(parts, values_.at(key).sum);
+  for (const auto& [key, parts] : late(Part::sum)) add_late(parts, values_.at(key).total);
   for (const auto& [key, parts] : late(Part::count)) {
-    double count = 0;
+    ExactSum count;
     add_late(parts, count);
-    values_.at(key).count += std::llround(count);
+    values_.at(key).count += std::llround(count.value());
   }
   for (LateParts& parts : late_) parts.clear();
   return values_;
@@ -186,9 +185,14 @@ Bytes Observation::encode() const {
     put(bytes, checked_cast<std::uint32_t>(key.size(), "length of a key"));
     const Bytes text = text_to_bytes(key);
     bytes.insert(bytes.end(), text.begin(), text.end());
-    put(bytes, value.sum);
+    // The last part of the sum, the number of those before it, and these.
+    const auto parts = value.total.parts();
+    const std::size_t further = parts.empty() ? 0 : parts.size() - 1;
+    put(bytes, parts.empty() ? 0.0 : parts.back());
     put(bytes, value.count);
-    put(bytes, value.reach);
+    put(bytes, checked_cast<std::uint8_t>(2 * further + static_cast<std::size_t>(value.reach),
+                                          "the number of a sum's parts"));
+    for (const double part : parts.first(further)) put(bytes, part);
   }
   return bytes;
 }
@@ -197,9 +201,11 @@ Observation Observation::decode(std::span<const std::byte> bytes) {
   Observation made;
   for (Reader reader(bytes); !reader.at_end();) {
     const std::string_view key = bytes_to_text(reader.take(reader.get<std::uint32_t>()));
-    const auto sum = reader.get<double>();
+    ExactSum sum(reader.get<double>());
     const auto count = reader.get<std::int64_t>();
-    made.add_known(key, {sum, count, reader.get<std::uint8_t>() == 0 ? Reach::rank : Reach::job});
+    const auto reach_and_parts = reader.get<std::uint8_t>();
+    for (int i = 0; i < reach_and_parts / 2; ++i) sum.add(reader.get<double>());
+    made.add_known(key, {sum, count, reach_and_parts % 2 == 0 ? Reach::rank : Reach::job});
   }
   return made;
 }

@@ -1,5 +1,6 @@
 // Observation: named values as sums and counts, so that means over batches, epochs and ranks are
-// exact whatever their sizes. Values on a GPU are added up there until they are read.
+// exact whatever their sizes, and do not depend on the order of sums (core/exact_sum.hpp). Values on a
+// GPU are added up there until they are read.
 #pragma once
 
 #include <array>
@@ -15,6 +16,7 @@
 
 #include "communicator/bytes.hpp"
 #include "communicator/communicator.hpp"
+#include "core/exact_sum.hpp"
 #include "saving/serializer.hpp"
 #include "tensor/tensor.hpp"
 #include "training/recording/journal.hpp"
@@ -28,10 +30,11 @@ enum class Reach : std::uint8_t { rank, job };
 class Observation {
  public:
   struct Value {
-    double sum = 0;
+    ExactSum total = {};
     std::int64_t count = 0;
     Reach reach = Reach::rank;
-    double mean() const { return sum / static_cast<double>(count); }
+    double sum() const { return total.value(); }
+    double mean() const { return sum() / static_cast<double>(count); }
   };
 
   // --- this rank's part of a mean ---
@@ -71,7 +74,7 @@ class Observation {
   // Nothing if `key` was not observed, or was observed over no examples.
   std::optional<double> mean(std::string_view key) const;
 
-  // The values of all ranks: sums and counts are added up in rank order, so every rank gets the
+  // The values of all ranks: sums and counts are added up exactly, so every rank gets the
   // same keys, including those it has not observed, and the same bits. All values of the result are
   // marked Reach::job. Collective; without a communicator, the result has this rank's values.
   Observation over_ranks(Communicator* communicator) const;
@@ -117,7 +120,7 @@ class Observation {
   static void add_journal(Late& late, const JournalSum& sum);
   void add_value_of(const Observation& other, std::string_view key, std::string_view prefix);
   LateParts& late(Part part) const { return late_[static_cast<std::size_t>(part)]; }
-  static void add_late(const Late& late, double& sum);
+  static void add_late(const Late& late, ExactSum& sum);
 
   mutable std::map<std::string, Value, std::less<>> values_;
   mutable std::array<LateParts, 2> late_;  // of sums and counts

@@ -17,6 +17,7 @@ void StandardUpdater::update(Observation& observation) {
   AccumulatedBatches batches = next_batches();
   while (!batches.is_last()) {
     const Batch next = batches.next();
+    begin_shard(batches);
     run_on_device(next, batches, observation, [&](const Batch& batch, Observation& seen) {
       const std::int64_t examples = batch.weight();
       const Variable loss = optimizer().forward(

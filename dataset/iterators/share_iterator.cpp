@@ -113,13 +113,14 @@ BatchPlan ShareIterator::plan_next() {
   if (at_end()) fail(ErrorKind::internal, "no batch is left (an epoch has {})", steps_);
   if (options_.shuffle) shuffle_for(state_.epoch);
   const ShardPlan& plan = share_.plan;
-  BatchPlan next{{}, state_.epoch, plan.global_size(state_.step, global_batch_)};
+  BatchPlan next{{}, state_.epoch, plan.global_size(state_.step, global_batch_), {}};
   const int first = plan.first_shard(share_.rank);
   for (int shard = first; shard < first + plan.shards_per_rank(); ++shard) {
     const std::int64_t offset = plan.offset_in_share(shard);
     const Range taken = plan.shard_batch(shard, state_.step, global_batch_);
     for (std::int64_t i = offset + taken.begin; i < offset + taken.end; ++i)
       next.indices.push_back(options_.shuffle ? order_[static_cast<std::size_t>(i)] : i);
+    if (options_.marks_shards) next.shards.push_back(taken.size());
   }
   return next;
 }
@@ -136,6 +137,7 @@ void ShareIterator::advance() {
 Batch ShareIterator::load(const BatchPlan& plan) const {
   Batch batch = read_batch(*share_.dataset, plan.indices, plan.epoch);
   batch.set_global_size(plan.global_size);
+  if (!plan.shards.empty()) batch.set_shards(plan.shards);
   return batch;
 }
 

@@ -31,6 +31,9 @@ struct ShareIteratorOptions {
   std::uint64_t seed = 0;
   // Whether another epoch follows the first.
   bool repeat = true;
+  // Whether batches say which examples are of which shard (Batch::set_shards), as steps of several
+  // shards need (Optimizer::set_shards).
+  bool marks_shards = false;
   // Only with `shuffle`.
   std::optional<LengthBuckets> buckets = {};
 };
@@ -39,7 +42,8 @@ struct ShareIteratorOptions {
 struct BatchPlan {
   std::vector<std::int64_t> indices;  // local examples
   std::int64_t epoch = 0;
-  std::int64_t global_size = 0;  // examples of this step on all ranks
+  std::int64_t global_size = 0;      // examples of this step on all ranks
+  std::vector<std::int64_t> shards;  // examples of each shard of this rank; empty: not marked
 };
 
 class ShareIterator final : public Iterator {

@@ -290,6 +290,13 @@ ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks) {
   return dealing;
 }
 
+ScatterOptions test_dealing_of(const TrainingSettings& settings, int model_ranks) {
+  ScatterOptions dealing;
+  dealing.ranks_per_share = model_ranks;
+  if (settings.reproducible) dealing.shards = static_cast<int>(settings.shards.value());
+  return dealing;
+}
+
 void TrainingData::keep_training_share(Share share, const TrainingSettings& settings,
                                        Communicator& communicator) {
   longest = train.header;
@@ -323,6 +330,7 @@ std::unique_ptr<Iterator> training_batches(const TrainingData& data,
   reading.global_batch = global_batch(settings, setup.grid->models());
   reading.shuffle = true;
   reading.seed = static_cast<std::uint64_t>(settings.seed);
+  reading.marks_shards = settings.reproducible;
   reading.buckets = data.buckets;
   return brought_to(setup.batch_device, std::make_unique<ShareIterator>(*data.train.share, reading),
                     data.train.header, settings);
@@ -330,9 +338,18 @@ std::unique_ptr<Iterator> training_batches(const TrainingData& data,
 
 std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingSettings& settings,
                                        const RankSetup& setup) {
-  const std::int64_t batch =
-      settings.test_batchsize.value_or(largest_rank_batch(settings, setup.grid->models()));
-  return brought_to(setup.batch_device, create_serial_iterator(*data.test->share, batch),
+  ShareIteratorOptions reading;
+  reading.repeat = false;
+  if (settings.reproducible) {
+    reading.global_batch =
+        settings.test_batchsize.value_or(global_batch(settings, setup.grid->models()));
+    reading.marks_shards = true;
+  } else {
+    reading.batch_size =
+        settings.test_batchsize.value_or(largest_rank_batch(settings, setup.grid->models()));
+  }
+  return brought_to(setup.batch_device,
+                    std::make_unique<ShareIterator>(*data.test->share, reading),
                     data.test->header, settings);
 }
 

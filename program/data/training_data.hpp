@@ -63,6 +63,8 @@ struct TrainingData {
 // How training examples are dealt: a permutation of --seed, among --shards. `model_ranks`
 // neighbours get the same.
 ScatterOptions dealing_of(const TrainingSettings& settings, int model_ranks);
+// How test examples are dealt: in their order, and with --reproducible among --shards.
+ScatterOptions test_dealing_of(const TrainingSettings& settings, int model_ranks);
 
 // TrainingData::longest of a split without its share yet; rank 0 reads all examples if it has
 // to. Collective.

@@ -56,11 +56,12 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
               {{"auto", ConvAlgorithm::fastest},
                {"direct", ConvAlgorithm::direct},
                {"winograd", ConvAlgorithm::winograd},
-               {"interleaved", ConvAlgorithm::interleaved}},
+               {"interleaved", ConvAlgorithm::interleaved},
+               {"by-shape", ConvAlgorithm::by_shape}},
               "NAME",
-              "auto, direct, winograd or interleaved: convolution algorithm on CPUs; `auto` times "
-              "the promising ones once per shape and keeps the fastest; `direct` gives the same "
-              "bits in every run");
+              "auto, direct, winograd, interleaved or by-shape: convolution algorithm on CPUs; "
+              "`auto` times the promising ones once per shape and keeps the fastest; `by-shape` "
+              "chooses by a table, without timing; all but `auto` give the same bits in every run");
 }
 
 void add_device_flags(Options& options, TrainingSettings& settings) {

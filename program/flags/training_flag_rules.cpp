@@ -25,7 +25,44 @@ void check_resume_flags(const TrainingSettings& settings) {
                     "leave one out");
 }
 
+namespace {
+
+// What a run cannot have whose bits do not depend on its ranks.
+void check_reproducible_flags(const TrainingSettings& settings) {
+  const auto refuse = [](const char* flag, const char* reason) {
+    fail_everywhere(ErrorKind::usage, "--reproducible and {}: {}; leave one out", flag, reason);
+  };
+  if (settings.sync_bn)
+    refuse("--sync-bn", "each layer would need the statistics of all shards at once");
+  if (settings.model_ranks != 1)
+    refuse("a model on several ranks", "its parts depend on the number of ranks");
+  if (settings.gpu.is_wanted) refuse("--gpu", "shards are added in a fixed order on CPUs only");
+  if (settings.workers)
+    refuse("--devices", "a batch's parts would depend on the number of devices");
+  if (settings.wire_dtype != DType::float32)
+    refuse("--wire-dtype", "what is rounded depends on the number of ranks");
+  if (settings.power_sgd_rank > 0)
+    refuse("--compress", "what is left out depends on the number of ranks");
+  if (settings.allreduce == AllreduceAlgorithm::mpi)
+    refuse("--allreduce mpi", "MPI adds in an order of its own");
+  if (settings.communicator == "dummy")
+    refuse("--communicator dummy", "it does not exchange gradients");
+  if (settings.autotune) refuse("--autotune", "what is timed may differ from run to run");
+  if (settings.find_batchsize)
+    refuse("--find-batchsize", "memory depends on the size of a shard's part of the batch");
+}
+
+}  // namespace
+
+void apply_reproducible(TrainingSettings& settings) {
+  if (!settings.reproducible) return;
+  if (!settings.shards) settings.shards = default_shards;
+  if (!settings.global_batch) settings.global_batch = settings.batchsize;
+  if (settings.conv == ConvAlgorithm::fastest) settings.conv = ConvAlgorithm::by_shape;
+}
+
 void check_training_flags(const Options& options, const TrainingSettings& settings) {
+  if (settings.reproducible) check_reproducible_flags(settings);
   if (settings.dry_run && settings.find_batchsize)
     fail_everywhere(ErrorKind::usage,
                     "--dry-run and --find-batchsize exclude each other; leave one out");

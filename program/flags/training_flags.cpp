@@ -220,6 +220,14 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
       "of "
       "ranks. With --global-batch, every number of ranks that divides V then trains on the same "
       "global batches");
+  options
+      .add("reproducible", settings.reproducible,
+           "the same bits of weights, states and log on any number of ranks that divides V of "
+           "--shards (then 24 by default), with any communicator and number of threads, on CPUs of "
+           "one type. Each of the V parts of a batch is computed by itself, in one thread. "
+           "--batchsize and --test-batchsize are then of all ranks together, and --conv auto is "
+           "by-shape")
+      .common("same bits on any number of ranks");
   if (!left_out.augment)
     options.add("augment", settings.augment,
                 "train on random crops and horizontal flips with random brightness and contrast; "

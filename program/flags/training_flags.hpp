@@ -35,6 +35,11 @@ void check_resume_flags(const TrainingSettings& settings);
 // Refuses other flags that contradict each other.
 void check_training_flags(const Options& options, const TrainingSettings& settings);
 
+// The shards of --reproducible: 1, 2, 3, 4, 6, 8, 12 and 24 ranks have equally many.
+inline constexpr std::int64_t default_shards = 24;
+// With --reproducible: sets what the flag implies and other flags have not set.
+void apply_reproducible(TrainingSettings& settings);
+
 // A set of defaults, as flags and texts: {{"epoch", "300"}, {"lr", "0.05"}}.
 using Recipe = std::vector<std::pair<std::string, std::string>>;
 // For Options::choose_defaults(). If --optimizer is not the recipe's, the recipe's other flags of

@@ -122,6 +122,8 @@ struct TrainingSettings {
   bool no_decay_1d = false;  // weight_decay leaves out parameters with one axis
   bool lars = false;
   bool shard_optimizer = false;
+  // The same bits on any number of ranks (apply_reproducible() in training_flags.hpp).
+  bool reproducible = false;
   NodeWeights node_weights = NodeWeights::shared;
 
   std::string communicator = "auto";

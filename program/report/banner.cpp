@@ -65,6 +65,14 @@ std::string describe_timed_saves(const TrainingSettings& settings, const Optimiz
       to_text(*period));
 }
 
+std::string describe_shards(const TrainingSettings& settings, int ranks) {
+  const std::int64_t shards = settings.shards.value(), together = global_batch(settings, ranks);
+  const std::int64_t least = together / shards;
+  return fmt::format("{} shards of {}{} examples, {} on each rank, each computed by one thread",
+                     shards, least, together % shards == 0 ? "" : fmt::format(" or {}", least + 1),
+                     shards / ranks);
+}
+
 std::string describe_workers(const RankSetup& setup, const WorkerSettings& workers) {
   const int threads = threads_of_worker(setup.processors, setup.threads, workers.devices.size());
   return fmt::format("{}, {} thread{} each on a CPU, batches split {}",
@@ -145,6 +153,7 @@ BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& setting
   add("Num Minibatch-size",
       batch_text(settings, grid.models(), grid.is_divided() ? "model" : "rank"));
   add("Num epoch", describe_length(settings));
+  if (settings.reproducible) add("Reproducible", describe_shards(settings, grid.models()));
   if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
   add("Data", describe_data(data));
   add("Optimizer", describe_optimizer(settings, optimizer, grid.models()));

@@ -90,14 +90,27 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers,
   return memory;
 }
 
+// With --reproducible, sums of shards wait for each other.
+std::size_t most_gradient_arrays(const ParameterArena& arena) {
+  const ShardSources* const shards = arena.shards();
+  if (shards == nullptr) return 1;
+  std::size_t most = 0;
+  for (const std::vector<Range>& roots : shards->of_group)
+    most = std::max(most, most_waiting_sums(shards->tree, roots));
+  return most;
+}
+
 }  // namespace
 
 void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
                    const NamedOptimizers& optimizers, const LossFunction& loss,
                    const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
-  const std::int64_t largest =
-      std::min(largest_rank_batch(settings, setup.grid->models()), train.count);
+  const std::int64_t of_rank =
+      settings.reproducible
+          ? part_of(global_batch(settings, setup.grid->models()), settings.shards.value(), 0).size()
+          : largest_rank_batch(settings, setup.grid->models());
+  const std::int64_t largest = std::min(of_rank, train.count);
   const std::size_t activations =
       largest > 0 ? measure_step(largest, read_longest(data.train, *setup.communicator),
                                  setup.device(), setup.precision.activations, loss)
@@ -116,7 +129,7 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
   std::size_t gradients = 0, parameters = 0, states = 0;
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
-    gradients += arena.gradients().bytes();
+    gradients += arena.gradients().bytes() * most_gradient_arrays(arena);
     // Including the rounded ones.
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
     states += each.optimizer->states().bytes();

@@ -1,3 +1,4 @@
+#include "program/flags/training_flags.hpp"
 #include "program/start/rank_setup.hpp"
 
 #include <algorithm>
@@ -102,6 +103,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   if (request == Options::Request::run || request == Options::Request::print_config) {
     setup.resumption = find_resumption(options, settings, *before_flags);
     check_flags();
+    apply_reproducible(settings);
   }
   if (request != Options::Request::run) {
     print_on_root(*before_flags, options.text(request));
@@ -135,7 +137,8 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
                                setup.processors.cores, setup.communicator->intra_size(),
                                static_cast<int>(setup.processors.cpus.size()));
   prefer_cpus(chosen.cpus_nearby, setup);
-  set_cpu_threads(setup.threads.threads);
+  // The bits of products depend on the number of threads.
+  set_cpu_threads(settings.reproducible ? 1 : setup.threads.threads);
   set_conv_algorithm(settings.conv);
   if (settings.workers) take_worker_devices(options.program(), settings, setup);
   setup.precision = apply_compute_flags(settings, setup.devices);

@@ -75,6 +75,10 @@ struct Geometry : ConvolutionGeometry {
 #endif
   }
 
+  // For ConvAlgorithm::by_shape: whether the products of Winograd's algorithm are wide enough to pay
+  // for its transformations.
+  bool is_wide() const { return w[0] >= 32 && w[1] >= 32; }
+
   // Whether each weight meets a pixel for some pixel of y, rather than padding alone.
   bool uses_every_weight() const {
     const auto uses_every_tap = [](std::int64_t size, std::int64_t taps, std::int64_t results,
@@ -127,14 +131,17 @@ OperationPointer offered(const Make& make, dnnl::algorithm algorithm) {
 // The operation for `key`. `make(algorithm)` builds a candidate, `run(operation)` runs it like the
 // caller will, with results that are discarded.
 template <class Make, class Run>
-OperationPointer choose(const OperationKey& key, DType type, const Make& make, const Run& run) {
+OperationPointer choose(const Geometry& geometry, const OperationKey& key, const Make& make,
+                        const Run& run) {
   if (OperationPointer found = find_operation(key)) return found;
   std::vector<OperationPointer> candidates;
   const auto consider = [&](dnnl::algorithm algorithm) {
     if (auto operation = offered(make, algorithm)) candidates.push_back(std::move(operation));
   };
   const bool all = chosen_algorithm == ConvAlgorithm::fastest;
-  if (type == DType::float32 && (all || chosen_algorithm == ConvAlgorithm::winograd))
+  const bool by_shape = chosen_algorithm == ConvAlgorithm::by_shape && geometry.is_wide();
+  if (geometry.type == DType::float32 &&
+      (all || by_shape || chosen_algorithm == ConvAlgorithm::winograd))
     consider(winograd);
   if (all || candidates.empty()) consider(direct);
   TASUKI_CHECK(!candidates.empty(), "oneDNN offers no convolution for this");
@@ -160,8 +167,11 @@ bool should_run_own(const Geometry& geometry, const OperationKey& key, const Own
   const bool all = chosen_algorithm == ConvAlgorithm::fastest;
   if (geometry.type == DType::bfloat16)
     return can_use_rounded_winograd(geometry) &&
-           (chosen_algorithm == ConvAlgorithm::winograd || (all && is_faster(key, own, by_dnnl)));
+           (chosen_algorithm == ConvAlgorithm::winograd ||
+            (chosen_algorithm == ConvAlgorithm::by_shape && geometry.is_wide()) ||
+            (all && is_faster(key, own, by_dnnl)));
   if (chosen_algorithm == ConvAlgorithm::interleaved) return can_interleave(geometry);
+  if (chosen_algorithm == ConvAlgorithm::by_shape) return interleaving_may_pay(geometry);
   return all && interleaving_may_pay(geometry) && is_faster(key, own, by_dnnl);
 }
 
@@ -169,7 +179,7 @@ bool should_run_own(const Geometry& geometry, const OperationKey& key, const Own
 template <class Own, class Make, class Run>
 void run_chosen(const Geometry& geometry, const OperationKey& key, const Own& own, const Make& make,
                 const Run& run) {
-  const auto by_dnnl = [&] { run(*choose(key, geometry.type, make, run)); };
+  const auto by_dnnl = [&] { run(*choose(geometry, key, make, run)); };
   if (should_run_own(geometry, key, own, by_dnnl))
     own();
   else

@@ -57,7 +57,7 @@ TEST_F(AgreementOfRanks, CollectsObservationsInRankOrder) {
   const Observation all = own.over_ranks(comm.get());
   double sum = 0;
   for (int rank = 0; rank <= last; ++rank) sum += 0.1 * (rank + 1);
-  EXPECT_EQ(all.values().at("everywhere").sum, sum);
+  EXPECT_EQ(all.values().at("everywhere").sum(), sum);
   EXPECT_EQ(all.values().at("everywhere").count, 3 * comm->size());
   EXPECT_EQ(all.mean("job"), 7.25);
   EXPECT_EQ(all.mean("only here"), 2.5);

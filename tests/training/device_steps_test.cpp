@@ -95,7 +95,7 @@ TEST_F(DeviceTraining, StepsDoNotWait) {
     if (graph == GraphMode::on) {
       EXPECT_LT(after.operations - before.operations, 40 + 6 * 60);
     }
-    EXPECT_GT(seen.values().at("main/loss").sum, 0);
+    EXPECT_GT(seen.values().at("main/loss").sum(), 0);
     EXPECT_EQ(seen.values().at("main/loss").count, seen.values().at("main/accuracy").count);
   }
 }

@@ -42,10 +42,10 @@ TEST(Journal, KeepsSumsCorrectHoweverLateTheyAreRead) {
     expected_odd += 2.0 * step * 3;
   }
   EXPECT_TRUE(epoch.is_on_device());
-  EXPECT_EQ(epoch.values().at("value").sum, expected);
+  EXPECT_EQ(epoch.values().at("value").sum(), expected);
   EXPECT_EQ(epoch.values().at("value").count, 10000);
   EXPECT_FALSE(epoch.is_on_device());
-  EXPECT_EQ(odd.values().at("odd/value").sum, expected_odd);
+  EXPECT_EQ(odd.values().at("odd/value").sum(), expected_odd);
 }
 
 // For example tokens, of which batches of one shape have different numbers.
@@ -61,7 +61,7 @@ TEST(Journal, AcceptsCountsOnTheDevice) {
   }
   EXPECT_TRUE(seen.is_on_device());
   EXPECT_EQ(seen.values().at("value").count, expected);
-  EXPECT_EQ(seen.values().at("value").sum, 7 * 1.5);
+  EXPECT_EQ(seen.values().at("value").sum(), 7 * 1.5);
 }
 
 TEST(Journal, CopiesOutliveIt) {
@@ -70,7 +70,7 @@ TEST(Journal, CopiesOutliveIt) {
     Journal journal(Device::cpu(), 2);
     for (int step = 0; step < 3; ++step) add(kept, write_step(journal, 0, 1), 1);
   }
-  EXPECT_EQ(kept.values().at("value").sum, 0 + 1 + 2);
+  EXPECT_EQ(kept.values().at("value").sum(), 0 + 1 + 2);
 }
 
 TEST(Journal, RejectsStepsThatNeverReport) {
@@ -93,7 +93,7 @@ TEST(Journal, GrowsBetweenSteps) {
     expected += 2.0 * step;
   }
   EXPECT_EQ(journal.columns(), 11);
-  EXPECT_EQ(seen.values().at("value").sum, expected);
+  EXPECT_EQ(seen.values().at("value").sum(), expected);
 }
 
 TEST(Journal, RejectsMoreNumbersThanColumns) {

@@ -57,7 +57,7 @@ class StepRunnerTest : public ::testing::Test {
     for (int i = 1; i <= times; ++i)
       runner.run(batch_of(examples, static_cast<float>(i)), seen, work, "");
     replays += guarded_device_counts().replays - before.replays;
-    return seen.values().at("first").sum;
+    return seen.values().at("first").sum();
   }
 
   Linear model{2, 2};

@@ -164,7 +164,7 @@ TEST_F(StepRunnerTest, DoesNotReplayBatchNumbersReadByTheHost) {
         batch.set_global_size(900 + step);
         runner.run(batch, seen, work, "");
       }
-      return seen.values().at("first").sum;
+      return seen.values().at("first").sum();
     };
     const auto runner = make(GraphMode::automatic);
     EXPECT_EQ(train(*runner), 45);
@@ -185,7 +185,7 @@ TEST_F(StepRunnerTest, HandlesBatchNumbersFirstReadWhileRecording) {
   Observation seen;
   for (std::int64_t step = 1; step <= 9; ++step)
     runner->run({{{.name = "x", .values = values(1)}}, {0}, step}, seen, work, "");
-  EXPECT_EQ(seen.values().at("first").sum, 45 - 1 - 2 - 3);
+  EXPECT_EQ(seen.values().at("first").sum(), 45 - 1 - 2 - 3);
   EXPECT_THAT(runner->why_not_recorded(), HasSubstr("epoch"));
 }
 
@@ -221,7 +221,7 @@ TEST_F(StepRunnerTest, ReportsAnyNumberOfScalars) {
   for (const auto& [key, value] : seen.values()) {
     const int i = std::stoi(key);
     const int runs = i < 3 ? 5 : i < 20 ? 3 : 1;
-    EXPECT_EQ(value.sum, runs * (i + 1) * sum) << key;
+    EXPECT_EQ(value.sum(), runs * (i + 1) * sum) << key;
     EXPECT_EQ(value.count, runs * (i + 1) * 600) << key;
   }
   // Steps of 3 scalars, and of 20, are recorded anew for the wider rows.

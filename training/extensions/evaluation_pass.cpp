@@ -25,6 +25,16 @@ void EvaluationPass::follow(const Updater& updater, GraphMode graph) {
                                          StepRunner::Settings{.graph = graph, .activations = type});
 }
 
+void EvaluationPass::run_batch(std::int64_t number, const Batch& batch, const Work& work,
+                               const std::string& prefix, Observation& seen) const {
+  if (batch.size() == 0) return;
+  const auto step = [&](const Batch& there, Observation& found) { work(number, there, found); };
+  if (runner_) return runner_->run(batch, seen, step, prefix);
+  Observation found;
+  step(batch, found);
+  seen.add(found, prefix);
+}
+
 Observation EvaluationPass::run(const Work& work, const std::string& prefix) const {
   const NoGrad no_grad;
   const TrainingMode evaluation(false);
@@ -35,14 +45,11 @@ Observation EvaluationPass::run(const Work& work, const std::string& prefix) con
     report_progress();
     begin_batch(number, batches);
     const Batch batch = iterator_->next();
-    if (batch.size() == 0) continue;
-    const auto step = [&](const Batch& there, Observation& found) { work(number, there, found); };
-    if (runner_) {
-      runner_->run(batch, seen, step, prefix);
+    if (batch.shards().empty()) {
+      run_batch(number, batch, work, prefix, seen);
     } else {
-      Observation found;
-      step(batch, found);
-      seen.add(found, prefix);
+      for (std::size_t i = 0; i < batch.shards().size(); ++i)
+        run_batch(number, batch.shard(i), work, prefix, seen);
     }
   }
   return seen;

@@ -32,11 +32,15 @@ class EvaluationPass {
   }
 
   // Calls `work` for each batch of this rank that has examples; `number` counts all batches from 1.
+  // If batches say which examples are of which shard, each shard's part is a batch by itself.
   // Returns the observed values, with `prefix`.
   using Work = std::function<void(std::int64_t number, const Batch& batch, Observation& seen)>;
   Observation run(const Work& work, const std::string& prefix) const;
 
  private:
+  void run_batch(std::int64_t number, const Batch& batch, const Work& work,
+                 const std::string& prefix, Observation& seen) const;
+
   std::unique_ptr<Iterator> iterator_;
   Extension::Watcher watcher_;
   bool has_own_model_ = false;

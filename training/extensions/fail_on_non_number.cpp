@@ -154,7 +154,7 @@ FailOnNonNumber::Finding FailOnNonNumber::find_non_finite(std::int64_t iteration
                                                           const Observation& seen,
                                                           Examples examples) const {
   for (const auto& [key, value] : seen.values())
-    if (is_loss(key) && !std::isfinite(value.sum))
+    if (is_loss(key) && !std::isfinite(value.sum()))
       return {iteration, fmt::format("{} became {}", key, value.mean()),
               value.reach == Reach::rank ? text_of_examples(examples) : ""};
   return {iteration, "", ""};

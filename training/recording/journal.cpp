@@ -51,8 +51,8 @@ void JournalPage::take_row() {
 
 }  // namespace detail
 
-void JournalSum::add_to(double& sum) const {
-  for (std::int64_t row = begin_; row < end_; ++row) sum += page_->at(row, column_) * factor_;
+void JournalSum::add_to(ExactSum& sum) const {
+  for (std::int64_t row = begin_; row < end_; ++row) sum.add(page_->at(row, column_) * factor_);
 }
 
 bool JournalSum::append(const JournalSum& next) {

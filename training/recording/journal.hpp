@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/exact_sum.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {
@@ -40,7 +41,7 @@ class JournalSum {
       : page_(std::move(page)), begin_(row), end_(row + 1), column_(column), factor_(factor) {}
 
   // Adds the values to `sum` one after another, and waits for values that have not arrived.
-  void add_to(double& sum) const;
+  void add_to(ExactSum& sum) const;
   // Appends `next` if its steps follow directly; returns whether they did.
   bool append(const JournalSum& next);
 
