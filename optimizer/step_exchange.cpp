@@ -242,8 +242,14 @@ std::unique_ptr<GradientExchange> StepExchange::make_gradient_exchange() {
   return std::make_unique<GpuDoubleBuffer>(arena, *second_communicator_);
 }
 
+// With shards, a process that trains alone uses gradients when several would, to have their bits.
+bool StepExchange::has_exchange() const {
+  const bool is_late = settings_.mode == ExchangeMode::double_buffered;
+  return trained_.has_peers() || (trained_.shards > 0 && is_late && trained_.communicator != nullptr);
+}
+
 void StepExchange::follow_arena() {
-  if (!trained_.has_peers()) return;
+  if (!has_exchange()) return;
   guard_.check(settings_);
   gradient_exchange_ = make_gradient_exchange();
   transfer_seconds_before_ = gradient_exchange_->transfer_seconds();

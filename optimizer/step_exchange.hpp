@@ -27,7 +27,8 @@ namespace tasuki {
 // else before their gradients: in the forward pass (Module::communicates), or double-buffered
 // gradients between two steps.
 //
-// A process that trains alone sends nothing: it agrees with itself, and its gradients are the sums.
+// A process that trains alone sends nothing: it agrees with itself, and its gradients are the sums;
+// with shards and double buffering, they wait for the next step as those of several ranks do.
 class StepExchange {
  public:
   // All must outlive this object.
@@ -142,6 +143,7 @@ class StepExchange {
   // Whether gradients travel after the backward pass whatever the settings say: on a GPU, if layers
   // exchange messages.
   bool travels_after_backward() const;
+  bool has_exchange() const;
   std::unique_ptr<GradientExchange> make_gradient_exchange();
   std::int64_t examples_on_gpu(std::optional<std::int64_t> global_examples) const;
   void write_notices(std::optional<std::int64_t> global_examples) const;

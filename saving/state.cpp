@@ -46,7 +46,7 @@ void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
   optimizer.follow_shapes();
 }
 
-void serialize_model(const Serializer& serializer, const Module& model) {
+void serialize_model(const Serializer& serializer, const Module& model, bool are_alike) {
   for (const auto& [path, parameter] : model.parameters()) {
     serializer(path, parameter->value());
     if (serializer.is_loading()) parameter->value_changed();
@@ -56,7 +56,7 @@ void serialize_model(const Serializer& serializer, const Module& model) {
   const Communicator* communicator = serializer.communicator();
   const std::string key = "buffers_of_rank";
   if (buffers.empty() || (serializer.is_loading() && !serializer.contains(key))) return;
-  if (!serializer.is_loading() && communicator == nullptr) return;
+  if (!serializer.is_loading() && (communicator == nullptr || are_alike)) return;
   const std::vector<Bytes> parts = serializer.of_every_rank(key, pack(buffers));
   if (serializer.is_loading() && communicator &&
       parts.size() == static_cast<std::size_t>(communicator->size()))
@@ -268,7 +268,7 @@ void serialize_optimizers(const Serializer& serializer, const NamedOptimizers& o
     const Serializer of_model = serializer["model:" + name];
     const Serializer of_optimizer = serializer["optimizer:" + name];
     load_shapes(of_model, *optimizer);
-    serialize_model(of_model, optimizer->model());
+    serialize_model(of_model, optimizer->model(), optimizer->shards() > 0);
     serialize_optimizer(of_optimizer, *optimizer);
     if (!serializer.is_loading()) of_optimizer("epoch", epoch);
   }

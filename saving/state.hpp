@@ -48,8 +48,9 @@ void serialize_position(const Serializer& serializer, const RunIdentity& run, Ru
 void load_shapes(const Serializer& serializer, Optimizer& optimizer);
 
 // Parameters and buffers by path. Buffers (running statistics) may differ between ranks: each
-// rank's are kept beside rank 0's, which a run with another number of ranks uses.
-void serialize_model(const Serializer& serializer, const Module& model);
+// rank's are kept beside rank 0's, which a run with another number of ranks uses. `are_alike`: they
+// do not differ.
+void serialize_model(const Serializer& serializer, const Module& model, bool are_alike = false);
 
 // Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses
 // the state of another kind of optimizer, and warns of other hooks, groups, ways to exchange

@@ -225,8 +225,7 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
            "the same bits of weights, states and log on any number of ranks that divides V of "
            "--shards (then 24 by default), with any communicator and number of threads, on CPUs of "
            "one type. Each of the V parts of a batch is computed by itself, in one thread. "
-           "--batchsize and --test-batchsize are then of all ranks together, and --conv auto is "
-           "by-shape")
+           "--batchsize is then of all ranks together, and --conv auto is by-shape")
       .common("same bits on any number of ranks");
   if (!left_out.augment)
     options.add("augment", settings.augment,

@@ -1,0 +1,254 @@
+#!/usr/bin/env python3
+"""Shows that runs with --reproducible have the same bits wherever they run on this machine.
+
+  scripts/check_bits.py
+  scripts/check_bits.py --runs 'lm|dcgan'
+
+Small models learn from made-up data for 40 steps, with evaluations: on 1 to 8 ranks, on one to three
+nodes, with all communicators that exchange gradients, one and two threads, and all ways to exchange
+gradients and to keep weights and states. The runs are chosen so that every pair of these settings
+occurs (pairwise covering). The data divide neither into batches nor into shards, and in the last
+step of an epoch most shards are empty. Weights, optimizer states and logs (without times) of a model
+must be the same in all its runs; the exit code is 1 where they are not. Some runs are killed and
+resumed on other numbers of ranks. Nodes are network namespaces; runs on them are skipped where there
+are none.
+"""
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from small_runs import Failure, Skipped, end, execute, reason_in, results, write_data
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+STEPS = 40
+# 96 examples or so: three batches of 29 and a short one, in 24 shards.
+FLAGS = ("--reproducible --global-batch 29 --probe off --epoch 99 --log-every 3 "
+         f"--max-iterations {STEPS}").split()
+MODELS = {
+    "mnist": "train_mnist --data {data}/mnist --unit 40 --clip-norm 1",
+    "lenet": "train_lenet --data {data}/mnist",
+    "cnn10": "train_cifar --data {data}/cifar --arch cnn10 --augment --examples 53 "
+             "--test-examples 10",
+    "lm": "train_lm --data {data}/text --layers 1 --heads 2 --width 32 --context 16",
+    "seq2seq": "train_seq2seq --source {data}/source --target {data}/target --unit 32 --layer 2",
+    "dcgan": "train_dcgan --dataset mnist --data {data}/mnist --channels 8 --samples 0",
+}
+# Ranks on each node.
+PLACES = {"1": [1], "2": [2], "3": [3], "4": [4], "6": [6], "8": [8], "1+1": [1, 1], "2+2": [2, 2],
+          "3+1": [3, 1], "3+3": [3, 3], "4+4": [4, 4], "1+1+1": [1, 1, 1], "2+2+2": [2, 2, 2],
+          "4+1+3": [4, 1, 3]}
+KINDS = ("naive", "flat", "single_node", "hierarchical", "two_dimensional")
+EXCHANGES = ("whole", "overlapped", "slices", "thread")
+# Where the weights and the optimizer's states are.
+KEPT = {"shared": "", "private": "--node-weights private", "divided": "--shard-optimizer"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    model: str
+    place: str
+    kind: str
+    threads: str
+    exchange: str
+    kept: str
+
+    def settings(self):
+        return dataclasses.astuple(self)
+
+    def is_possible(self):
+        ranks = PLACES[self.place]
+        return not (self.kind == "single_node" and len(ranks) > 1 or
+                    self.kind == "two_dimensional" and len(set(ranks)) > 1)
+
+    def __str__(self):
+        late = ", late" if self.exchange == "double-buffered" else ""
+        return (f"{self.model}{late}: {self.place} ranks, {self.kind}, {self.threads} thread(s), "
+                f"{self.exchange}, {self.kept}")
+
+    # Runs of one name must be equal. Gradients that are used a step later make other weights.
+    def group(self):
+        return self.model + (", late" if self.exchange == "double-buffered" else "")
+
+
+def covering(models):
+    """Few runs with every possible pair of settings, found greedily, always the same."""
+    every = [run for run in itertools.starmap(Run, itertools.product(
+        models, PLACES, KINDS, ("1", "2"), EXCHANGES, KEPT)) if run.is_possible()]
+    def pairs(run):
+        return set(itertools.combinations(enumerate(run.settings()), 2))
+    missing = set().union(*map(pairs, every))
+    runs = []
+    while missing:
+        best = max(every, key=lambda run: len(pairs(run) & missing))
+        runs.append(best)
+        missing -= pairs(best)
+    for model in models:
+        runs += [Run(model, place, kind, threads, "double-buffered", kept)
+                 for place, kind, threads, kept in (("1", "naive", "1", "private"),
+                                                    ("4", "single_node", "2", "shared"),
+                                                    ("2+2", "hierarchical", "1", "shared"))]
+    return sorted(runs, key=lambda run: (models.index(run.model), run.exchange == "double-buffered"))
+
+
+# A few runs of each model, for every day.
+def few(models):
+    places = (("1", "naive", "whole"), ("3", "single_node", "whole"),
+              ("2+2", "hierarchical", "overlapped"))
+    more = (("2", "flat", "whole"), ("4", "two_dimensional", "thread"))
+    return [Run(model, place, kind, str(1 + i % 2), exchange, list(KEPT)[i % len(KEPT)])
+            for model in models
+            for i, (place, kind, exchange) in enumerate(places + more * (model == "mnist"))]
+
+
+def words_of(run, data, out, *flags):
+    program, *own = MODELS[run.model].format(data=data).split()
+    exchange = [] if PLACES[run.place] == [1] and run.exchange != "double-buffered" else [
+        "--exchange", run.exchange]
+    words = [ROOT / "build/apps" / program, *FLAGS, *own, "--communicator", run.kind, "--threads",
+             run.threads, *exchange, *KEPT[run.kept].split(), "--out", out, *flags]
+    ranks = PLACES[run.place]
+    if len(ranks) > 1:
+        return [ROOT / "tests/cluster/run.sh", "--slots", ",".join(map(str, ranks)), "--", *words]
+    if ranks == [1]:
+        return words
+    return ["mpirun", "-np", str(ranks[0]), "--oversubscribe", "--bind-to", "none", *words]
+
+
+ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def trained(run, work, number, limit):
+    out = work / f"run-{number}"
+    printed = out.with_suffix(".txt")
+    code = execute(words_of(run, work / "data", out), printed, limit, env=ENVIRONMENT)
+    if code != 0:
+        raise (Skipped if code == 77 else Failure)(reason_in(printed))
+    return bits_of(out)
+
+
+# Not how gradients were exchanged, which snapshots name.
+def bits_of(out):
+    found = results(out, STEPS)
+    return {name: found[name] for name in found if not name.endswith("/exchange.npy")}
+
+
+def killed_and_resumed(model, work, limit):
+    """As an undisturbed run: killed on 4 ranks, on 2, stopped on 3 and ended on 1."""
+    out = work / f"killed-{model}"
+    printed = out.with_suffix(".txt")
+    flags = ("--checkpoint-every", "4it", "--resume", "auto")
+    def run(ranks, *more):
+        return words_of(Run(model, str(ranks), "auto" if ranks > 1 else "naive", "1", "whole",
+                            "shared"), work / "data", out, *flags, *more)
+    for ranks, past in ((4, 8), (2, 16)):
+        with open(printed, "ab") as file:
+            job = subprocess.Popen(run(ranks), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
+                                   start_new_session=True, env=ENVIRONMENT)
+        try:
+            begin = time.monotonic()
+            while iteration_saved(out) < past:
+                if job.poll() is not None or time.monotonic() - begin > limit:
+                    raise Failure(f"no checkpoint {past}: {reason_in(printed)}")
+                time.sleep(0.01)
+        finally:
+            end(job, signal.SIGKILL)
+    for ranks, more in ((3, ("--max-iterations", "30")), (1, ())):
+        if execute(run(ranks, *more), printed, limit, env=ENVIRONMENT) != 0:
+            raise Failure(reason_in(printed))
+    return bits_of(out)
+
+
+def iteration_saved(out):
+    found = [int(path.name.removeprefix("iter_")) for path in (out / "checkpoints").glob("iter_*")
+             if path.name.removeprefix("iter_").isdigit()]
+    return max(found, default=0)
+
+
+def refused(work, limit):
+    """5 ranks do not divide 24 shards."""
+    printed = work / "refused.txt"
+    run = Run("mnist", "1", "naive", "1", "whole", "shared")
+    words = words_of(run, work / "data", work / "refused")
+    code = execute(["mpirun", "-np", "5", "--oversubscribe", "--bind-to", "none", *words], printed,
+                   limit, env=ENVIRONMENT)
+    text = printed.read_text(errors="replace")
+    if code == 0 or "24" not in text or "5 ranks" not in text:
+        raise Failure(f"5 ranks and 24 shards: exit code {code}, {reason_in(printed)}")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, usage="check_bits.py [flags]",
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", default="", metavar="REGEX",
+                        help="only models whose names match: " + ", ".join(MODELS))
+    parser.add_argument("--few", action="store_true", help="a few runs of each model")
+    parser.add_argument("--timeout", type=float, default=180, metavar="SECONDS",
+                        help="ends a run that takes longer (default: 180)")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER",
+                        help="keep data, results and what the runs print here")
+    parser.error = lambda message: parser.exit(64, f"check_bits.py: {message}; --help says more\n")
+    arguments = parser.parse_args()
+    try:
+        arguments.models = [model for model in MODELS if re.search(arguments.runs, model)]
+    except re.error as error:
+        parser.error(f"--runs: {error}")
+    if not arguments.models:
+        parser.error(f"--runs: expected one of {', '.join(MODELS)}")
+    if arguments.keep and arguments.keep.exists() and any(arguments.keep.iterdir()):
+        parser.error(f"--keep: {arguments.keep} is not empty")
+    for model in arguments.models:
+        program = ROOT / "build/apps" / MODELS[model].split()[0]
+        if not program.exists():
+            parser.error(f"there is no {program}; build it first")
+    return arguments
+
+
+def main():
+    arguments = parse()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
+    first, counts, notes = {}, {}, []
+    def judge(title, group, find):
+        try:
+            found = find()
+            expected = first.setdefault(group, found)
+            word = "equal" if found == expected else "different"
+            names = [name for name in sorted(found.keys() | expected.keys())
+                     if found.get(name) != expected.get(name)]
+            if names:
+                notes.append(f"{title}: {names[0]}, and {len(names) - 1} more")
+        except Failure as failure:
+            word = failure.word
+            notes.append(f"{title}: {failure}")
+        counts[word] = counts.get(word, 0) + 1
+        print(f"{title:84}{word}", flush=True)
+    with contextlib.ExitStack() as stack:
+        work = arguments.keep or stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="check_bits."))
+        work = pathlib.Path(work).resolve()
+        write_data(work / "data")
+        runs = (few if arguments.few else covering)(arguments.models)
+        for number, run in enumerate(runs):
+            judge(str(run), run.group(), lambda: trained(run, work, number, arguments.timeout))
+        for model in arguments.models:
+            if not arguments.few or model in ("mnist", "cnn10"):
+                judge(f"{model}: killed on 4 ranks and on 2, stopped on 3, ended on 1", model,
+                      lambda: killed_and_resumed(model, work, arguments.timeout))
+        if "mnist" in arguments.models:
+            judge("mnist: 5 ranks are refused", "refused",
+                  lambda: refused(work, arguments.timeout) or {})
+    print(*notes, ", ".join(f"{count} {word}" for word, count in counts.items()), sep="\n")
+    sys.exit("different" in counts or "failed" in counts)
+
+
+if __name__ == "__main__":
+    main()
