@@ -132,13 +132,7 @@ def trained(run, work, number, limit):
     code = execute(words_of(run, work / "data", out), printed, limit, env=ENVIRONMENT)
     if code != 0:
         raise (Skipped if code == 77 else Failure)(reason_in(printed))
-    return bits_of(out)
-
-
-# Not how gradients were exchanged, which snapshots name.
-def bits_of(out):
-    found = results(out, STEPS)
-    return {name: found[name] for name in found if not name.endswith("/exchange.npy")}
+    return results(out, STEPS)
 
 
 def killed_and_resumed(model, work, limit):
@@ -164,7 +158,7 @@ def killed_and_resumed(model, work, limit):
     for ranks, more in ((3, ("--max-iterations", "30")), (1, ())):
         if execute(run(ranks, *more), printed, limit, env=ENVIRONMENT) != 0:
             raise Failure(reason_in(printed))
-    return bits_of(out)
+    return results(out, STEPS)
 
 
 def iteration_saved(out):
