@@ -12,6 +12,8 @@
 #   ./test.sh --fuzz [SECONDS [NAME...]]      arbitrary input to each parser for so long (600)
 #   ./test.sh --faults [flags and cases]      jobs that are killed, cut off, stopped, ...: over an
 #                                             hour; --faults --list shows the cases
+#   ./test.sh --bits [flags]                  runs with --reproducible, on 1 to 8 ranks and up to three nodes
+#                                             (scripts/check_bits.py): a quarter of an hour
 #   ./test.sh --scaling [flags]               step times on nodes of this machine (bench/scaling.py)
 #   ./test.sh --fresh [--suite trixie] [--quick] [-- ctest arguments]
 #                                             README's commands on a minimal Debian 12 (or 13), as root
@@ -34,7 +36,7 @@ case ${1:-} in
     print_help
     exit
     ;;
-  --quick | --tidy | --asan | --fuzz | --faults | --scaling | --fresh | --packages | --mpi)
+  --quick | --tidy | --asan | --fuzz | --faults | --bits | --scaling | --fresh | --packages | --mpi)
     what=${1#--}
     shift
     ;;
@@ -108,6 +110,7 @@ fi
 case $what in
   fuzz) exec tests/fuzz/run.py --seconds "${1:-600}" "${@:2}" ;;
   faults) exec tests/fault/suite/run.py "$@" ;;
+  bits) exec scripts/check_bits.py "$@" ;;
   scaling) exec bench/scaling.py "${@:---quick}" ;;
 esac
 

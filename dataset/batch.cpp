@@ -17,7 +17,8 @@ std::int64_t items_of(const BatchField& field, std::int64_t examples) {
   return shape.rank() == 0 ? -1 : shape[0];
 }
 
-// A ragged field's values without the padding that these examples do not need. They are on the host.
+// A ragged field's values without the padding that these examples do not need. They are on the
+// host.
 Tensor without_padding(const BatchField& field) {
   const Shape& shape = field.values.shape();
   const auto lengths = field.lengths.span<std::int64_t>();

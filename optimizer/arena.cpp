@@ -195,8 +195,8 @@ bool ParameterArena::matches(const Module& model) const {
   };
   return std::equal(now.begin(), first_frozen, entries_.begin(), entries_.end(),
                     [&](const Module::NamedParameter& named, const Entry& entry) {
-                      return is_in_place(named, entry) &&
-                             named.parameter->grad_storage().raw() == part(pointed_at_, entry).raw();
+                      return is_in_place(named, entry) && named.parameter->grad_storage().raw() ==
+                                                              part(pointed_at_, entry).raw();
                     }) &&
          std::equal(first_frozen, now.end(), frozen_.begin(), frozen_.end(), is_in_place);
 }

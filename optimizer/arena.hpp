@@ -99,10 +99,8 @@ class ParameterArena {
   const Tensor& shared_rounded() const { return shared_rounded_; }  // as shared_values()
   // The gradients as they are exchanged: a segment for each entry and one for the notices.
   GradientView gradient_view() const {
-    return {.arena = gradients_,
-            .segments = segments_,
-            .shards = shards(),
-            .exact_at_end = padding};
+    return {
+        .arena = gradients_, .segments = segments_, .shards = shards(), .exact_at_end = padding};
   }
   // An entry's part of an array with this arena's offsets, such as a state.
   static Tensor part(const Tensor& array, const Entry& entry) {
@@ -145,7 +143,7 @@ class ParameterArena {
   std::vector<Module::NamedParameter> unshaped_;
   std::vector<GradientView::Segment> segments_;
   std::optional<ShardSources> shards_;
-  std::size_t arrays_ = 1;  // of gradients
+  std::size_t arrays_ = 1;     // of gradients
   mutable Tensor pointed_at_;  // where the parameters' gradients are
 };
 

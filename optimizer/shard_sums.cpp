@@ -75,8 +75,8 @@ void ShardSums::add(bool has_values) {
 }
 
 void ShardSums::finish(const std::function<void(const Tensor& root)>& clear) {
-  TASUKI_CHECK(next_ == shards().end && sums_.size() == roots_.size(),
-               "{} of {} shards in a step", next_ - shards().begin, shards().size());
+  TASUKI_CHECK(next_ == shards().end && sums_.size() == roots_.size(), "{} of {} shards in a step",
+               next_ - shards().begin, shards().size());
   for (std::size_t i = 0; i < roots_.size(); ++i) {
     const Tensor result = result_(i);
     if (!sums_[i].array)

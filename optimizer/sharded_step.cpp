@@ -36,8 +36,7 @@ ShardStatistics::ShardStatistics(const Module& model, Communicator* communicator
     count_ += buffer.count();
   }
   sources_.stride = (count_ + 15) / 16 * 16;
-  const std::size_t arrays =
-      communicator ? communicator->arrays_for(sources_) : sources_.most();
+  const std::size_t arrays = communicator ? communicator->arrays_for(sources_) : sources_.most();
   const std::int64_t elements = static_cast<std::int64_t>(arrays) * sources_.stride;
   memory_ = communicator
                 ? Tensor(communicator->allocate(static_cast<std::size_t>(elements) * sizeof(float)),

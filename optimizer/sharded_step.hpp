@@ -25,8 +25,8 @@ class ShardStatistics {
   ShardStatistics(const Module& model, Communicator* communicator, const ShardSources& sources);
 
   void begin_step();
-  void begin_shard();                        // after the first
-  void end_shard(std::int64_t examples);     // 0: the shard has none
+  void begin_shard();                     // after the first
+  void end_shard(std::int64_t examples);  // 0: the shard has none
   // Sums over all ranks and writes the buffers. Collective.
   void finish();
 

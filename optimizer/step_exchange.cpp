@@ -245,7 +245,8 @@ std::unique_ptr<GradientExchange> StepExchange::make_gradient_exchange() {
 // With shards, a process that trains alone uses gradients when several would, to have their bits.
 bool StepExchange::has_exchange() const {
   const bool is_late = settings_.mode == ExchangeMode::double_buffered;
-  return trained_.has_peers() || (trained_.shards > 0 && is_late && trained_.communicator != nullptr);
+  return trained_.has_peers() ||
+         (trained_.shards > 0 && is_late && trained_.communicator != nullptr);
 }
 
 void StepExchange::follow_arena() {

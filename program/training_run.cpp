@@ -255,8 +255,8 @@ Share TrainingRun::training_share() {
 
 Share TrainingRun::test_share() {
   TASUKI_CHECK(has_test_data(), "the program has no test data");
-  return data().test->deal(communicator(), test_dealing_of(parts_->settings(),
-                                                           setup().grid->model_ranks()));
+  return data().test->deal(communicator(),
+                           test_dealing_of(parts_->settings(), setup().grid->model_ranks()));
 }
 
 bool TrainingRun::has_test_data() const {

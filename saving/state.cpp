@@ -84,14 +84,14 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
   compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
-// A single process has no such settings: it trains alike with all of them. With shards it has, as its
-// steps are those of several ranks.
+// A single process has no such settings: it trains alike with all of them. With shards it has, as
+// its steps are those of several ranks.
 void serialize_data_parallelism(const Serializer& serializer, const Optimizer& optimizer) {
   const bool has_shards = optimizer.shards() > 0;
   if (optimizer.step_exchange().gradient_exchange() == nullptr && !has_shards) return;
   if (has_shards)
-    compare(serializer, "shards", "gradients added in an order of shards:",
-            {std::to_string(optimizer.shards())}, ", ");
+    compare(serializer, "shards",
+            "gradients added in an order of shards:", {std::to_string(optimizer.shards())}, ", ");
   // Other settings change results by rounding alone.
   const ExchangeSettings& settings = optimizer.step_exchange().settings();
   std::vector<std::string> exchange = {

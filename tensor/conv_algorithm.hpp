@@ -12,9 +12,10 @@ namespace tasuki {
 // AVX-512, in bfloat16 for numbers of channels that are multiples of 16 and processors with
 // AVX512_BF16; `interleaved` for float32 without groups.
 //
-// `by_shape` takes one of them as the shapes say, without timing: `interleaved` where channels leave
-// much of their blocks empty (interleaving_may_pay), Winograd's for wider convolutions, otherwise
-// `direct`. So the same convolution gives the same bits in every run, on any number of ranks.
+// `by_shape` takes one of them as the shapes say, without timing: `interleaved` where channels
+// leave much of their blocks empty (interleaving_may_pay), Winograd's for wider convolutions,
+// otherwise `direct`. So the same convolution gives the same bits in every run, on any number of
+// ranks.
 enum class ConvAlgorithm { fastest, direct, winograd, interleaved, by_shape };
 
 // For convolutions of the calling thread; `fastest` by default.

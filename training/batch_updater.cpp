@@ -64,10 +64,9 @@ Batch AccumulatedBatches::next_of_shards() {
            batch.shards().size(), shards_->size());
   }
   const std::int64_t batches = std::ssize(whole_), number = taken_ / batches;
-  begins_shard_ =
-      taken_ % batches == 0 ? std::optional(shards_->begin + number) : std::nullopt;
-  Batch part = whole_[static_cast<std::size_t>(taken_ % batches)].shard(
-      static_cast<std::size_t>(number));
+  begins_shard_ = taken_ % batches == 0 ? std::optional(shards_->begin + number) : std::nullopt;
+  Batch part =
+      whole_[static_cast<std::size_t>(taken_ % batches)].shard(static_cast<std::size_t>(number));
   ++taken_;
   is_last_ = taken_ == batches * shards_->size();
   random().follow(part.epoch(), part.ids());

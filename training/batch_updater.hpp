@@ -131,8 +131,8 @@ class BatchUpdater : public Updater {
  protected:
   BatchUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers optimizers, Settings settings);
 
-  // An iteration: take next_batches(), run a step on each, finish(). begin_shard() comes before each
-  // step.
+  // An iteration: take next_batches(), run a step on each, finish(). begin_shard() comes before
+  // each step.
   AccumulatedBatches next_batches();
   // Begins the shard of the batch in all optimizers, if the batch is a shard's first.
   void begin_shard(const AccumulatedBatches& batches) const;

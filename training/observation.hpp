@@ -1,6 +1,6 @@
 // Observation: named values as sums and counts, so that means over batches, epochs and ranks are
-// exact whatever their sizes, and do not depend on the order of sums (core/exact_sum.hpp). Values on a
-// GPU are added up there until they are read.
+// exact whatever their sizes, and do not depend on the order of sums (core/exact_sum.hpp). Values
+// on a GPU are added up there until they are read.
 #pragma once
 
 #include <array>

@@ -348,8 +348,7 @@ std::unique_ptr<Iterator> test_batches(const TrainingData& data, const TrainingS
     reading.batch_size =
         settings.test_batchsize.value_or(largest_rank_batch(settings, setup.grid->models()));
   }
-  return brought_to(setup.batch_device,
-                    std::make_unique<ShareIterator>(*data.test->share, reading),
+  return brought_to(setup.batch_device, std::make_unique<ShareIterator>(*data.test->share, reading),
                     data.test->header, settings);
 }
 

@@ -1,5 +1,5 @@
-#include "program/flags/training_flags.hpp"
 #include "program/start/rank_setup.hpp"
+#include "program/flags/training_flags.hpp"
 
 #include <algorithm>
 #include <cstdio>

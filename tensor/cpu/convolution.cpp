@@ -75,9 +75,11 @@ struct Geometry : ConvolutionGeometry {
 #endif
   }
 
-  // For ConvAlgorithm::by_shape: whether the products of Winograd's algorithm are wide enough to pay
-  // for its transformations.
-  bool is_wide() const { return w[0] >= 32 && w[1] >= 32; }
+  // For ConvAlgorithm::by_shape: whether the products of Winograd's algorithm are wide enough to
+  // pay for its transformations.
+  bool is_wide() const {
+    return w[0] >= 32 && w[1] >= 32;
+  }
 
   // Whether each weight meets a pixel for some pixel of y, rather than padding alone.
   bool uses_every_weight() const {

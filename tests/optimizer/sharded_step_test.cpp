@@ -127,12 +127,11 @@ TEST_P(ShardedSteps, HaveTheBitsOfOneProcess) {
 TEST_P(ShardedSteps, DoNotDependOnTheExchange) {
   const auto expected = trained_by_one(24);
   for (const ExchangeMode mode : {ExchangeMode::whole, ExchangeMode::overlapped})
-    expect_same_bits(
-        trained_by_all(24,
-                       [&](Optimizer& optimizer) {
-                         optimizer.set_exchange({.mode = mode, .range_bytes = 1024});
-                       }),
-        expected);
+    expect_same_bits(trained_by_all(24,
+                                    [&](Optimizer& optimizer) {
+                                      optimizer.set_exchange({.mode = mode, .range_bytes = 1024});
+                                    }),
+                     expected);
   expect_same_bits(trained_by_all(24, [](Optimizer& optimizer) { optimizer.states().shard(true); }),
                    expected);
 }
@@ -169,7 +168,8 @@ TEST(ShardSumsOfARank, NeedFewArrays) {
   std::vector<Tensor> results;
   for (int i = 0; i < 2; ++i) results.push_back(Tensor::zeros({16}));
   for (const Range own : {Range{0, 24}, Range{0, 12}, Range{12, 24}, Range{3, 6}}) {
-    ShardSums sums(tree, tree.roots_of(own), [&](std::size_t i) { return results.at(i); }, 16);
+    ShardSums sums(
+        tree, tree.roots_of(own), [&](std::size_t i) { return results.at(i); }, 16);
     std::map<const void*, int> arrays;
     for (std::int64_t shard = own.begin; shard < own.end; ++shard) {
       ++arrays[sums.next().raw()];
@@ -190,7 +190,8 @@ TEST(ShardSumsOfARank, LeaveOutShardsWithoutValues) {
   const ShardTree tree(8);
   const Tensor result = Tensor::zeros({3});
   for (unsigned present = 0; present < 256; ++present) {
-    ShardSums sums(tree, {{0, 8}}, [&](std::size_t) { return result; }, 2);
+    ShardSums sums(
+        tree, {{0, 8}}, [&](std::size_t) { return result; }, 2);
     int expected = 0;
     bool is_clear = false;
     for (int shard = 0; shard < 8; ++shard) {

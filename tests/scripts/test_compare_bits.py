@@ -148,7 +148,8 @@ class CompareBits(unittest.TestCase):
         """A repository with the script and programs that are copied into place."""
         repository = self.folder / "repository"
         (repository / "scripts").mkdir(parents=True)
-        shutil.copy2(SCRIPT, repository / "scripts")
+        for script in (SCRIPT, SCRIPT.with_name("small_runs.py")):
+            shutil.copy2(script, repository / "scripts")
         shutil.copy2(ROOT / "CMakePresets.json", repository)
         (repository / "CMakeLists.txt").write_text(
             "cmake_minimum_required(VERSION 3.25)\nproject(fake LANGUAGES NONE)\n"
