@@ -158,6 +158,7 @@ struct TrainingSettings {
   bool tensorboard = false;
   std::int64_t histograms = 0;           // steps; 0: never
   std::optional<std::string> log_steps;  // file
+  std::optional<std::int64_t> hash_every;  // iterations
   bool quiet = false;
   bool verbose = false;
 };
