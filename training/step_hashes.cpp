@@ -84,8 +84,7 @@ StepHashes StepHashes::parse(std::string_view line, const std::string& place) {
     refuse_line(place, "an object with an iteration");
   step.iteration = iteration->get<std::int64_t>();
   const auto hashes = object.find("hashes");
-  if (hashes == object.end() || !hashes->is_object())
-    refuse_line(place, "an object \"hashes\"");
+  if (hashes == object.end() || !hashes->is_object()) refuse_line(place, "an object \"hashes\"");
   if (const auto loss = object.find("loss"); loss != object.end() && loss->is_number())
     step.loss = loss->get<double>();
   for (const auto& [name, value] : hashes->items()) {

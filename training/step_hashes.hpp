@@ -75,8 +75,8 @@ class HashReader {
  public:
   explicit HashReader(const std::filesystem::path& file);
   ~HashReader();
-  // Nothing at the end. A last line without a line end is left out, because a run may be writing it.
-  // Iterations must grow.
+  // Nothing at the end. A last line without a line end is left out, because a run may be writing
+  // it. Iterations must grow.
   std::optional<StepHashes> next();
 
  private:

@@ -64,8 +64,7 @@ void PartHashes::add(StepHashes::Group& group, const Tensor& array,
 void PartHashes::add_gradients(StepHashes::Group& group, const Optimizer& optimizer) {
   const ParameterArena& arena = optimizer.arena();
   const SliceOwners& owners = optimizer.states().owners();
-  add(group,
-      owners.gather(arena.gradients().slice(owners.own().begin, owners.own().end), 0),
+  add(group, owners.gather(arena.gradients().slice(owners.own().begin, owners.own().end), 0),
       arena.entries());
 }
 
@@ -133,10 +132,10 @@ class HashLog final : public Extension {
 
   HashLogSettings settings_;
   std::vector<std::int64_t> updates_;
-  std::vector<bool> has_gradients_;     // of each optimizer, in the last iteration
-  std::optional<std::int64_t> done_;    // the last iteration of this process
-  std::int64_t hashed_ = 0;             // the last iteration with a line
-  std::optional<HashFile> file_;        // on rank 0
+  std::vector<bool> has_gradients_;   // of each optimizer, in the last iteration
+  std::optional<std::int64_t> done_;  // the last iteration of this process
+  std::int64_t hashed_ = 0;           // the last iteration with a line
+  std::optional<HashFile> file_;      // on rank 0
   HashMark saved_;
   bool is_failing_ = false, has_lost_ = false;
 };
