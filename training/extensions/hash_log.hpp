@@ -13,8 +13,9 @@ namespace tasuki {
 //   - the mean loss over all ranks
 //   - "buffers": the model's buffers (running statistics) on rank 0
 //   - "gradients": the sums over all ranks that the update used, before the optimizer's hooks that
-//     are part of its pass. None if the iteration made no update: a skipped one, or the first one
-//     of double-buffered gradients. Those are of the step before, because the update uses these.
+//     are part of its pass. None if the iteration made no update: one that was left out
+//     (StepGuard::skip_non_finite), or the first one of double-buffered gradients. Those are of the
+//     step before, because the update uses these.
 //   - "weights": after the update
 //   - "states" of the optimizer, also if ranks divide them
 // Paths are those of snapshots; with several optimizers they begin with the optimizer's name. For a
