@@ -93,6 +93,8 @@ StepHashes StepHashes::parse(std::string_view line, const std::string& place) {
       step.loss_hash = hash;
       continue;
     }
+    if (name == "iteration" || name == "hashes" || name == "end")
+      refuse_line(place, "hashes of groups of arrays");
     const auto arrays = object.find(name);
     if (arrays == object.end() || !arrays->is_object())
       refuse_line(place, "hashes of the arrays of each group");
