@@ -153,7 +153,7 @@ struct OutputFolder::Hold {
   bool is_lock_at(const fs::path& path) const { return lock.is_at(path / lock_file); }
 };
 
-OutputFolder::OutputFolder(fs::path path)
+OutputFolder::OutputFolder(const fs::path& path)
     : is_relative_(path.is_relative()), base_(present_folder()), path_(base_ / path) {}
 
 OutputFolder::~OutputFolder() = default;

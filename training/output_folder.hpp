@@ -32,7 +32,7 @@ void remove_results(const std::filesystem::path& folder);
 
 class OutputFolder {
  public:
-  explicit OutputFolder(std::filesystem::path path);
+  explicit OutputFolder(const std::filesystem::path& path);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;

@@ -37,6 +37,11 @@ std::string shown(const std::string& value) {
   return value.empty() ? "-" : printable(value, most_bytes);
 }
 
+// "1 array", "2 arrays".
+std::string counted(std::int64_t count, const char* one, const char* several) {
+  return fmt::format("{} {}", count, count == 1 ? one : several);
+}
+
 std::string number(std::optional<double> value) {
   return value ? fmt::format("{}", *value) : "not finite";
 }
@@ -104,7 +109,7 @@ void write_hashes(Writer& out, const HashComparison& found, bool all) {
     if (!group.what.empty())
       out.line("  {}: {}", printable(group.name), group.what);
     else if (group.differing.empty())
-      out.line("  {}: {} arrays, equal", printable(group.name), group.arrays);
+      out.line("  {}: {}, equal", printable(group.name), counted(group.arrays, "array", "arrays"));
     else
       out.line("  {}: {} of {} arrays differ: {}", printable(group.name), group.differing.size(),
                group.arrays, names_of(group.differing, all));
@@ -113,7 +118,9 @@ void write_hashes(Writer& out, const HashComparison& found, bool all) {
 
 void write_log(Writer& out, const LogComparison& found, bool all) {
   if (found.common == 0) return out.line("Log: the runs have no entry of the same iteration");
-  if (!found.different) return out.line("Log: {} entries are equal, but for times", found.common);
+  if (!found.different)
+    return out.line("Log: {} equal, but for times",
+                    counted(found.common, "entry is", "entries are"));
   out.report.differs = true;
   out.line(
       "Log: the entry of iteration {} differs{}", *found.different,
@@ -124,7 +131,7 @@ void write_log(Writer& out, const LogComparison& found, bool all) {
 // `states`: how they are called. Whether they differ.
 bool write_arrays(Writer& out, const std::string& states, const ArraysComparison& found, bool all) {
   if (found.differing.empty()) {
-    out.line("{}: {} arrays, equal", states, found.compared);
+    out.line("{}: {}, equal", states, counted(found.compared, "array", "arrays"));
     return false;
   }
   out.report.differs = true;

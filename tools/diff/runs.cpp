@@ -156,6 +156,7 @@ std::vector<CommonState> common_states(const fs::path& a, const fs::path& b, int
     if (const auto other = in_a.find(state.iteration); other != in_a.end())
       found.try_emplace(state.iteration, CommonState{state.iteration, other->second, state.path});
   std::vector<CommonState> states;
+  states.reserve(found.size());
   for (auto& [iteration, state] : found) states.push_back(std::move(state));
   return states;
 }
