@@ -20,7 +20,8 @@ namespace tasuki {
 //   - "states" of the optimizer, also if ranks divide them
 // Paths are those of snapshots; with several optimizers they begin with the optimizer's name. For a
 // model on several ranks they begin with "part0/", "part1/", ..., and buffers are of each part's
-// first rank.
+// first rank. If `every` does not divide the last iteration, its line has what the run ends with:
+// double-buffered gradients have been used by then.
 //
 // A line does not depend on who keeps what: with weights that ranks share, or divided states, ranks
 // send their slices to rank 0, which needs memory for one whole array at a time. Training computes
