@@ -168,6 +168,7 @@
 #include "training/extensions/evaluator.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
 #include "training/extensions/generic_evaluator.hpp"
+#include "training/extensions/hash_log.hpp"
 #include "training/extensions/log_report.hpp"
 #include "training/extensions/misclassified.hpp"
 #include "training/extensions/observe.hpp"

@@ -11,6 +11,7 @@
 #include "training/extensions/checkpoint.hpp"
 #include "training/extensions/device_monitor.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/hash_log.hpp"
 #include "training/extensions/log_report.hpp"
 #include "training/extensions/misclassified.hpp"
 #include "training/extensions/observe.hpp"
@@ -145,6 +146,7 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
         WeightAverage::Settings{.decay = *settings.ema, .replicas = setup.grid->replicas()}));
   if (program.extend) program.extend(trainer);
   if (settings.check_replicas) trainer.extend(check_replicas(*settings.check_replicas));
+  if (settings.hash_every) log_hashes(trainer, {.every = *settings.hash_every});
   if (settings.time_limit) trainer.extend(time_limit(*settings.time_limit));
   extend_with_log(trainer, program, data);
   extend_with_steps(trainer, program, setup, data);

@@ -19,6 +19,7 @@
 #include "saving/event_file.hpp"
 #include "saving/output_layout.hpp"
 #include "saving/retention.hpp"
+#include "training/step_hashes.hpp"
 
 namespace tasuki {
 namespace fs = std::filesystem;
@@ -53,7 +54,8 @@ std::vector<fs::path> results_in(const fs::path& folder) {
   std::vector<fs::path> found;
   try {
     for (const std::string& name : names_in(folder))
-      if (is_result(name)) found.push_back(folder / name);
+      if (is_result(name) || (name == hashes_name && is_hash_file(folder / name)))
+        found.push_back(folder / name);
     for (const fs::path& file : event_files_in(folder / tensorboard_name)) found.push_back(file);
     for (const CheckpointName& name : checkpoints_in(folder))
       found.push_back(checkpoint_folder(folder, name));
@@ -151,7 +153,7 @@ struct OutputFolder::Hold {
   bool is_lock_at(const fs::path& path) const { return lock.is_at(path / lock_file); }
 };
 
-OutputFolder::OutputFolder(fs::path path)
+OutputFolder::OutputFolder(const fs::path& path)
     : is_relative_(path.is_relative()), base_(present_folder()), path_(base_ / path) {}
 
 OutputFolder::~OutputFolder() = default;

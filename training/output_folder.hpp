@@ -24,7 +24,7 @@ FolderChoice choose_folder(OldResults old, bool in_use, bool has_results);
 // `folder` for number 1, else with "-<number>" appended to its name.
 std::filesystem::path numbered_folder(const std::filesystem::path& folder, int number);
 
-// Whether it has a log, a snapshot, a checkpoint or an about.json of a run.
+// Whether it has a log, hashes, a snapshot, a checkpoint or an about.json of a run.
 bool has_results(const std::filesystem::path& folder);
 
 // Removes only these.
@@ -32,7 +32,7 @@ void remove_results(const std::filesystem::path& folder);
 
 class OutputFolder {
  public:
-  explicit OutputFolder(std::filesystem::path path);
+  explicit OutputFolder(const std::filesystem::path& path);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
   OutputFolder& operator=(const OutputFolder&) = delete;

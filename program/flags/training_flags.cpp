@@ -299,6 +299,13 @@ void add_output_flags(Options& options, TrainingSettings& settings) {
       "steps between histograms of each parameter's weights and gradients for --tensorboard; "
       "0: none");
   options.add("log-steps", log_steps_flag(settings.log_steps));
+  options
+      .add("hash-every", settings.hash_every, "never", {1, unlimited}, "N",
+           "every N iterations and after the last one, add a line to OUT/hashes: the loss over all "
+           "ranks, and hashes of the loss and of each array of the buffers, gradients, weights and "
+           "optimizer's states. `tasuki-diff OUT OUT2` finds where two runs part. It reads all "
+           "these arrays once; training computes the same bits")
+      .in_short("iterations between hashes of what was computed");
   options.add("quiet", settings.quiet, "print only warnings and errors");
   options.add("verbose", settings.verbose, "also print what was chosen automatically, and why");
 }

@@ -158,8 +158,9 @@ struct TrainingSettings {
   std::optional<std::string> trace;            // file
   std::int64_t trace_steps = 50;
   bool tensorboard = false;
-  std::int64_t histograms = 0;           // steps; 0: never
-  std::optional<std::string> log_steps;  // file
+  std::int64_t histograms = 0;             // steps; 0: never
+  std::optional<std::string> log_steps;    // file
+  std::optional<std::int64_t> hash_every;  // iterations
   bool quiet = false;
   bool verbose = false;
 };

@@ -216,6 +216,16 @@ def steps_inputs():
     yield "lines", steps(1, 1, b'{"iteration":1,"epoch":0.5}\n{"iteration":2,"epoch":1.0}\n{"iter')
 
 
+def hashes_inputs():
+    def lines(kind, iteration, contents):
+        return struct.pack("<BBH", kind, 0, iteration) + contents
+    header = b'{"hashes of":"the bytes of each array","by":"XXH3, 64 bits, seed 0","version":1}\n'
+    step = b'{"iteration":7,"loss":0.5,"hashes":{"loss":"0123456789abcdef","states":"2d06800538d394c2"},"states":{}'
+    yield "line", lines(0, 0, step + b"}")
+    yield "end", lines(0, 0, step + b',"end":true}')
+    yield "file", lines(1, 8, header + step + b'}\n{"iteration":8,"hashes":{},"end":true}\n{"iter')
+
+
 def text_inputs():
     def files(kind, choice, one, other=b""):
         return bytes([kind, choice]) + part(one) + other

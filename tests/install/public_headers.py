@@ -45,7 +45,7 @@ INTERNAL = {
                     "translation"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
                "parallel", "recorder", "recurrent_check", "vectorize"],
-    "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "watched_value"],
+    "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "step_hashes", "watched_value"],
     "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
                             "table_layout"],
     "training/workers": ["replicas", "worker_threads"],
