@@ -25,13 +25,6 @@ struct GradientView {
   // In the order of the arena, without gaps except padding.
   std::span<const Segment> segments{};
 
-  // Sums of shards: the arrays that each rank brings, added in the order of a tree
-  // (shard_tree.hpp). `arena` is a rank's first array, which gets the sums; the others are behind
-  // it, at multiples of ShardSources::stride, and may have any values afterwards. Null: each rank
-  // brings one array. It must outlive the exchange. A communicator's ranks always bring the same
-  // shards.
-  const ShardSources* shards = nullptr;
-
   // --- rounding ---
   // The number of examples that the sums are over; 0: unknown. Values that travel as float16 are
   // scaled by about 1 / this number on their way (algorithms/wire_format.hpp); results are not
@@ -56,6 +49,13 @@ struct GradientView {
   // afterwards, except elements after the last range, which all ranks get. The array must outlive
   // the exchange.
   std::span<const Range> needed{};
+
+  // --- sums of shards ---
+  // The arrays that each rank brings, added in the order of a tree (algorithms/shard_tree.hpp).
+  // `arena` is a rank's first array, which gets the sums; the others are behind it, at multiples of
+  // ShardSources::stride, and may have any values afterwards. Null: each rank brings one array. It
+  // must outlive the exchange. A communicator's ranks always bring the same shards.
+  const ShardSources* shards = nullptr;
 
   // needed[rank], counted from the arena's first element.
   Range needed_by(int rank) const;

@@ -100,7 +100,7 @@ class ParameterArena {
   // The gradients as they are exchanged: a segment for each entry and one for the notices.
   GradientView gradient_view() const {
     return {
-        .arena = gradients_, .segments = segments_, .shards = shards(), .exact_at_end = padding};
+        .arena = gradients_, .segments = segments_, .exact_at_end = padding, .shards = shards()};
   }
   // An entry's part of an array with this arena's offsets, such as a state.
   static Tensor part(const Tensor& array, const Entry& entry) {

@@ -165,13 +165,13 @@ GradientView RangeExchange::view_of(std::size_t range) const {
   const bool has_notices = range + 1 == ranges().size();
   return {.arena = arena_.gradients().slice(begin, end),
           .segments = segments_[range],
-          .shards = arena_.shards(),
           .wire_scale_hint = wire_scale_hint(),
           .exact_at_end = has_notices ? end - arena_.update_count() : 0,
           .residual = residual_.defined() && takes_errors_ ? residual_.slice(begin, end) : Tensor(),
           .first = begin,
           .is_agreed = has_exchanged_ && !power_sgd_,
-          .needed = needed_};
+          .needed = needed_,
+          .shards = arena_.shards()};
 }
 
 void RangeExchange::begin(const Examples& examples) {

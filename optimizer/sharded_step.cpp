@@ -89,8 +89,8 @@ void ShardStatistics::finish() {
   if (communicator_ && communicator_->size() > 1)
     communicator_->sum_gradients({.arena = memory_.slice(0, sources_.stride),
                                   .segments = segments,
-                                  .shards = &sources_,
-                                  .is_agreed = exchanges_++ > 0});
+                                  .is_agreed = exchanges_++ > 0,
+                                  .shards = &sources_});
   restore();
   const float* from = memory_.data<float>();
   const float weight = from[count_ - 1];

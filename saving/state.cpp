@@ -8,8 +8,12 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "core/printable.hpp"
+#include "core/processor.hpp"
+#include "core/version.hpp"
 #include "nn/normalization.hpp"
 #include "saving/serializer.hpp"
+#include "tensor/backend.hpp"
+#include "tensor/cpu/instruction_set.hpp"
 
 namespace tasuki {
 namespace {
@@ -84,14 +88,24 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
   compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
+// What rounding depends on, for steps that have the same bits otherwise.
+std::vector<std::string> computed_on() {
+  std::vector<std::string> texts = {processor_name(), instruction_set(),
+                                    backend(Device::cpu()).describe()};
+  for (const std::string& build : loaded_builds()) texts.push_back(build);
+  return texts;
+}
+
 // A single process has no such settings: it trains alike with all of them. With shards it has, as
 // its steps are those of several ranks.
 void serialize_data_parallelism(const Serializer& serializer, const Optimizer& optimizer) {
   const bool has_shards = optimizer.shards() > 0;
   if (optimizer.step_exchange().gradient_exchange() == nullptr && !has_shards) return;
-  if (has_shards)
+  if (has_shards) {
     compare(serializer, "shards",
             "gradients added in an order of shards:", {std::to_string(optimizer.shards())}, ", ");
+    compare(serializer, "computed_on", "results computed on", computed_on(), ", ");
+  }
   // Other settings change results by rounding alone.
   const ExchangeSettings& settings = optimizer.step_exchange().settings();
   std::vector<std::string> exchange = {

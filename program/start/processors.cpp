@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "core/processor.hpp"
 #include "program/flags/flag_groups.hpp"
 
 namespace tasuki::program {
@@ -102,17 +103,10 @@ Processors find_processors() {
 }
 
 std::string describe_machine() {
-  std::string model = "unknown processor";
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);)
-    if (line.starts_with("model name")) {
-      model = line.substr(std::min(line.find(':') + 2, line.size()));
-      break;
-    }
   utsname system{};
   uname(&system);
-  return fmt::format("{} cores of {}, {} {}", find_processors().cores, model, system.sysname,
-                     system.release);
+  return fmt::format("{} cores of {}, {} {}", find_processors().cores, processor_name(),
+                     system.sysname, system.release);
 }
 
 std::vector<int> cpus_near(const std::string& pci_bus_id) {

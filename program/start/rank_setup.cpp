@@ -1,10 +1,11 @@
 #include "program/start/rank_setup.hpp"
-#include "program/flags/training_flags.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
+#include "communicator/objects.hpp"
 #include "communicator/registry.hpp"
 #include "communicator/run_on_root.hpp"
 #include "communicator/text_bytes.hpp"
@@ -12,14 +13,17 @@
 #include "core/log.hpp"
 #include "core/named_file.hpp"
 #include "core/printable.hpp"
+#include "core/processor.hpp"
 #include "core/stop_request.hpp"
 #include "core/terminal.hpp"
 #include "job/stall_limits.hpp"
+#include "program/flags/training_flags.hpp"
 #include "program/start/device.hpp"
 #include "program/start/remembered_links.hpp"
 #include "program/start/same_program.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
+#include "tensor/cpu/instruction_set.hpp"
 
 namespace tasuki::program {
 namespace {
@@ -92,6 +96,24 @@ void check_device_flags(const TrainingSettings& settings) {
     fail_everywhere(ErrorKind::usage, "--share-gpu is for ranks on GPUs; add --gpu");
 }
 
+namespace {
+
+// Ranks on other processors may round differently, and which shards they have depends on the number
+// of ranks.
+void compare_processors(Communicator& communicator) {
+  const std::string own = fmt::format("{} ({})", processor_name(), instruction_set());
+  const std::vector<nlohmann::json> all = allgather_object(communicator, own);
+  for (std::size_t rank = 1; rank < all.size() && communicator.rank() == 0; ++rank)
+    if (all[rank] != all[0])
+      return log_warning(
+          "--reproducible: rank {} on {} computes on {}, rank 0 on {}; with another number of "
+          "ranks "
+          "bits may differ",
+          rank, communicator.topology().host_of[rank], all[rank].get<std::string>(), own);
+}
+
+}  // namespace
+
 std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& settings, int argc,
                                      char** argv, const std::function<void()>& check_flags) {
   // A communicator that works wherever MPI does, until the settings are known.
@@ -132,6 +154,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
                               .algorithm = settings.allreduce,
                               .link = links.between.value_or(gigabit_ethernet),
                               .link_inside = links.inside.value_or(shared_memory_messages)});
+  if (settings.reproducible) compare_processors(*setup.communicator);
   setup.processors = find_processors();
   setup.threads = plan_threads(requested_threads(settings.threads, std::getenv("OMP_NUM_THREADS")),
                                setup.processors.cores, setup.communicator->intra_size(),

@@ -2,7 +2,8 @@
 // check, and, told by its first word, an optimizer (own-optimizer; own-adam and own-hook decay
 // weights), an evaluator (own-evaluator), an extension in its place (largest-sum), epochs without
 // their last step (short-epochs), a rate that an extension sets (own-schedule), metrics that are
-// not finite (own-metrics), data on every rank (data-everywhere; with a transform: transformed), or
+// not finite (own-metrics), more weights (wide), also with shards in a wrong order
+// (wide-swapped), data on every rank (data-everywhere; with a transform: transformed), or
 // sequences of any length (sequences; transformed-sequences), for which memory may not do
 // (large-sequences). Or it runs twice (twice), twice in an MPI of its own (own-mpi), or has an
 // extension that changes the working folder (moving).
@@ -21,6 +22,7 @@
 #include "dataset/tensor_dataset.hpp"
 #include "dataset/transform.hpp"
 #include "nn/connection.hpp"
+#include "nn/functions/activation.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/sequential.hpp"
 #include "optimizer/hook.hpp"
@@ -103,6 +105,39 @@ class ShortEpochs final : public ForwardingIterator {
   }
 };
 
+// In iteration 7, two neighbouring shards of rank 1 that are not added to each other change places.
+// They must have equally many examples.
+class SwappedShards final : public ForwardingIterator {
+ public:
+  using ForwardingIterator::ForwardingIterator;
+  Batch next() override {
+    Batch batch = inner().next();
+    const std::vector<std::int64_t> shards = batch.shards();
+    int rank = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (++iteration_ != 7 || rank != 1) return batch;
+    const auto first = static_cast<std::size_t>(shards.at(0));
+    const auto count = static_cast<std::size_t>(shards.at(1));
+    if (shards.at(2) != shards.at(1)) std::abort();
+    std::vector<std::int64_t> ids(batch.ids().begin(), batch.ids().end());
+    const auto swap = [first, count](auto* values, std::size_t size) {
+      values += first * size;
+      std::swap_ranges(values, values + count * size, values + count * size);
+    };
+    swap(ids.data(), 1);
+    std::vector<BatchField> fields = batch.fields();
+    for (const BatchField& field : fields)
+      swap(static_cast<std::byte*>(field.values.raw()), field.values.bytes() / ids.size());
+    Batch swapped(fields, ids, batch.epoch());
+    swapped.set_global_size(batch.global_size());
+    swapped.set_shards(shards);
+    return swapped;
+  }
+
+ private:
+  int iteration_ = 0;
+};
+
 // Says how long its batches are.
 TrainingModel create_sequence_model(bool is_large) {
   auto model = std::make_unique<Linear>(1, 1);
@@ -118,13 +153,26 @@ TrainingModel create_sequence_model(bool is_large) {
   return {std::move(model), std::move(loss)};
 }
 
-TrainingModel create_model(const DatasetHeader& data) {
-  auto model = std::make_unique<Sequential>();
-  model->append("l", std::make_unique<Linear>(data.field("pair").shape[0], 1));
+TrainingModel with_loss(std::unique_ptr<Sequential> model) {
   LossFunction loss = [model = model.get()](const Batch& batch, Observation&) {
     return F::mean_squared_error((*model)(Variable(batch["pair"])), batch["sum"]);
   };
   return {std::move(model), std::move(loss)};
+}
+
+TrainingModel create_model(const DatasetHeader& data) {
+  auto model = std::make_unique<Sequential>();
+  model->append("l", std::make_unique<Linear>(data.field("pair").shape[0], 1));
+  return with_loss(std::move(model));
+}
+
+// Whose gradients are too many to be the same by chance.
+TrainingModel create_wide_model(const DatasetHeader& data) {
+  auto model = std::make_unique<Sequential>();
+  model->append("hidden", std::make_unique<Linear>(data.field("pair").shape[0], 50));
+  model->append([](const Variable& h) { return F::tanh(h); });
+  model->append("l", std::make_unique<Linear>(50, 1));
+  return with_loss(std::move(model));
 }
 
 // As the program does it by itself, without an evaluator if there are no test data.
@@ -207,7 +255,7 @@ int run_program(std::string_view kind, int argc, char** argv) {
   // As csv_dataset and other functions hand them out.
   program.test_data = [] { return std::shared_ptr<const Dataset>(sums("test", 50)); };
   program.every_rank_has_data = kind == "data-everywhere";
-  program.create_model = create_model;
+  program.create_model = kind.starts_with("wide") ? create_wide_model : create_model;
   if (kind == "transformed") {
     program.every_rank_has_data = true;
     program.train_data = [] { return halved(sums("training", 300), "sum"); };
@@ -267,6 +315,10 @@ int run_program(std::string_view kind, int argc, char** argv) {
   if (kind == "short-epochs")
     program.wrap_batches = [](std::unique_ptr<Iterator> batches) {
       return std::make_unique<ShortEpochs>(std::move(batches));
+    };
+  if (kind == "wide-swapped")
+    program.wrap_batches = [](std::unique_ptr<Iterator> batches) {
+      return std::make_unique<SwappedShards>(std::move(batches));
     };
   const int exit_code = program.run(argc - 1, argv + 1);
   return kind == "twice" && exit_code == 0 ? program.run(argc - 1, argv + 1) : exit_code;

@@ -105,8 +105,8 @@ class ShardSums : public EveryCommunicator {
   GradientView view(Range range, std::span<const GradientView::Segment> segments) const {
     return {.arena = memory_.slice(range.begin, range.end),
             .segments = segments,
-            .shards = &sources_,
-            .first = range.begin};
+            .first = range.begin,
+            .shards = &sources_};
   }
   void expect_sums(Range range, const std::string& what) const {
     std::int64_t wrong = 0;

@@ -101,6 +101,44 @@ TEST(ReduceArrays, IsBitIdenticalWhenSearchingSums) {
   }
 }
 
+// ((a + b) + (c + d)) and e, of which a place of a result may be a later source.
+TEST(SumInTree, AddsAsTheOrderSays) {
+  constexpr std::size_t count = 3001;
+  for (const bool in_place : {false, true}) {
+    std::vector<std::vector<float>> values;
+    for (std::size_t i = 0; i < 5; ++i) values.push_back(some_values(count, static_cast<float>(i)));
+    const std::vector<std::vector<float>> before = values;
+    std::vector<std::vector<float>> elsewhere(3, std::vector<float>(count));
+    std::vector<const float*> sources;
+    for (const auto& array : values) sources.push_back(array.data());
+    const std::vector<std::vector<float*>> results =
+        in_place ? std::vector<std::vector<float*>>{{values[4].data(), elsewhere[0].data()},
+                                                    {values[0].data()}}
+                 : std::vector<std::vector<float*>>{{elsewhere[1].data()}, {elsewhere[2].data()}};
+    const std::vector<int> merges{0, 1, 0, 2, 0};
+    EXPECT_FALSE(sum_in_tree(sources, merges, results, count, true));
+    for (std::size_t i = 0; i < count; ++i) {
+      const float sum = (before[0][i] + before[1][i]) + (before[2][i] + before[3][i]);
+      for (const float* const found : results[0]) ASSERT_EQ(found[i], sum) << i;
+      ASSERT_EQ(results[1][0][i], before[4][i]) << i;
+    }
+  }
+}
+
+TEST(SumInTree, FindsWhatIsNotFinite) {
+  constexpr std::int64_t count = 2050;
+  std::vector<float> a(count, 1), b(count, 2);
+  const std::vector<const float*> sources{a.data(), b.data()};
+  const std::vector<int> merges{0, 1};
+  const std::vector<std::vector<float*>> results{{a.data()}};
+  EXPECT_FALSE(sum_in_tree(sources, merges, results, count, true));
+  a[count - 1] = std::numeric_limits<float>::infinity();
+  EXPECT_TRUE(sum_in_tree(sources, merges, results, count, true));
+  EXPECT_FALSE(sum_in_tree(sources, merges, results, count));
+  EXPECT_THROW(sum_in_tree(sources, std::vector<int>{1, 0}, results, count), Error);
+  EXPECT_THROW(sum_in_tree(sources, std::vector<int>{0, 0}, results, count), Error);
+}
+
 TEST(ReduceArrays, WritesInPlaceOrElsewhere) {
   std::vector<std::int64_t> a(3000, 1), b(3000, 20), c(3000, 300), d(3000, 0);
   const void* const sources[] = {a.data(), b.data(), c.data()};

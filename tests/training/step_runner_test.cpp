@@ -131,7 +131,7 @@ TEST_F(StepRunnerTest, DoesNotReplayMixedHostAndDeviceNumbers) {
     Observation seen;
     for (step = 1; step <= 9; ++step) runner->run(batch_of(1), seen, work, "");
     const auto& [sum, count, reach] = seen.values().rbegin()->second;
-    EXPECT_EQ(sum, i == 1 ? 9 + 45 : 9);
+    EXPECT_EQ(sum.value(), i == 1 ? 9 + 45 : 9);
     EXPECT_EQ(count, 45);
     EXPECT_THAT(runner->why_not_recorded(), HasSubstr("values that the host computes"));
   }
