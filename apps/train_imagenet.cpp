@@ -174,8 +174,9 @@ void add_flags(TrainingProgram& program, Flags& flags) {
            "mean image (3 x H x W, .npy) of Chainer's compute_mean.py to subtract; none: "
            "subtract ImageNet's mean colour and divide by its deviation")
       .in_short("mean image to subtract");
-  options.add("val-batchsize", settings.test_batchsize, "auto", program::batch_sizes, "N",
-              "examples per rank in evaluations; auto: as in training");
+  options.add(
+      "val-batchsize", settings.test_batchsize, "auto", program::batch_sizes, "N",
+      "examples per rank (with --reproducible: of all ranks) in evaluations; auto: as in training");
   options.add("test", flags.is_short, "a trial: reports every 10 iterations, and ends after 20")
       .in_short("a trial of 20 iterations");
   // ChainerMN's names for flags that all programs have.

@@ -152,6 +152,8 @@ class Communicator {
   // Whether a sum of float32 values has the same bits on all ranks. False if that is not known, as
   // with MPI_Allreduce, which does not promise it.
   virtual bool sums_alike() const { return false; }
+  // Whether sum_gradients() adds sums of shards in their order (GradientView::shards).
+  virtual bool adds_shards() const { return false; }
   // Finds NaN and infinity while sums are computed; null: this kind cannot.
   virtual SumSearch* sum_search() { return nullptr; }
   // Whether sum_gradients() on a GPU only queues work there, so that a step with it can be captured

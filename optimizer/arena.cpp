@@ -93,6 +93,10 @@ void ParameterArena::divide_into(std::int64_t shards, std::int64_t count,
                                  const Communicator* ranks) {
   shards_.emplace(ShardTree(shards), std::vector<std::vector<Range>>{}, count);
   const std::int64_t size = ranks ? ranks->size() : 1;
+  if (shards % size != 0)
+    fail_everywhere(ErrorKind::usage,
+                    "--shards {} and {} ranks: expected a multiple of the number of ranks", shards,
+                    size);
   for (std::int64_t rank = 0; rank < size; ++rank)
     shards_->of_group.push_back(shards_->tree.roots_of(part_of(shards, size, rank)));
   arrays_ = ranks ? ranks->arrays_for(*shards_) : shards_->most();

@@ -80,6 +80,8 @@ class ParameterArena {
   const ShardSources* shards() const { return shards_ ? &*shards_ : nullptr; }
   // The rank's array number `i` for sums of shards; 0: gradients().
   Tensor shard_array(std::size_t i) const;
+  // How many arrays of gradients this rank has; without shards 1.
+  std::size_t gradient_arrays() const { return arrays_; }
 
   // The parameters that are trained, and those that are frozen.
   const std::vector<Entry>& entries() const { return entries_; }

@@ -41,6 +41,11 @@ std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext&
     return "error feedback and compressed gradients exclude each other: compression keeps what it "
            "does not send, but not what rounding takes; leave one out (--error-feedback, "
            "--compress)";
+  if (context.has_shards && (is_compressed || settings.error_feedback))
+    return fmt::format(
+        "{} and steps of shards (--reproducible): what is left out depends on the ranks; leave one "
+        "out",
+        is_compressed ? "compression (--compress)" : "error feedback (--error-feedback)");
   if (context.is_on_gpu && (is_compressed || settings.error_feedback))
     return fmt::format(
         "{} is for gradients of CPUs; leave it or --gpu out",

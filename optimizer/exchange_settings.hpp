@@ -58,6 +58,7 @@ struct ExchangeContext {
   bool scales_losses = false;         // StepGuard::scale_losses
   bool skips_non_finite = false;      // StepGuard::skip_non_finite
   bool layers_communicate = false;    // Module::communicates
+  bool has_shards = false;            // Optimizer::set_shards
 };
 
 // Returns one line that names settings which exclude each other and says what to leave out; empty

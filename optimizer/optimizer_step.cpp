@@ -46,8 +46,9 @@ StepExchange::Agreement Optimizer::agree_on_step(std::int64_t examples, int read
 // --- passes ---
 
 void Optimizer::begin_shard(std::int64_t shard) {
-  if (!sharded_.is_on())
-    fail(ErrorKind::usage, "begin_shard() comes after set_shards(), which divides steps");
+  if (!sharded_.is_on() || !trained_.arena)
+    fail(ErrorKind::usage,
+         "begin_shard() comes after set_shards(), which divides steps, and setup()");
   sharded_.begin_shard(shard);
 }
 
@@ -166,8 +167,8 @@ std::int64_t Optimizer::finish_exchange() {
     entry.parameter->fill_missing_grad();
   const StepExchange::Sums sums = exchange_.finish();
   if (sums.model_changed) check_same_everywhere(false);
-  sharded_.finish_statistics();
   guard_.search();
+  sharded_.finish_statistics();
   return sums.examples;
 }
 

@@ -87,17 +87,14 @@ void ShardSums::finish(const std::function<void(const Tensor& root)>& clear) {
   begin();
 }
 
-std::size_t most_waiting_sums(const ShardTree& tree, std::span<const Range> roots) {
-  std::size_t most = roots.size();
-  std::vector<Range> waiting;
-  for (std::int64_t shard = roots.front().begin; shard < roots.back().end; ++shard) {
-    Range sum{shard, shard + 1};
-    most = std::max(most, waiting.size() + 1);
-    while (!waiting.empty() && tree.are_siblings(waiting.back(), sum)) {
-      sum.begin = waiting.back().begin;
-      waiting.pop_back();
-    }
-    waiting.push_back(sum);
+std::size_t spare_arrays(const ShardTree& tree, std::span<const Range> roots) {
+  std::size_t most = 0;
+  for (const Range& root : roots) {
+    std::size_t waiting = 0;
+    // The number of complete sums before each shard of the root.
+    for (std::int64_t shard = root.begin; shard < root.end; ++shard)
+      waiting = std::max(waiting, tree.roots_of({root.begin, shard}).size());
+    most = std::max(most, waiting);
   }
   return most;
 }

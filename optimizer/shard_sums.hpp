@@ -52,7 +52,7 @@ class ShardSums {
   std::vector<Tensor> spares_;  // arrays that are not results
 };
 
-// The number of arrays that ShardSums uses in a step in which all shards have values.
-std::size_t most_waiting_sums(const ShardTree& tree, std::span<const Range> roots);
+// How many arrays ShardSums uses beside those of the roots, if all shards have values.
+std::size_t spare_arrays(const ShardTree& tree, std::span<const Range> roots);
 
 }  // namespace tasuki

@@ -70,8 +70,9 @@ void ShardStatistics::end_shard(std::int64_t examples) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const std::int64_t count = buffers_[i].count();
     if (buffers_[i].dtype() == DType::float32) {
-      const float* const values = buffers_[i].data<float>();
-      for (std::int64_t j = 0; j < count; ++j) *to++ = weight * values[j];
+      const float* const now = buffers_[i].data<float>();
+      const float* const before = before_[i].data<float>();
+      for (std::int64_t j = 0; j < count; ++j) *to++ = weight * (now[j] - before[j]);
     } else {
       const auto* const now = buffers_[i].data<std::int64_t>();
       const auto* const before = before_[i].data<std::int64_t>();
@@ -99,12 +100,30 @@ void ShardStatistics::finish() {
     const std::int64_t count = buffer.count();
     if (buffer.dtype() == DType::float32) {
       auto* const values = buffer.data<float>();
-      for (std::int64_t j = 0; j < count; ++j) values[j] = *from++ / weight;
+      for (std::int64_t j = 0; j < count; ++j) values[j] += *from++ / weight;
     } else {
       auto* const values = buffer.data<std::int64_t>();
       for (std::int64_t j = 0; j < count; ++j) values[j] += std::llround(*from++ / weight);
     }
   }
+}
+
+// What a model and its ranks need, for which no message is needed.
+void ShardedStep::check() const {
+  const auto refuse = [](const char* what) {
+    fail_everywhere(ErrorKind::usage, "steps of shards (Optimizer::set_shards, --reproducible): {}",
+                    what);
+  };
+  const Communicator* const ranks = trained_.communicator;
+  if (trained_.model->communicates())
+    refuse("layers of the model exchange messages, which need all shards at once");
+  if (!trained_.has_peers()) return;
+  if (!ranks->adds_shards())
+    fail_everywhere(ErrorKind::usage,
+                    "communicator {} does not add sums of shards in their order (adds_shards())",
+                    ranks->name());
+  if (ranks->options().wire_dtype != DType::float32)
+    refuse("gradients must travel as float32 (--wire-dtype)");
 }
 
 void ShardedStep::follow_arena() {
@@ -117,6 +136,7 @@ void ShardedStep::follow_arena() {
     fail_everywhere(ErrorKind::usage,
                     "--reproducible and --gpu: shards are added in their order on CPUs only; leave "
                     "one out");
+  check();
   const ShardSources& sources = *arena.shards();
   gradients_ = std::make_unique<ShardSums>(
       sources.tree, sources.of_group[rank_of(trained_.communicator)],
@@ -124,11 +144,15 @@ void ShardedStep::follow_arena() {
   if (!trained_.model->buffers().empty())
     statistics_ =
         std::make_unique<ShardStatistics>(*trained_.model, trained_.communicator, sources);
-  // Arrays are made again at the beginning of a step, when no shard has been computed.
-  if (under_way) begin_shard(*under_way);
+  // Arrays are made again before any shard has had examples.
+  if (under_way)
+    for (std::int64_t shard = gradients_->shards().begin; shard <= *under_way; ++shard)
+      begin_shard(shard);
 }
 
 void ShardedStep::begin_shard(std::int64_t shard) {
+  // The step before may have failed.
+  if (shard == gradients_->shards().begin && gradients_->next_shard() != shard) give_up();
   if (shard_) end_shard();
   const bool is_first = gradients_->next_shard() == gradients_->shards().begin;
   TASUKI_CHECK(shard == gradients_->next_shard(),
@@ -183,6 +207,8 @@ void ShardedStep::finish_statistics() {
 
 void ShardedStep::give_up() {
   if (!gradients_) return;
+  if (statistics_ && (shard_ || gradients_->next_shard() != gradients_->shards().begin))
+    statistics_->give_up();
   shard_.reset();
   gradients_->begin();
   trained_.arena->point_gradients_at(trained_.arena->gradients());

@@ -16,8 +16,8 @@ namespace tasuki {
 
 // The running statistics of a model in steps of several shards. Each shard begins with those of the
 // step before, and the step's are the mean of what the shards made of them, weighted by their
-// examples: one update of a moving average. Buffers of integers, which count updates, change as
-// they do in one shard.
+// examples: one update of a moving average. A buffer that no shard changes keeps its bits. Buffers
+// of integers, which count updates, change as they do in one shard.
 class ShardStatistics {
  public:
   // Collective if `communicator` is not null. `sources`: what each rank brings. Buffers that are
@@ -29,6 +29,8 @@ class ShardStatistics {
   void end_shard(std::int64_t examples);  // 0: the shard has none
   // Sums over all ranks and writes the buffers. Collective.
   void finish();
+  // The buffers are those of the step before.
+  void give_up() const { restore(); }
 
  private:
   void restore() const;
@@ -67,6 +69,7 @@ class ShardedStep {
   void give_up();
 
  private:
+  void check() const;
   void end_shard();
 
   const TrainedModel& trained_;

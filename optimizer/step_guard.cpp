@@ -37,7 +37,8 @@ void StepGuard::check(const ExchangeSettings& settings) const {
                              .wire_dtype = trained_.communicator->options().wire_dtype,
                              .scales_losses = scaler_.has_value(),
                              .skips_non_finite = finite_.has_value(),
-                             .layers_communicate = trained_.model->communicates()});
+                             .layers_communicate = trained_.model->communicates(),
+                             .has_shards = trained_.shards > 0});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }
 

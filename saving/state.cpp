@@ -60,7 +60,7 @@ void serialize_model(const Serializer& serializer, const Module& model, bool are
   const Communicator* communicator = serializer.communicator();
   const std::string key = "buffers_of_rank";
   if (buffers.empty() || (serializer.is_loading() && !serializer.contains(key))) return;
-  if (!serializer.is_loading() && (communicator == nullptr || are_alike)) return;
+  if (are_alike || (!serializer.is_loading() && communicator == nullptr)) return;
   const std::vector<Bytes> parts = serializer.of_every_rank(key, pack(buffers));
   if (serializer.is_loading() && communicator &&
       parts.size() == static_cast<std::size_t>(communicator->size()))

@@ -14,6 +14,7 @@ class FlatCommunicator : public Communicator {
         allreduce_(rank(), size(),
                    {algorithm(), options().sizes,
                     network_of(topology(), options().link, options().link_inside)}) {}
+  bool adds_shards() const override { return true; }
 
  protected:
   std::string describe_kind() const override {

@@ -13,6 +13,7 @@ class NaiveCommunicator : public Communicator {
         planned_(rank(), size(),
                  {.sizes = options().sizes,
                   .network = network_of(topology(), options().link, options().link_inside)}) {}
+  bool adds_shards() const override { return true; }
 
  protected:
   std::string describe_kind() const override {

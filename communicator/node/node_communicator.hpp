@@ -24,6 +24,7 @@ class NodeCommunicator : public Communicator, public SumSearch {
   bool shares_memory() const override { return options().device.is_cpu(); }
 
   bool sums_alike() const override { return true; }
+  bool adds_shards() const override { return true; }
 
   SumSearch* sum_search() override { return this; }
   // Where all ranks are on one node.

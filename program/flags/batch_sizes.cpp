@@ -7,7 +7,8 @@ namespace tasuki::program {
 
 std::int64_t global_batch(const TrainingSettings& settings, int ranks) {
   const std::int64_t together = settings.global_batch.value_or(settings.batchsize * ranks);
-  if (together < ranks)
+  // With --reproducible, shards may be empty.
+  if (together < ranks && !settings.reproducible)
     fail_everywhere(ErrorKind::usage,
                     "--global-batch: expected at least {} (one example per rank), found {}", ranks,
                     together);

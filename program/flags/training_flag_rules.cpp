@@ -27,8 +27,13 @@ void check_resume_flags(const TrainingSettings& settings) {
 
 namespace {
 
+bool saves_by_the_clock(const TrainingSettings& settings) {
+  const auto& period = settings.checkpoint_every;
+  return period && (period->unit == PeriodUnit::minute || period->unit == PeriodUnit::second);
+}
+
 // What a run cannot have whose bits do not depend on its ranks.
-void check_reproducible_flags(const TrainingSettings& settings) {
+void check_reproducible_flags(const Options& options, const TrainingSettings& settings) {
   const auto refuse = [](const char* flag, const char* reason) {
     fail_everywhere(ErrorKind::usage, "--reproducible and {}: {}; leave one out", flag, reason);
   };
@@ -43,8 +48,12 @@ void check_reproducible_flags(const TrainingSettings& settings) {
     refuse("--wire-dtype", "what is rounded depends on the number of ranks");
   if (settings.power_sgd_rank > 0)
     refuse("--compress", "what is left out depends on the number of ranks");
-  if (settings.allreduce == AllreduceAlgorithm::mpi)
-    refuse("--allreduce mpi", "MPI adds in an order of its own");
+  if (settings.allreduce)
+    refuse("--allreduce", "shards are added in one order, whatever the algorithm");
+  if (settings.exchange == ExchangeMode::double_buffered && saves_by_the_clock(settings) &&
+      options.is_given("checkpoint-every"))
+    refuse("--checkpoint-every by the clock with --exchange double-buffered",
+           "a save uses gradients early, so the times of saves affect the bits");
   if (settings.communicator == "dummy")
     refuse("--communicator dummy", "it does not exchange gradients");
   if (settings.autotune) refuse("--autotune", "what is timed may differ from run to run");
@@ -59,10 +68,12 @@ void apply_reproducible(TrainingSettings& settings) {
   if (!settings.shards) settings.shards = default_shards;
   if (!settings.global_batch) settings.global_batch = settings.batchsize;
   if (settings.conv == ConvAlgorithm::fastest) settings.conv = ConvAlgorithm::by_shape;
+  if (settings.exchange == ExchangeMode::double_buffered && saves_by_the_clock(settings))
+    settings.checkpoint_every = {.count = 1, .unit = PeriodUnit::epoch};
 }
 
 void check_training_flags(const Options& options, const TrainingSettings& settings) {
-  if (settings.reproducible) check_reproducible_flags(settings);
+  if (settings.reproducible) check_reproducible_flags(options, settings);
   if (settings.dry_run && settings.find_batchsize)
     fail_everywhere(ErrorKind::usage,
                     "--dry-run and --find-batchsize exclude each other; leave one out");

@@ -24,7 +24,7 @@ Option batchsize_flag(TrainingSettings& settings) {
   Option option;
   option.value_name = "N";
   option.help = settings.model_ranks == 1
-                    ? "examples per rank and step"
+                    ? "examples per rank and step; with --reproducible, of all ranks together"
                     : "examples per model and step, for any number of ranks per model";
   option.set = [&settings](const std::string& text) {
     settings.batchsize = parse_integer(text, batch_sizes);
@@ -223,8 +223,9 @@ void add_data_flags(Options& options, TrainingSettings& settings, FlagsLeftOut l
   options
       .add("reproducible", settings.reproducible,
            "the same bits of weights, states and log on any number of ranks that divides V of "
-           "--shards (then 24 by default), with any communicator and number of threads, on CPUs of "
-           "one type. Each of the V parts of a batch is computed by itself, in one thread. "
+           "--shards (then 24 by default), with any communicator that exchanges gradients and any "
+           "number of threads, on "
+           "CPUs of one type. Each of the V parts of a batch is computed by itself, in one thread. "
            "--batchsize is then of all ranks together, and --conv auto is by-shape")
       .common("same bits on any number of ranks");
   if (!left_out.augment)

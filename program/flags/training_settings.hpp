@@ -105,7 +105,8 @@ struct TrainingSettings {
   Exif exif = Exif::apply;                     // of image files
   std::optional<bool> check_data;              // empty: with dry_run
   bool skip_damaged = false;                   // image files that cannot be read
-  std::optional<std::int64_t> test_batchsize;  // per rank in evaluations; empty: as in training
+  std::optional<std::int64_t> test_batchsize;  // per rank in evaluations (reproducible: of all);
+                                               // empty: as in training
 
   std::string optimizer = "adam";  // a rule's name; unused if the program creates the optimizer
   std::optional<double> lr;

@@ -94,10 +94,10 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers,
 std::size_t most_gradient_arrays(const ParameterArena& arena) {
   const ShardSources* const shards = arena.shards();
   if (shards == nullptr) return 1;
-  std::size_t most = 0;
+  std::size_t spare = 0;
   for (const std::vector<Range>& roots : shards->of_group)
-    most = std::max(most, most_waiting_sums(shards->tree, roots));
-  return most;
+    spare = std::max(spare, spare_arrays(shards->tree, roots));
+  return arena.gradient_arrays() + spare;
 }
 
 }  // namespace

@@ -135,5 +135,32 @@ TEST(Batch, CreatesFieldsLazily) {
   });
 }
 
+// As if the shards had been read by themselves.
+TEST(Batch, IsDividedIntoShards) {
+  Batch batch = three_examples();
+  EXPECT_TRUE(batch.shards().empty());
+  expect_error(ErrorKind::internal, {"shards of 2 examples", "batch of 3"}, [&] {
+    batch.set_shards({1, 1});
+  });
+  batch.set_shards({1, 0, 2});
+  const Batch first = batch.shard(0), none = batch.shard(1), last = batch.shard(2);
+  EXPECT_EQ(ids_of(first), (std::vector<std::int64_t>{7}));
+  EXPECT_EQ(none.size(), 0);
+  EXPECT_EQ(ids_of(last), (std::vector<std::int64_t>{8, 9}));
+  EXPECT_EQ(last.epoch(), 5);
+  EXPECT_EQ(first["words"].shape(), (Shape{1, 4}));
+  EXPECT_EQ(last["words"].shape(), (Shape{2, 2})) << "padded to its longest example";
+  const auto words = last["words"].span<std::int32_t>();
+  EXPECT_EQ(std::vector<std::int32_t>(words.begin(), words.end()),
+            (std::vector<std::int32_t>{4, 5, 8, 9}));
+  EXPECT_EQ(last["x"].data<float>()[0], 2);
+  EXPECT_TRUE(last.shards().empty());
+  expect_error(ErrorKind::internal, {"shard 3 of 3"}, [&] { batch.shard(3); });
+  BatchField padded = batch.fields()[1];
+  padded.pad_to = 3;
+  batch.set(padded);
+  EXPECT_EQ(batch.shard(2)["words"].shape(), (Shape{2, 3})) << "to a multiple of 3";
+}
+
 }  // namespace
 }  // namespace tasuki

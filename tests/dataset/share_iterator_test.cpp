@@ -248,5 +248,29 @@ TEST(ShareIterator, RejectsImpossiblePositions) {
     expect_error(ErrorKind::data, {std::to_string(state.epoch)}, [&] { serial->restore(state); });
 }
 
+// A shard's part of each batch is the same on any number of ranks.
+TEST(Batches, MarkShards) {
+  const auto parts_of = [](int ranks, std::int64_t step) {
+    std::vector<std::vector<std::int64_t>> parts;
+    for (int rank = 0; rank < ranks; ++rank) {
+      ShareIterator batches(take_share(numbered_examples(50), ranks, rank, {.shards = 12}),
+                            {.global_batch = 20, .shuffle = true, .seed = 5, .marks_shards = true});
+      Batch batch = batches.next();
+      for (std::int64_t i = 0; i < step; ++i) batch = batches.next();
+      EXPECT_EQ(std::ssize(batch.shards()), 12 / ranks);
+      for (std::size_t i = 0; i < batch.shards().size(); ++i)
+        parts.push_back(ids_of(batch.shard(i)));
+    }
+    return parts;
+  };
+  for (const std::int64_t step : {0, 1, 2, 3}) {
+    const auto expected = parts_of(1, step);
+    for (const int ranks : {2, 3, 4, 12}) EXPECT_EQ(parts_of(ranks, step), expected);
+  }
+  ShareIterator unmarked(take_share(numbered_examples(50), 1, 0, {.shards = 12}),
+                         {.batch_size = 9});
+  EXPECT_TRUE(unmarked.next().shards().empty());
+}
+
 }  // namespace
 }  // namespace tasuki

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/activity.hpp"
+#include "core/log.hpp"
 
 namespace tasuki {
 
@@ -17,6 +18,7 @@ EvaluationPass::EvaluationPass(std::unique_ptr<Iterator> iterator, const Module&
 
 void EvaluationPass::follow(const Updater& updater, GraphMode graph) {
   const Module* const model = updater.evaluated_model();
+  expects_shards_ = updater.optimizer().shards() > 0;
   if (has_own_model_ || model == nullptr) return;
   const DType type = updater.optimizer().compute_type();
   if (runner_ && type == type_of_steps_) return;
@@ -46,6 +48,10 @@ Observation EvaluationPass::run(const Work& work, const std::string& prefix) con
     begin_batch(number, batches);
     const Batch batch = iterator_->next();
     if (batch.shards().empty()) {
+      if (expects_shards_ && !std::exchange(has_warned_, true))
+        log_warning(
+            "--reproducible: an evaluator's batches do not say which examples are of which shard "
+            "(ShareIteratorOptions::marks_shards), so its values depend on the ranks");
       run_batch(number, batch, work, prefix, seen);
     } else {
       for (std::size_t i = 0; i < batch.shards().size(); ++i)

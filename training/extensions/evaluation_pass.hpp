@@ -44,6 +44,9 @@ class EvaluationPass {
   std::unique_ptr<Iterator> iterator_;
   Extension::Watcher watcher_;
   bool has_own_model_ = false;
+  // Whether training is divided into shards, so that evaluations should be, too.
+  bool expects_shards_ = false;
+  mutable bool has_warned_ = false;
   std::unique_ptr<StepRunner> runner_;  // null until the model is known
   DType type_of_steps_ = DType::float32;
 };
