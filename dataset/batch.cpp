@@ -27,7 +27,7 @@ Tensor without_padding(const BatchField& field) {
   if (padded >= shape[1]) return field.values;
   std::vector<std::int64_t> sizes(shape.begin(), shape.end());
   sizes[1] = padded;
-  const Tensor values = Tensor::empty(Shape(sizes), field.values.dtype());
+  Tensor values = Tensor::empty(Shape(sizes), field.values.dtype());
   if (shape[0] == 0 || padded == 0) return values;
   const std::size_t from_bytes = field.values.bytes() / static_cast<std::size_t>(shape[0]);
   const std::size_t to_bytes = values.bytes() / static_cast<std::size_t>(shape[0]);

@@ -91,7 +91,7 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
 
 void ParameterArena::divide_into(std::int64_t shards, std::int64_t count,
                                  const Communicator* ranks) {
-  shards_.emplace(ShardTree(shards), std::vector<std::vector<Range>>{}, count);
+  shards_ = ShardSources{ShardTree(shards), {}, count};
   const std::int64_t size = ranks ? ranks->size() : 1;
   if (shards % size != 0)
     fail_everywhere(ErrorKind::usage,

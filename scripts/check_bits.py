@@ -118,6 +118,8 @@ def words_of(run, data, out, *flags):
     program, *own = MODELS[run.model].format(data=data).split()
     exchange = [] if PLACES[run.place] == [1] and run.exchange != "double-buffered" else [
         "--exchange", run.exchange]
+    if run.exchange == "double-buffered":
+        own += ["--on-nan", "abort"]  # in place of skip, which excludes it
     words = [ROOT / "build/apps" / program, *FLAGS, *own, "--communicator", run.kind, "--threads",
              run.threads, *exchange, *KEPT[run.kept].split(), "--max-iterations", str(run.steps), "--out",
              out, *flags]
