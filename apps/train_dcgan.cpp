@@ -9,7 +9,6 @@
 #include "nn/functions/arithmetic.hpp"
 #include "nn/random.hpp"
 #include "program/training_program.hpp"
-#include "training/joint_updater.hpp"
 
 namespace {
 
@@ -32,14 +31,11 @@ LossFunction loss_of(Dcgan& gan, const DcganSettings& settings, std::uint64_t se
 }
 
 // ChainerMN's DCGANUpdater: one optimizer for each network.
-std::unique_ptr<Updater> create_updater(UpdaterParts parts, Dcgan& gan,
-                                        const DcganSettings& settings) {
-  const auto losses = [&gan, settings](const Batch& batch, Observation&) {
+LossesFunction losses_of(Dcgan& gan, const DcganSettings& settings) {
+  return [&gan, settings](const Batch& batch, Observation&) {
     const DcganLosses found = dcgan_losses(gan, settings, batch["x"].to(gan.device()));
     return std::vector{found.gen, found.dis};
   };
-  return std::make_unique<JointUpdater>(std::move(parts.batches), std::move(parts.optimizers),
-                                        losses, std::move(parts.settings));
 }
 
 void add_network_flags(program::Options& flags, DcganSettings& settings) {
@@ -108,16 +104,14 @@ int main(int argc, char** argv) {
   program.create_model = [&](const DatasetHeader& data) {
     model_settings.image = data.field("x").shape;
     auto model = std::make_unique<Dcgan>(model_settings);
-    gan = model.get();
+    Dcgan& made = *model;
+    if (gan == nullptr) gan = &made;
     const auto seed = static_cast<std::uint64_t>(program.settings.seed);
     model->initialize(seed);
-    LossFunction loss = loss_of(*gan, model_settings, seed);
     return TrainingModel{.model = std::move(model),
-                         .loss = std::move(loss),
-                         .parts = {{"gen", gan->gen, generator}, {"dis", gan->dis, discriminator}}};
-  };
-  program.create_updater = [&](UpdaterParts parts) {
-    return create_updater(std::move(parts), *gan, model_settings);
+                         .loss = loss_of(made, model_settings, seed),
+                         .parts = {{"gen", made.gen, generator}, {"dis", made.dis, discriminator}},
+                         .losses = losses_of(made, model_settings)};
   };
   program.extend = [&](Trainer& trainer) {
     samples.model = model_settings;

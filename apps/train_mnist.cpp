@@ -19,16 +19,20 @@ static void train(TrainingRun& run, std::int64_t unit) {
   Communicator& communicator = run.communicator();  // of all ranks, as --communicator says
 
   // "t" are the labels, "x" the images.
-  Classifier model(std::make_unique<MLP>(784, unit, run.data_header().field("t").classes));
+  const std::int64_t classes = run.data_header().field("t").classes;
+  const auto create_model = [&] {
+    return create_classifier(std::make_unique<MLP>(784, unit, classes));
+  };
+  const TrainingModel trained = create_model();
+  Module& model = *trained.model;
   run.initialize(model);   // weights from --seed or --init
   model.to(run.device());  // this rank's: the CPU, or one of the node's GPUs
-  const LossFunction loss = classification_loss(model);
 
   // All ranks start from rank 0's weights, and each update uses the mean gradient of all ranks.
   const auto optimizer = create_multi_node_optimizer(run.create_optimizer(), communicator);
   run.configure(*optimizer, model);
   // False if there is nothing to train: --dry-run, --find-batchsize, or a resumed run at its end.
-  if (!run.prepare(*optimizer, loss)) return;
+  if (!run.prepare(*optimizer, trained.loss)) return;
 
   // Rank 0 reads the examples and sends each rank its share (with --stream each rank reads its
   // own).
@@ -37,8 +41,10 @@ static void train(TrainingRun& run, std::int64_t unit) {
       run.has_test_data() ? std::optional(run.test_share()) : std::nullopt;
 
   run.train([&] {
-    auto updater = std::make_unique<StandardUpdater>(run.training_iterator(training_share),
-                                                     *optimizer, loss, run.updater_settings());
+    auto updater =
+        std::make_unique<StandardUpdater>(run.training_iterator(training_share), *optimizer,
+                                          trained.loss, run.updater_settings(create_model));
+    const LossFunction loss = updater->evaluation_loss(trained.loss);
     auto trainer =
         std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
     if (test_share)

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "communicator/node/node_array.hpp"
-#include "optimizer/arena_slices.hpp"
 
 namespace tasuki {
 namespace {
@@ -89,14 +88,19 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
   }
 }
 
+void ParameterArena::check_shards(std::int64_t shards, std::int64_t ranks) {
+  if (shards < 0 || shards % ranks != 0)
+    fail_everywhere(ErrorKind::usage,
+                    "--shards {} and {} ranks: expected a multiple of the number of ranks", shards,
+                    ranks);
+}
+
 void ParameterArena::divide_into(std::int64_t shards, std::int64_t count,
                                  const Communicator* ranks) {
   shards_ = ShardSources{ShardTree(shards), {}, count};
   const std::int64_t size = ranks ? ranks->size() : 1;
-  if (shards % size != 0)
-    fail_everywhere(ErrorKind::usage,
-                    "--shards {} and {} ranks: expected a multiple of the number of ranks", shards,
-                    size);
+  check_shards(shards, size);
+  own_rank_ = static_cast<std::size_t>(ranks ? ranks->rank() : 0);
   for (std::int64_t rank = 0; rank < size; ++rank)
     shards_->of_group.push_back(shards_->tree.roots_of(part_of(shards, size, rank)));
   arrays_ = ranks ? ranks->arrays_for(*shards_) : shards_->most();

@@ -12,17 +12,12 @@
 #include "communicator/communicator.hpp"
 #include "core/range.hpp"
 #include "nn/module.hpp"
+#include "optimizer/arena_slices.hpp"
 #include "optimizer/parameter_group.hpp"
 
 namespace tasuki {
 
 class NodeArray;
-
-// Applies an update in parts, for callers with threads or extra copies of the weights. A
-// SpreadUpdate must call `apply` for ranges of arena elements that together cover [0, count)
-// exactly once. Ranges begin at multiples of 16.
-using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
-using SpreadUpdate = std::function<void(const ApplyRange& apply, std::int64_t count)>;
 
 // Offsets are the same in both arrays and in all optimizer states. Parameters are in reverse order
 // of registration, so that gradients that the backward pass finishes one after another are
@@ -78,6 +73,10 @@ class ParameterArena {
 
   // What each rank brings to a sum of shards; null: gradients are not divided into shards.
   const ShardSources* shards() const { return shards_ ? &*shards_ : nullptr; }
+  // With shards(): the nodes that this rank brings.
+  const std::vector<Range>& own_roots() const { return shards_->of_group[own_rank_]; }
+  // A usage error on all ranks if so many shards cannot be divided among them.
+  static void check_shards(std::int64_t shards, std::int64_t ranks);
   // The rank's array number `i` for sums of shards; 0: gradients().
   Tensor shard_array(std::size_t i) const;
   // How many arrays of gradients this rank has; without shards 1.
@@ -145,6 +144,7 @@ class ParameterArena {
   std::vector<Module::NamedParameter> unshaped_;
   std::vector<GradientView::Segment> segments_;
   std::optional<ShardSources> shards_;
+  std::size_t own_rank_ = 0;
   std::size_t arrays_ = 1;     // of gradients
   mutable Tensor pointed_at_;  // where the parameters' gradients are
 };

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -21,6 +22,12 @@ namespace tasuki {
 // block. So the squares of a block are summed by one owner, and no two owners write to the same
 // cache line. If there are fewer blocks than owners, some slices are empty.
 std::vector<Range> arena_slices(std::int64_t count, int owners);
+
+// Applies an update in parts, for callers with threads or extra copies of the weights. A
+// SpreadUpdate must call `apply` for ranges of arena elements that together cover [0, count)
+// exactly once. Ranges begin at multiples of 16.
+using ApplyRange = std::function<void(std::int64_t begin, std::int64_t end)>;
+using SpreadUpdate = std::function<void(const ApplyRange& apply, std::int64_t count)>;
 
 // The slices of owners in several groups: owner i is in group groups[i], and each group divides the
 // whole arena between its members.

@@ -95,13 +95,20 @@ void Optimizer::set_exchange(const ExchangeSettings& settings) {
 }
 
 void Optimizer::set_shards(std::int64_t shards) {
-  const std::int64_t ranks = communicator() ? communicator()->size() : 1;
-  if (shards < 0 || shards % ranks != 0)
-    fail_everywhere(ErrorKind::usage,
-                    "--shards {} and {} ranks: expected a multiple of the number of ranks", shards,
-                    ranks);
+  ParameterArena::check_shards(shards, communicator() ? communicator()->size() : 1);
   trained_.shards = shards;
   if (trained_.arena) build_arena();
+}
+
+void Optimizer::set_copies(std::vector<Module*> copies, SpreadUpdate spread) {
+  if (!copies.empty() && (!sharded_.is_on() || !trained_.arena))
+    fail(ErrorKind::usage,
+         "set_copies() comes after set_shards(), which divides steps, and setup()");
+  for (const Module* copy : copies)
+    TASUKI_CHECK(copy->unshaped_parameters().empty(),
+                 "parameter {} of a copy has no shape yet: give the layer its input size",
+                 copy->unshaped_parameters().front().path);
+  sharded_.set_copies(std::move(copies), std::move(spread));
 }
 
 void Optimizer::follow_shapes() {

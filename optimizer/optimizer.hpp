@@ -143,6 +143,29 @@ class Optimizer {
   // begun in each step, in their order, also those without examples.
   void begin_shard(std::int64_t shard);
 
+  // Several threads of this process, each of which computes whole shards: thread 0 with the model,
+  // as above, and thread i with copies[i - 1]. Thread i has the i-th part of this rank's shards
+  // (part_of()), so there are no more threads than shards. The copies have parameters of the same
+  // paths and shapes as the model, and buffers of the same shapes; they read the model's weights
+  // and must outlive this setting. `spread` divides sums and updates among the same threads. No
+  // copies: one thread, as at first. Call it between steps, after set_shards() and setup(); ranks
+  // may have different numbers of threads.
+  //   optimizer.agree_on_step(examples of all shards); optimizer.begin_threads();
+  //   in each thread: its shards_of(thread), as above, in thread i > 0 with
+  //     optimizer.begin_shard(shard);
+  //     optimizer.backward_in(i, loss of copy i - 1, examples);
+  //   and at its end optimizer.end_thread(i);
+  //   then, if none has failed (give_up_step()):
+  //   optimizer.set_examples(examples of all shards); optimizer.update(optimizer.exchange());
+  void set_copies(std::vector<Module*> copies, SpreadUpdate spread = {});
+  // With shards() and after setup(): the shards of this rank, and of one of its threads.
+  Range own_shards() const { return sharded_.shards(); }
+  Range shards_of(std::size_t thread) const { return sharded_.shards_of(thread); }
+  void begin_threads() { sharded_.begin_step(); }
+  // `loss` may be undefined without examples.
+  void backward_in(std::size_t thread, const Variable& loss, std::int64_t examples);
+  void end_thread(std::size_t thread) { sharded_.end_thread(thread); }
+
   // For code that runs steps on a GPU. Adapts to a changed model, and makes the ranks agree on what
   // a step needs (StepExchange::Status) while the device may still be busy with the previous step.
   // If the model changed on only some ranks, all throw ErrorKind::disagreement. forward() and
@@ -157,7 +180,8 @@ class Optimizer {
   // The number of examples that this rank's gradients are sums over, for callers that do not pass
   // all of them through backward(). Call it before exchange().
   void set_examples(std::int64_t examples) { exchange_.set_examples(examples); }
-  // Drops the gradients of a step whose capture as a CUDA graph failed before any of its work ran.
+  // Drops the gradients of a step: its capture as a CUDA graph failed before any of its work ran,
+  // or one of several threads has failed and all have ended.
   void give_up_step();
 
   // --- rates and hyper-parameters, by Chainer's names ("lr", "alpha", "beta1", ...) ---
@@ -250,6 +274,11 @@ class Optimizer {
   // Counts a batch; returns whether this rank runs its backward pass.
   bool begin_backward(const Variable& loss, std::int64_t examples);
   void run_backward(const Variable& loss, std::int64_t examples);
+  // Whether a backward pass of this optimizer passes by a parameter, because another one updates
+  // it. `entries`: those of the model or of a copy.
+  static std::function<bool(const Parameter&)> leaves_out(
+      const std::vector<ParameterArena::Entry>& entries);
+  void give_up_pass();
   std::int64_t finish_exchange();
   void apply(std::int64_t global_examples, const SpreadUpdate& spread);
 

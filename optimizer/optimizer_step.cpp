@@ -62,9 +62,7 @@ Variable Optimizer::forward(const std::function<Variable()>& loss, std::int64_t 
   try {
     return run_forward(loss, always || exchange_.takes_part(examples));
   } catch (...) {
-    sharded_.give_up();
-    exchange_.give_up();
-    if (communicator() != nullptr) leave_after_error(*communicator());
+    give_up_pass();
     throw;
   }
 }
@@ -95,7 +93,7 @@ bool Optimizer::begin_backward(const Variable& loss, std::int64_t examples) {
   note_moment(StepClock::Moment::backward);
   if (!std::exchange(graph_is_checked_, true)) trained_.check_graph(loss);
   if (sharded_.is_on())
-    sharded_.begin_pass(examples);
+    sharded_.begin_pass(0, examples);
   else if (!exchange_.has_gradients())
     trained_.model->clear_grads();
   exchange_.add_batch(examples);
@@ -112,20 +110,28 @@ bool Optimizer::begin_backward(const Variable& loss, std::int64_t examples) {
   return true;
 }
 
-void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
+std::function<bool(const Parameter&)> Optimizer::leaves_out(
+    const std::vector<ParameterArena::Entry>& entries) {
   std::unordered_set<const Parameter*> own;
-  for (const ParameterArena::Entry& entry : trained_.arena->entries()) own.insert(entry.parameter);
+  for (const ParameterArena::Entry& entry : entries) own.insert(entry.parameter);
+  return [own = std::move(own)](const Parameter& parameter) {
+    return parameter.has_optimizer() && !own.contains(&parameter);
+  };
+}
+
+void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
   Variable::GradientReady ready;
-  if (exchange_.has_begun()) ready = [this](Parameter& parameter) { exchange_.ready(parameter); };
+  if (exchange_.has_begun())
+    ready = [this](Parameter& parameter) {
+      sharded_.finish_part(parameter);
+      exchange_.ready(parameter);
+    };
   tasuki::run_backward(loss, {.seed = guard_.seed(loss.value(), examples),
                               .ready = ready,
                               // Advances gradients that travel meanwhile: those of the step before,
                               // or ranges of this step's.
                               .between = [this] { exchange_.advance(); },
-                              .leaves_out =
-                                  [&own](const Parameter& parameter) {
-                                    return parameter.has_optimizer() && !own.contains(&parameter);
-                                  },
+                              .leaves_out = leaves_out(trained_.arena->entries()),
                               .keeps_graph = keeps_graphs_});
 }
 
@@ -133,21 +139,31 @@ void Optimizer::backward(const Variable& loss, std::int64_t examples) {
   if (begin_backward(loss, examples)) run_backward(loss, examples);
 }
 
+void Optimizer::backward_in(std::size_t thread, const Variable& loss, std::int64_t examples) {
+  sharded_.begin_pass(thread, examples);
+  if (examples == 0) return;
+  TASUKI_CHECK(loss.defined(), "the loss of {} examples is undefined", examples);
+  if (guard_.skips_non_finite()) sharded_.note_loss(thread, loss.value());
+  tasuki::run_backward(loss, {.seed = guard_.seed(loss.value(), examples),
+                              .leaves_out = leaves_out(sharded_.entries_of(thread)),
+                              .keeps_graph = keeps_graphs_});
+}
+
 std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t examples,
                                               std::optional<std::int64_t> global_examples) {
   try {
-    if (sharded_.is_on() || !exchange_.may_begin_early()) {
-      backward(loss, examples);
+    const bool has_pass = begin_backward(loss, examples);
+    if (!exchange_.may_begin_early() || (sharded_.is_on() && !sharded_.is_last_pass())) {
+      if (has_pass) run_backward(loss, examples);
       return exchange(global_examples);
     }
-    const bool has_pass = begin_backward(loss, examples);
+    if (sharded_.is_on()) sharded_.begin_parts();
     exchange_.begin(global_examples);
     if (has_pass) run_backward(loss, examples);
+    if (sharded_.is_on()) sharded_.finish();
     return finish_exchange();
   } catch (...) {
-    sharded_.give_up();
-    exchange_.give_up();
-    if (communicator() != nullptr) leave_after_error(*communicator());
+    give_up_pass();
     throw;
   }
 }
@@ -157,7 +173,10 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
 std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
   TASUKI_CHECK(exchange_.has_gradients(), "exchange() comes after backward()");
   if (exchange_.must_agree_before_begin()) agree_on_step(exchange_.examples());
-  if (sharded_.is_on()) sharded_.finish();
+  if (sharded_.is_on()) {
+    for (const Tensor& loss : sharded_.losses()) guard_.note_loss(loss, true);
+    sharded_.finish();
+  }
   exchange_.begin(global_examples);
   return finish_exchange();
 }
@@ -192,7 +211,7 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
   // Sharers may have published changes in what this rank is about to update.
   if (states_.are_sharded()) trained_.arena->wait_for_sharers();
   plan_->run(*trained_.arena, states_.owners(), states_.values(), guard_.skip(), global_examples,
-             spread);
+             spread ? spread : sharded_.spread());
   if (states_.are_sharded()) {
     note_moment(StepClock::Moment::exchange);
     states_.owners().share(trained_.arena->shared_values(), trained_.arena->is_shared());
@@ -213,6 +232,13 @@ void Optimizer::flush() {
     apply(sums->examples, {});
   }
   step.succeeded();
+}
+
+// Other threads may still compute shards; they end the step with give_up_step().
+void Optimizer::give_up_pass() {
+  if (sharded_.threads() == 1) sharded_.give_up();
+  exchange_.give_up();
+  if (communicator() != nullptr) leave_after_error(*communicator());
 }
 
 void Optimizer::give_up_step() {

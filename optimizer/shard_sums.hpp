@@ -2,12 +2,15 @@
 // (communicator/algorithms/shard_tree.hpp). Optimizer::begin_shard says how a step is divided.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "communicator/algorithms/shard_tree.hpp"
+#include "optimizer/arena_slices.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {
@@ -32,14 +35,24 @@ class ShardSums {
   // The next shard has written its values, or has none. Then its sum is that of the others, as if
   // its values were -0, which changes no number.
   void add(bool has_values);
+  // In place of add(true) for the last shard, whose values are final part by part: begin_parts()
+  // before the first one, add_part() for elements [begin, end), each element once, and end_parts()
+  // after the last one. Between, all other sums are final; `clear` as in finish().
+  using Clear = std::function<void(const Tensor& root)>;
+  void begin_parts(const Clear& clear);
+  void add_part(std::int64_t begin, std::int64_t end) const;
+  void end_parts() { next_array_ = {}; }
   // After the last shard: roots without values become -0 (`clear`: on elements that count).
-  void finish(const std::function<void(const Tensor& root)>& clear);
+  void finish(const Clear& clear);
 
  private:
   struct Sum {
     Range node;
     Tensor array;  // undefined: no shard of the node has values
   };
+  // Arrays whose sum belongs into the first one: a + (b + (c + d)).
+  std::vector<Tensor> push(bool has_values);
+  void check_and_clear(const Clear& clear);
   std::size_t root_of(std::int64_t shard) const;
 
   ShardTree tree_;
@@ -50,9 +63,47 @@ class ShardSums {
   Tensor next_array_;
   std::vector<Sum> sums_;       // in the order of the shards; what has no sibling yet, and roots
   std::vector<Tensor> spares_;  // arrays that are not results
+  std::vector<Tensor> last_;    // that add_part() adds
+};
+
+// The same for shards that are divided among threads: each thread adds up its own ones, and what
+// the threads have is added at the end of a step.
+class ThreadSums {
+ public:
+  // As for ShardSums. There are at least as many shards as threads; thread i has the i-th part of
+  // them (part_of()).
+  ThreadSums(ShardTree tree, std::vector<Range> roots, std::function<Tensor(std::size_t)> result,
+             std::int64_t count, std::size_t threads);
+
+  Range shards() const { return {roots_.front().begin, roots_.back().end}; }
+  std::size_t thread_of(std::int64_t shard) const;
+  // Whether any thread has added anything since begin().
+  bool has_begun() const;
+  // What a thread has; each thread works with its own.
+  ShardSums& of(std::size_t thread) { return *threads_.at(thread); }
+  const ShardSums& of(std::size_t thread) const { return *threads_.at(thread); }
+
+  // In one thread, before and after the others work.
+  void begin();
+  // As ShardSums::finish() of all threads; then adds their sums, in parts of the arrays that
+  // `spread` divides among threads.
+  void finish(const std::function<void(const Tensor& root)>& clear, const SpreadUpdate& spread);
+
+ private:
+  Tensor array_of(std::size_t thread, std::size_t root);
+
+  ShardTree tree_;
+  std::vector<Range> roots_;
+  std::function<Tensor(std::size_t)> result_;
+  std::int64_t count_;
+  std::vector<std::vector<Range>> roots_of_threads_;
+  std::vector<std::vector<Tensor>> own_;  // of each thread, for roots that begin inside a root
+  std::vector<std::unique_ptr<ShardSums>> threads_;
 };
 
 // How many arrays ShardSums uses beside those of the roots, if all shards have values.
 std::size_t spare_arrays(const ShardTree& tree, std::span<const Range> roots);
+// The same for ThreadSums, with the arrays of further roots.
+std::size_t spare_arrays(const ShardTree& tree, std::span<const Range> roots, std::size_t threads);
 
 }  // namespace tasuki

@@ -1,6 +1,7 @@
 #include "program/training_program.hpp"
 
 #include <optional>
+#include <tuple>
 #include <utility>
 
 #include "core/error.hpp"
@@ -15,6 +16,7 @@
 #include "program/start/rank_setup.hpp"
 #include "program/training_run.hpp"
 #include "training/extensions/evaluator.hpp"
+#include "training/joint_updater.hpp"
 
 namespace tasuki {
 namespace program {
@@ -113,18 +115,24 @@ NamedOptimizers names_of(const std::vector<std::unique_ptr<Optimizer>>& optimize
   return named;
 }
 
-// Of a rank with one device.
-std::unique_ptr<Updater> create_updater(const TrainingProgram& program, const RankSetup& setup,
-                                        StandardUpdater::Settings step,
-                                        std::unique_ptr<Iterator> batches,
-                                        const TrainingModel& model, NamedOptimizers optimizers) {
+// Of a rank with one device, and the loss function for evaluations while the updater exists.
+std::pair<std::unique_ptr<Updater>, LossFunction> create_updater(
+    const TrainingProgram& program, const RankSetup& setup, StandardUpdater::Settings step,
+    std::unique_ptr<Iterator> batches, const TrainingModel& model, NamedOptimizers optimizers) {
   if (setup.grid->is_divided()) step.all_ranks = setup.communicator.get();
   step.has_loss = model.has_loss;
   step.evaluated_model = model.model.get();
   if (program.create_updater)
-    return program.create_updater({std::move(batches), std::move(optimizers), step});
-  return std::make_unique<StandardUpdater>(std::move(batches), *optimizers.front().optimizer,
-                                           model.loss, step);
+    return {program.create_updater({std::move(batches), std::move(optimizers), step}), model.loss};
+  std::unique_ptr<BatchUpdater> updater;
+  if (model.losses)
+    updater = std::make_unique<JointUpdater>(std::move(batches), std::move(optimizers),
+                                             model.losses, step);
+  else
+    updater = std::make_unique<StandardUpdater>(std::move(batches), *optimizers.front().optimizer,
+                                                model.loss, step);
+  LossFunction loss = updater->evaluation_loss(model.loss);
+  return {std::move(updater), std::move(loss)};
 }
 
 // What apps/train_mnist.cpp spells out, also for models on several ranks or devices, with parts
@@ -150,14 +158,20 @@ void train(const TrainingProgram& program, const RankSetup& setup, TrainingRun& 
   run.train([&] {
     auto batches = run.training_iterator(training_share);
     if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
-    auto updater = workers ? workers->create_updater(std::move(batches))
-                           : create_updater(program, setup, run.updater_settings(),
-                                            std::move(batches), model, optimizers);
+    const auto create_copy = [&] { return program.create_model(run.data_header()); };
+    std::unique_ptr<Updater> updater;
+    LossFunction loss;
+    if (workers) {
+      updater = workers->create_updater(std::move(batches));
+      loss = workers->evaluation_loss();
+    } else {
+      std::tie(updater, loss) = create_updater(program, setup, run.updater_settings(create_copy),
+                                               std::move(batches), model, optimizers);
+    }
     auto trainer =
         std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());
     if (test_share)
-      trainer->extend(create_evaluator(program, run.test_iterator(*test_share),
-                                       workers ? workers->evaluation_loss() : model.loss,
+      trainer->extend(create_evaluator(program, run.test_iterator(*test_share), std::move(loss),
                                        model.has_loss));
     run.attach_extensions(*trainer);
     return trainer;

@@ -33,27 +33,11 @@
 #include "training/extensions/evaluator.hpp"
 #include "training/standard_updater.hpp"
 #include "training/trainer.hpp"
+#include "training/training_model.hpp"
 
 namespace tasuki {
 
 class TrainingRun;
-
-// A model, and its loss on a batch. The loss refers to the model.
-struct TrainingModel {
-  std::unique_ptr<Module> model;
-  LossFunction loss;
-  // False for a part of a model whose loss is on another rank. `loss` then returns the delegate
-  // variable at which this part's backward pass starts (MultiNodeChainList), and reports nothing.
-  bool has_loss = true;
-  // A module with an optimizer of its own; both have this name in snapshots. Without parts, the
-  // whole model has one optimizer, "main". Parts need create_updater.
-  struct Part {
-    std::string name;
-    Module& module;
-    std::string init = {};  // file with its initial weights, like --init for the whole model
-  };
-  std::vector<Part> parts = {};
-};
 
 // What TrainingProgram::create_updater gets.
 struct UpdaterParts {
@@ -104,7 +88,8 @@ struct TrainingProgram : program::ProgramData {
   // The model for the training data. If any parameter that has a shape has no values yet,
   // all parameters are drawn from --seed, including those that have values. All ranks then take
   // rank 0's weights. With several devices in one process, the function is called once for each of
-  // them.
+  // them, and with --reproducible once for each of --threads; keep references to the first model.
+  // Models with TrainingModel::losses are trained by a JointUpdater.
   std::function<TrainingModel(const DatasetHeader& data)> create_model;
   // For a model on several ranks (settings.model_ranks), in place of create_model: creates this
   // rank's part. `model` has the ranks that hold the model, in the order of their parts; all of
@@ -115,11 +100,11 @@ struct TrainingProgram : program::ProgramData {
   // The other flags (--lr, --weight-decay, ...) are applied to it. Return an optimizer without a
   // communicator and without a model: the program calls create_multi_node_optimizer() and setup().
   std::function<std::unique_ptr<Optimizer>()> create_optimizer;
-  // Creates the updater; the flags have set UpdaterParts::settings. Default: a StandardUpdater with
-  // the model's loss. Use it for other kinds of steps, or for the networks of a GAN, each with its
-  // own optimizer (TrainingModel::parts). These optimizers are made in the same way, by
-  // create_optimizer or the flags, so that only their models differ. TrainingModel::loss is then
-  // used to evaluate and to measure memory. Not with create_part or several devices in one process.
+  // Creates the updater, for other kinds of steps; the flags have set UpdaterParts::settings.
+  // Default: a StandardUpdater with the model's loss, or a JointUpdater with its losses. The
+  // optimizers of TrainingModel::parts are made in the same way, by create_optimizer or the flags,
+  // so that only their models differ. TrainingModel::loss is then used to evaluate and to measure
+  // memory. Not with create_part or several devices in one process.
   std::function<std::unique_ptr<Updater>(UpdaterParts parts)> create_updater;
   // Wraps the iterator of the training batches, usually in a ForwardingIterator. The wrapped one
   // reads ahead (--loader-threads), and with --gpu its batches are on the GPU if the rank's share

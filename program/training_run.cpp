@@ -274,12 +274,15 @@ std::unique_ptr<Iterator> TrainingRun::test_iterator(Share share) {
   return test_batches(data(), parts_->settings(), setup());
 }
 
-StandardUpdater::Settings TrainingRun::updater_settings() const {
+StandardUpdater::Settings TrainingRun::updater_settings(
+    std::function<TrainingModel()> create_copy) const {
   const TrainingSettings& settings = parts_->settings();
   StandardUpdater::Settings step;
   step.seed = static_cast<std::uint64_t>(settings.seed);
   step.graph = settings.graph;
   step.accumulate = settings.accumulate;
+  step.shard_threads = static_cast<std::size_t>(setup().threads.threads);
+  step.create_copy = std::move(create_copy);
   return step;
 }
 

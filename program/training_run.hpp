@@ -83,8 +83,10 @@ class TrainingRun {
   // applies.
   std::unique_ptr<Iterator> training_iterator(Share share);
   std::unique_ptr<Iterator> test_iterator(Share share);
-  // The settings of --seed, --accumulate and --graph.
-  StandardUpdater::Settings updater_settings() const;
+  // The settings of --seed, --accumulate and --graph. `create_copy` makes another model like the
+  // trained one: with --reproducible, each of --threads but the first computes with a copy; without
+  // the function, one thread computes. It must remain valid until train() returns.
+  StandardUpdater::Settings updater_settings(std::function<TrainingModel()> create_copy = {}) const;
   // --epoch, --max-iterations, --early-stopping.
   std::unique_ptr<Trigger> stop_trigger() const;
   // The output folder: --out, or the free name chosen instead. Valid once prepare() has returned

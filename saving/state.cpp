@@ -1,6 +1,7 @@
 #include "saving/state.hpp"
 
 #include <fmt/core.h>
+#include <gnu/libc-version.h>
 
 #include <algorithm>
 #include <cstring>
@@ -90,7 +91,8 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
 
 // What rounding depends on, for steps that have the same bits otherwise.
 std::vector<std::string> computed_on() {
-  std::vector<std::string> texts = {processor_name(), instruction_set(),
+  std::vector<std::string> texts = {processor_type(), instruction_set(),
+                                    fmt::format("glibc {}", gnu_get_libc_version()),
                                     backend(Device::cpu()).describe()};
   for (const std::string& build : loaded_builds()) texts.push_back(build);
   return texts;

@@ -5,7 +5,7 @@
   scripts/check_bits.py --runs 'lm|dcgan'
 
 Small models learn from made-up data for 40 steps, with evaluations: on 1 to 8 ranks, on one to three
-nodes, with all communicators that exchange gradients, one and two threads, and all ways to exchange
+nodes, with all communicators that exchange gradients, one to three threads, and all ways to exchange
 gradients and to keep weights and states. The runs are chosen so that every pair of these settings
 occurs (pairwise covering). The data divide neither into batches nor into shards, and in the last
 step of an epoch most shards are empty. Weights, optimizer states and logs (without times) of a model
@@ -86,7 +86,7 @@ class Run:
 def covering(models):
     """Few runs with every possible pair of settings, found greedily, always the same."""
     every = [run for run in itertools.starmap(Run, itertools.product(
-        models, PLACES, KINDS, ("1", "2"), EXCHANGES, KEPT)) if run.is_possible()]
+        models, PLACES, KINDS, ("1", "2", "3"), EXCHANGES, KEPT)) if run.is_possible()]
     def pairs(run):
         return set(itertools.combinations(enumerate(run.settings()), 2))
     missing = set().union(*map(pairs, every))
@@ -99,7 +99,7 @@ def covering(models):
         runs += [Run(model, place, kind, threads, "double-buffered", kept)
                  for place, kind, threads, kept in (("1", "naive", "1", "private"),
                                                     ("4", "single_node", "2", "shared"),
-                                                    ("2+2", "hierarchical", "1", "shared"))]
+                                                    ("2+2", "hierarchical", "3", "shared"))]
     return sorted(runs, key=lambda run: (models.index(run.model), run.exchange == "double-buffered"))
 
 
@@ -108,7 +108,7 @@ def few(models):
     places = (("1", "naive", "whole"), ("3", "single_node", "whole"),
               ("2+2", "hierarchical", "overlapped"))
     more = (("2", "flat", "whole"), ("4", "two_dimensional", "thread"))
-    return [Run(model, place, kind, str(1 + i % 2), exchange, list(KEPT)[i % len(KEPT)],
+    return [Run(model, place, kind, str(1 + i % 3), exchange, list(KEPT)[i % len(KEPT)],
                 STEPS if model == "mnist" else FEW_STEPS)
             for model in models
             for i, (place, kind, exchange) in enumerate(places + more * (model == "mnist"))]
@@ -143,14 +143,18 @@ def trained(run, work, number, limit):
     return results(out, run.steps)
 
 
-def killed_and_resumed(model, work, limit):
+SAVING = ("--checkpoint-every", "4it")
+
+
+def killed_and_resumed(model, exchange, work, limit):
     """As an undisturbed run: killed on 4 ranks, on 2, stopped on 3 and ended on 1."""
-    out = work / f"killed-{model}"
+    out = work / f"killed-{model}-{exchange}"
     printed = out.with_suffix(".txt")
-    flags = ("--checkpoint-every", "4it", "--resume", "auto")
+    flags = (*SAVING, "--resume", "auto")
     def run(ranks, *more):
-        return words_of(Run(model, str(ranks), "auto" if ranks > 1 else "naive", "1", "whole",
-                            "shared"), work / "data", out, *flags, *more)
+        return words_of(Run(model, str(ranks), "auto" if ranks > 1 else "naive",
+                            "2" if ranks % 2 == 0 else "1", exchange, "shared"),
+                        work / "data", out, *flags, *more)
     for ranks, past in ((4, 8), (2, 16)):
         with open(printed, "ab") as file:
             job = subprocess.Popen(run(ranks), stdin=subprocess.DEVNULL, stdout=file, stderr=file,
@@ -166,6 +170,16 @@ def killed_and_resumed(model, work, limit):
     for ranks, more in ((3, ("--max-iterations", "30")), (1, ())):
         if execute(run(ranks, *more), printed, limit, env=ENVIRONMENT) != 0:
             raise Failure(reason_in(printed))
+    return results(out, STEPS)
+
+
+def saved(model, exchange, work, limit):
+    """An undisturbed run that saves: gradients that are used a step later are used before a save."""
+    out = work / f"saved-{model}-{exchange}"
+    printed = out.with_suffix(".txt")
+    words = words_of(Run(model, "2", "naive", "1", exchange, "shared"), work / "data", out, *SAVING)
+    if execute(words, printed, limit, env=ENVIRONMENT) != 0:
+        raise Failure(reason_in(printed))
     return results(out, STEPS)
 
 
@@ -245,7 +259,14 @@ def main():
         for model in arguments.models:
             if not arguments.few or model == "mnist":
                 judge(f"{model}: killed on 4 ranks and on 2, stopped on 3, ended on 1", model,
-                      lambda: killed_and_resumed(model, work, arguments.timeout))
+                      lambda: killed_and_resumed(model, "whole", work, arguments.timeout))
+        if "mnist" in arguments.models and not arguments.few:
+            late = "double-buffered"
+            judge("mnist, late: saved", "mnist, late, saved",
+                  lambda: saved("mnist", late, work, arguments.timeout))
+            judge("mnist, late: killed on 4 ranks and on 2, stopped on 3, ended on 1",
+                  "mnist, late, saved",
+                  lambda: killed_and_resumed("mnist", late, work, arguments.timeout))
         if "mnist" in arguments.models:
             judge("mnist: 5 ranks are refused", "refused",
                   lambda: refused(work, arguments.timeout) or {})

@@ -4,6 +4,9 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/log.hpp"
+#include "training/named_examples.hpp"
+#include "training/workers/shard_threads.hpp"
 
 namespace tasuki {
 namespace {
@@ -35,26 +38,15 @@ Batch AccumulatedBatches::read() {
   all_read_ = read_ == most_ || iterator_.is_new_epoch();
   have_examples_ = have_examples_ || batch.size() > 0;
   is_weighted_ = is_weighted_ || batch.counted();
+  weight_ += batch.weight();
   const std::optional<std::int64_t> more = batch.global_size();
   global_examples_ =
       global_examples_ && more ? std::optional(*global_examples_ + *more) : std::nullopt;
   return batch;
 }
 
-Batch AccumulatedBatches::next() {
-  if (shards_) return next_of_shards();
-  Batch batch = read();
-  ++taken_;
-  is_last_ = all_read_;
-  // The runner skips a batch if no rank has examples of it. The last batch must not be skipped, as
-  // its work exchanges the gradients of all batches.
-  if (is_last_ && batch.global_size() == 0) batch.set_global_size(global_examples_);
-  random().follow(batch.epoch(), batch.ids());
-  return batch;
-}
-
-// All batches are read first: a shard's parts of them follow one another.
-Batch AccumulatedBatches::next_of_shards() {
+// With shards all batches are read first: a shard's parts of them follow one another.
+void AccumulatedBatches::read_all() {
   while (!all_read_) {
     Batch& batch = whole_.emplace_back(read());
     if (std::ssize(batch.shards()) != shards_->size())
@@ -63,14 +55,34 @@ Batch AccumulatedBatches::next_of_shards() {
            "use a ShareIterator that marks shards",
            batch.shards().size(), shards_->size());
   }
-  const std::int64_t batches = std::ssize(whole_), number = taken_ / batches;
-  begins_shard_ = taken_ % batches == 0 ? std::optional(shards_->begin + number) : std::nullopt;
-  Batch part =
-      whole_[static_cast<std::size_t>(taken_ % batches)].shard(static_cast<std::size_t>(number));
+  keys_.of(parts() - 1);
+}
+
+Batch AccumulatedBatches::part(std::int64_t i) const {
+  const std::int64_t batches = std::ssize(whole_);
+  return whole_[static_cast<std::size_t>(i % batches)].shard(static_cast<std::size_t>(i / batches));
+}
+
+std::optional<std::int64_t> AccumulatedBatches::begins_shard(std::int64_t i) const {
+  const std::int64_t batches = std::ssize(whole_);
+  return i % batches == 0 ? std::optional(shards_->begin + i / batches) : std::nullopt;
+}
+
+Range AccumulatedBatches::parts_of(Range shards) const {
+  const std::int64_t batches = std::ssize(whole_);
+  return {(shards.begin - shards_->begin) * batches, (shards.end - shards_->begin) * batches};
+}
+
+Batch AccumulatedBatches::next() {
+  if (shards_) read_all();
+  Batch batch = shards_ ? part(taken_) : read();
   ++taken_;
-  is_last_ = taken_ == batches * shards_->size();
-  random().follow(part.epoch(), part.ids());
-  return part;
+  is_last_ = shards_ ? taken_ == parts() : all_read_;
+  // The runner skips a batch if no rank has examples of it. The last batch must not be skipped, as
+  // its work exchanges the gradients of all batches.
+  if (is_last_ && batch.global_size() == 0) batch.set_global_size(global_examples_);
+  random().follow(batch.epoch(), batch.ids());
+  return batch;
 }
 
 void AccumulatedBatches::succeeded() {
@@ -93,6 +105,24 @@ BatchUpdater::BatchUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers o
     fail_everywhere(ErrorKind::usage,
                     "--accumulate and --graph on: iterations of several batches are not recorded "
                     "as graphs; leave one out");
+  start_threads();
+}
+
+BatchUpdater::~BatchUpdater() = default;
+
+void BatchUpdater::start_threads() {
+  if (optimizer().shards() == 0 || !settings_.create_copy) return;
+  const std::size_t threads =
+      std::min(settings_.shard_threads, static_cast<std::size_t>(optimizer().own_shards().size()));
+  for (const NamedOptimizer& each : optimizers_)
+    if (const auto& unshaped = each.optimizer->arena().unshaped(); !unshaped.empty() && threads > 1)
+      return log_warning(
+          "--reproducible: one thread computes, because parameter {} has no shape yet, which "
+          "copies "
+          "of the model for further threads need; give the layer its input size",
+          unshaped.front().path);
+  if (threads > 1)
+    threads_ = std::make_unique<ShardThreads>(optimizers_, settings_.create_copy, threads);
 }
 
 std::vector<std::string> BatchUpdater::common_settings() const {
@@ -109,14 +139,9 @@ std::vector<std::string> BatchUpdater::common_settings() const {
 
 AccumulatedBatches BatchUpdater::next_batches() {
   last_examples_.clear();
-  const ShardSources* const shards = optimizer().arena().shards();
-  const Communicator* const ranks = optimizer().communicator();
-  std::optional<Range> own;
-  if (shards != nullptr) {
-    const auto& roots = shards->of_group[ranks ? static_cast<std::size_t>(ranks->rank()) : 0];
-    own = {roots.front().begin, roots.back().end};
-  }
-  return {runner_, *iterator_, random_, settings_.accumulate, own};
+  std::optional<Range> shards;
+  if (optimizer().shards() > 0) shards = optimizer().own_shards();
+  return {runner_, *iterator_, random_, settings_.accumulate, shards};
 }
 
 void BatchUpdater::begin_shard(const AccumulatedBatches& batches) const {
@@ -126,11 +151,85 @@ void BatchUpdater::begin_shard(const AccumulatedBatches& batches) const {
 
 void BatchUpdater::run_on_device(const Batch& batch, const AccumulatedBatches& batches,
                                  Observation& observation, const StepRunner::Work& step) {
+  note_examples(batch);
+  runner_.run(batch, observation, step, settings_.prefix, batches.is_last());
+}
+
+void BatchUpdater::note_examples(const Batch& batch) {
   const auto ids = batch.ids();
   const std::size_t more = std::min(most_last_examples - last_examples_.size(), ids.size());
   last_examples_.insert(last_examples_.end(), ids.begin(),
                         ids.begin() + static_cast<std::ptrdiff_t>(more));
-  runner_.run(batch, observation, step, settings_.prefix, batches.is_last());
+}
+
+void BatchUpdater::run_shards(AccumulatedBatches& batches, Observation& observation,
+                              const Pass& pass) {
+  batches.read_all();
+  for (std::int64_t i = 0; i < batches.parts(); ++i) note_examples(batches.part(i));
+  const std::optional<std::int64_t> global = batches.global_weight();
+  Batch all;
+  all.set_global_size(global);
+  const auto step = [&](const Batch&, Observation& seen) {
+    for (const NamedOptimizer& each : optimizers_) {
+      each.optimizer->agree_on_step(batches.weight());
+      each.optimizer->begin_threads();
+    }
+    std::vector<Observation> of_threads(threads_->size());
+    threads_->run_step(
+        [&](std::size_t thread) { run_thread(thread, batches, pass, of_threads[thread]); });
+    for (const Observation& each : of_threads) seen.add(each);
+    std::vector<std::int64_t> examples;
+    for (const NamedOptimizer& each : optimizers_) {
+      each.optimizer->set_examples(batches.weight());  // its own passes had the first thread's only
+      examples.push_back(each.optimizer->exchange(global));
+    }
+    for (std::size_t i = 0; i < examples.size(); ++i) optimizers_[i].optimizer->update(examples[i]);
+  };
+  runner_.run(all, observation, step, settings_.prefix);
+}
+
+void BatchUpdater::run_thread(std::size_t thread, const AccumulatedBatches& batches,
+                              const Pass& pass, Observation& seen) const {
+  const Range parts = batches.parts_of(optimizer().shards_of(thread));
+  for (std::int64_t i = parts.begin; i < parts.end; ++i) {
+    if (const std::optional<std::int64_t> shard = batches.begins_shard(i))
+      for (const NamedOptimizer& each : optimizers_) each.optimizer->begin_shard(*shard);
+    const Batch batch = runner_.on_cpu(batches.part(i));
+    RandomKeys& random = batches.random_of(i);
+    random.follow(batch.epoch(), batch.ids());
+    Observation found;
+    if (thread == 0) {
+      pass(batch, random, found);
+    } else {
+      std::vector<Variable> losses(optimizers_.size());
+      if (batch.weight() > 0) {
+        const RandomScope scope(random);
+        losses = naming_examples(batch, [&] { return threads_->losses_of(thread)(batch, found); });
+        report_losses(losses, batch, found);
+      }
+      for (std::size_t each = 0; each < losses.size(); ++each)
+        optimizers_[each].optimizer->backward_in(thread, losses[each], batch.weight());
+    }
+    seen.add(found);
+  }
+  for (const NamedOptimizer& each : optimizers_) each.optimizer->end_thread(thread);
+}
+
+LossFunction BatchUpdater::evaluation_loss(LossFunction loss) const {
+  return threads_ ? ThreadedLoss(std::move(loss), *threads_) : std::move(loss);
+}
+
+void BatchUpdater::report_losses(const std::vector<Variable>& losses, const Batch& batch,
+                                 Observation& seen) const {
+  TASUKI_CHECK(losses.size() == optimizers_.size(), "{} losses for {} optimizers", losses.size(),
+               optimizers_.size());
+  if (!settings_.has_loss || batch.weight() == 0) return;
+  Tensor sum = losses.front().value();
+  for (std::size_t i = 0; i < losses.size() && losses.size() > 1; ++i) {
+    seen.add_mean(optimizers_[i].name + "/loss", losses[i].value(), batch.weight());
+    if (i > 0) sum = backend(sum.device()).add(sum, losses[i].value());
+  }
+  seen.add_mean("loss", sum, batch.weight());
 }
 
 void BatchUpdater::finish(AccumulatedBatches& batches) {

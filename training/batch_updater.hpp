@@ -2,7 +2,9 @@
 // from an iterator, runs a step on each, and keeps the run's position.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,15 +18,20 @@
 #include "tensor/late_values.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
+#include "training/training_model.hpp"
 #include "training/updater.hpp"
 
 namespace tasuki {
+
+class ShardThreads;
 
 // Random keys for each batch of an iteration, made when they are first needed.
 class RandomKeysOfBatches {
  public:
   explicit RandomKeysOfBatches(std::uint64_t seed) : seed_(seed) {}
   RandomKeys& of(std::int64_t batch);
+  // Of a batch that of() was called for, or a later one's number.
+  RandomKeys& at(std::int64_t batch) const { return *keys_.at(static_cast<std::size_t>(batch)); }
 
  private:
   std::uint64_t seed_;
@@ -42,13 +49,25 @@ class AccumulatedBatches {
   AccumulatedBatches(StepRunner& runner, Iterator& iterator, RandomKeysOfBatches& keys,
                      std::int64_t most, std::optional<Range> shards = {});
 
+  // Reads all batches.
+  void read_all();
+  // With shards, after read_all(): the number of batches that next() returns, batch `i` of them,
+  // its keys, and the shard that begins with it. Several threads may call these at once.
+  std::int64_t parts() const { return std::ssize(whole_) * shards_->size(); }
+  Batch part(std::int64_t i) const;
+  RandomKeys& random_of(std::int64_t i) const { return keys_.at(i); }
+  std::optional<std::int64_t> begins_shard(std::int64_t i) const;
+  Range parts_of(Range shards) const;
+
   // The next batch. Call it before the first batch's work, and again until is_last().
   Batch next();
   // These describe the batch that next() returned last.
   bool is_last() const { return is_last_; }
   RandomKeys& random() { return keys_.of(taken_ - 1); }
   // The shard that begins with this batch.
-  std::optional<std::int64_t> begins_shard() const { return begins_shard_; }
+  std::optional<std::int64_t> begins_shard() const {
+    return shards_ ? begins_shard(taken_ - 1) : std::nullopt;
+  }
 
   // The weight of all batches so far on all ranks together (Batch::weight); empty if the weight of
   // one of them is unknown.
@@ -56,13 +75,14 @@ class AccumulatedBatches {
     return is_weighted_ ? std::nullopt : global_examples_;
   }
   bool have_examples() const { return have_examples_; }  // of this rank
+  // The weight of all batches read so far on this rank.
+  std::int64_t weight() const { return weight_; }
 
   // Call it after the last batch's work.
   void succeeded();
 
  private:
   Batch read();
-  Batch next_of_shards();
 
   StepRunner& runner_;
   Iterator& iterator_;
@@ -72,7 +92,7 @@ class AccumulatedBatches {
   std::optional<std::int64_t> global_examples_ = 0;
   std::optional<StepScope> all_;  // empty: the runner opens the scope of a single batch
   std::optional<Range> shards_;
-  std::optional<std::int64_t> begins_shard_;
+  std::int64_t weight_ = 0;
   std::vector<Batch> whole_;  // the batches whose shards are taken
 };
 
@@ -81,6 +101,7 @@ class AccumulatedBatches {
 // normalisation uses the statistics of each batch.
 class BatchUpdater : public Updater {
  public:
+  ~BatchUpdater() override;
   struct Settings {
     // Seed of dropout and other random functions; the same on all ranks.
     std::uint64_t seed = 0;
@@ -100,6 +121,10 @@ class BatchUpdater : public Updater {
     bool has_loss = true;
     // The model that evaluators call; null: the first optimizer's.
     const Module* evaluated_model = nullptr;
+    // If the optimizers divide steps into shards: how many threads compute whole shards, each but
+    // the first with a copy of the model. Without `create_copy`, one does.
+    std::size_t shard_threads = 1;
+    std::function<TrainingModel()> create_copy = {};
   };
 
   std::int64_t iteration() const override { return position_.iteration; }
@@ -124,6 +149,9 @@ class BatchUpdater : public Updater {
   GraphMode graph() const override { return settings_.graph; }
   // A GPU's times are measured by its own clock; this call waits for the GPU.
   RankTimes times() const override;
+  // For an Evaluator: `loss`, or what evaluates shards in as many threads as train. The updater
+  // must outlive it.
+  LossFunction evaluation_loss(LossFunction loss) const;
   // The object that runs the steps on the device.
   const StepRunner& runner() const { return runner_; }
   void serialize(const Serializer& serializer) override;
@@ -140,15 +168,27 @@ class BatchUpdater : public Updater {
   // batches.next().
   void run_on_device(const Batch& batch, const AccumulatedBatches& batches,
                      Observation& observation, const StepRunner::Work& step);
+  // Whether several threads compute the shards of this step. Then run_shards() is the step.
+  bool has_threads() const { return threads_ != nullptr; }
+  // All passes of a step, its exchange and update. `pass`: forward and backward pass of all
+  // optimizers' models for a batch, with these random numbers.
+  using Pass = std::function<void(const Batch& batch, RandomKeys& random, Observation& seen)>;
+  void run_shards(AccumulatedBatches& batches, Observation& observation, const Pass& pass);
   void finish(AccumulatedBatches& batches);
   // Called in destructors of updaters: objects that a loss function owns, such as a communicator,
   // must outlive the recordings that use them.
   void drop_recordings() { runner_.forget(); }
-  // Whether the loss of this batch is observed.
-  bool reports_loss(const Batch& batch) const { return settings_.has_loss && batch.weight() > 0; }
+  // Observes the losses of a batch, one for each optimizer: their sum as "loss" and, if there are
+  // several, each under its optimizer's name.
+  void report_losses(const std::vector<Variable>& losses, const Batch& batch,
+                     Observation& seen) const;
 
  private:
   TransferTimes transfer_times() const;
+  void start_threads();
+  void note_examples(const Batch& batch);
+  void run_thread(std::size_t thread, const AccumulatedBatches& batches, const Pass& pass,
+                  Observation& seen) const;
   std::int64_t iterations_of(std::int64_t batches) const {
     return (batches + settings_.accumulate - 1) / settings_.accumulate;
   }
@@ -158,7 +198,8 @@ class BatchUpdater : public Updater {
   Settings settings_;
   RandomKeysOfBatches random_;
   StepRunner runner_;
-  RunPosition position_;  // after the last iteration; the iterator may be further
+  std::unique_ptr<ShardThreads> threads_;  // null: one computes
+  RunPosition position_;                   // after the last iteration; the iterator may be further
   bool has_seen_examples_ = false;
   std::vector<std::int64_t> last_examples_;
   TransferTimes transfer_before_;

@@ -26,6 +26,15 @@ JointUpdater::JointUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers o
 void JointUpdater::update(Observation& observation) {
   const NamedOptimizers all = optimizers();
   AccumulatedBatches batches = next_batches();
+  if (has_threads()) {
+    run_shards(batches, observation,
+               [&](const Batch& batch, RandomKeys& random, Observation& seen) {
+                 const std::vector<Variable> losses = forward(batch, random, seen);
+                 for (std::size_t i = 0; i < all.size(); ++i)
+                   all[i].optimizer->backward(losses[i], batch.weight());
+               });
+    return finish(batches);
+  }
   while (!batches.is_last()) {
     const Batch next = batches.next();
     begin_shard(batches);
@@ -72,19 +81,10 @@ std::vector<Variable> JointUpdater::forward(const Batch& batch, RandomKeys& rand
 
 std::vector<Variable> JointUpdater::losses_of(const Batch& batch, RandomKeys& random,
                                               Observation& seen) {
-  const NamedOptimizers all = optimizers();
   const RandomScope scope(random);
   seen.clear();  // of a pass that is now repeated
   std::vector<Variable> losses = naming_examples(batch, [&] { return losses_(batch, seen); });
-  TASUKI_CHECK(losses.size() == all.size(), "{} losses for {} optimizers", losses.size(),
-               all.size());
-  if (!reports_loss(batch)) return losses;
-  Tensor sum = losses.front().value();
-  for (std::size_t i = 0; i < losses.size() && losses.size() > 1; ++i) {
-    seen.add_mean(all[i].name + "/loss", losses[i].value(), batch.weight());
-    if (i > 0) sum = backend(sum.device()).add(sum, losses[i].value());
-  }
-  seen.add_mean("loss", sum, batch.weight());
+  report_losses(losses, batch, seen);
   return losses;
 }
 

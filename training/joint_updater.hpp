@@ -10,10 +10,6 @@
 
 namespace tasuki {
 
-// A LossFunction that returns a loss for each of several optimizers, in their order.
-using LossesFunction =
-    std::function<std::vector<Variable>(const Batch& batch, Observation& report)>;
-
 // One forward pass computes all losses, and each model learns from its own loss. A loss may depend
 // on the parameters of other optimizers, which are constants in its backward pass
 // (Optimizer::backward leaves out parameters that another optimizer updates). The losses may share

@@ -15,30 +15,40 @@ StandardUpdater::StandardUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
 
 void StandardUpdater::update(Observation& observation) {
   AccumulatedBatches batches = next_batches();
+  if (has_threads()) {
+    run_shards(batches, observation,
+               [&](const Batch& batch, RandomKeys& random, Observation& seen) {
+                 optimizer().backward(forward(batch, random, seen), batch.weight());
+               });
+    return finish(batches);
+  }
   while (!batches.is_last()) {
     const Batch next = batches.next();
     begin_shard(batches);
     run_on_device(next, batches, observation, [&](const Batch& batch, Observation& seen) {
-      const std::int64_t examples = batch.weight();
-      const Variable loss = optimizer().forward(
-          [&] {
-            const RandomScope random(batches.random());
-            seen.clear();  // of a pass that is now repeated
-            Variable mean = naming_examples(batch, [&] { return loss_(batch, seen); });
-            if (reports_loss(batch)) seen.add_mean("loss", mean.value(), examples);
-            return mean;
-          },
-          examples);
+      const Variable loss = forward(batch, batches.random(), seen);
       if (!batches.is_last()) {
-        optimizer().backward(loss, examples);
+        optimizer().backward(loss, batch.weight());
         return;
       }
       const std::int64_t examples_of_all =
-          optimizer().backward_and_exchange(loss, examples, batches.global_weight());
+          optimizer().backward_and_exchange(loss, batch.weight(), batches.global_weight());
       optimizer().update(examples_of_all);
     });
   }
   finish(batches);
+}
+
+Variable StandardUpdater::forward(const Batch& batch, RandomKeys& random, Observation& seen) {
+  return optimizer().forward(
+      [&] {
+        const RandomScope scope(random);
+        seen.clear();  // of a pass that is now repeated
+        Variable mean = naming_examples(batch, [&] { return loss_(batch, seen); });
+        report_losses({mean}, batch, seen);
+        return mean;
+      },
+      batch.weight());
 }
 
 LossFunction classification_loss(Classifier& model) {

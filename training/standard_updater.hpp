@@ -24,6 +24,8 @@ class StandardUpdater : public BatchUpdater {
   void update(Observation& observation) override;
 
  private:
+  Variable forward(const Batch& batch, RandomKeys& random, Observation& seen);
+
   LossFunction loss_;
 };
 

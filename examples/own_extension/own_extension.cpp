@@ -87,9 +87,9 @@ int main(int argc, char** argv) {
   MLP* trained = nullptr;  // gives the evaluator its scores
   program.create_model = [&trained](const DatasetHeader& data) {
     auto model = std::make_unique<MLP>(inputs, 100, data.field("t").classes);
-    trained = model.get();
-    LossFunction loss = [trained](const Batch& batch, Observation&) {
-      return F::softmax_cross_entropy((*trained)(Variable(batch["x"])), batch["t"]);
+    if (trained == nullptr) trained = model.get();  // further models are copies for threads
+    LossFunction loss = [made = model.get()](const Batch& batch, Observation&) {
+      return F::softmax_cross_entropy((*made)(Variable(batch["x"])), batch["t"]);
     };
     return TrainingModel{std::move(model), std::move(loss)};
   };

@@ -91,12 +91,14 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers,
 }
 
 // With --reproducible, sums of shards wait for each other.
-std::size_t most_gradient_arrays(const ParameterArena& arena) {
+std::size_t most_gradient_arrays(const ParameterArena& arena, int threads) {
   const ShardSources* const shards = arena.shards();
   if (shards == nullptr) return 1;
   std::size_t spare = 0;
   for (const std::vector<Range>& roots : shards->of_group)
-    spare = std::max(spare, spare_arrays(shards->tree, roots));
+    spare = std::max(spare, spare_arrays(shards->tree, roots,
+                                         static_cast<std::size_t>(std::min<std::int64_t>(
+                                             threads, roots.back().end - roots.front().begin))));
   return arena.gradient_arrays() + spare;
 }
 
@@ -129,7 +131,7 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
   std::size_t gradients = 0, parameters = 0, states = 0;
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
-    gradients += arena.gradients().bytes() * most_gradient_arrays(arena);
+    gradients += arena.gradients().bytes() * most_gradient_arrays(arena, setup.threads.threads);
     // Including the rounded ones.
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
     states += each.optimizer->states().bytes();

@@ -101,7 +101,7 @@ namespace {
 // Ranks on other processors may round differently, and which shards they have depends on the number
 // of ranks.
 void compare_processors(Communicator& communicator) {
-  const std::string own = fmt::format("{} ({})", processor_name(), instruction_set());
+  const std::string own = fmt::format("{} ({})", processor_type(), instruction_set());
   const std::vector<nlohmann::json> all = allgather_object(communicator, own);
   for (std::size_t rank = 1; rank < all.size() && communicator.rank() == 0; ++rank)
     if (all[rank] != all[0])

@@ -1,4 +1,5 @@
 // Memory of the CPU backend: allocation, copies between types and layouts, filling.
+#include <cmath>
 #include <cstring>
 
 #include "tensor/cpu/cpu_backend.hpp"
@@ -120,7 +121,7 @@ void CpuBackend::copy(const Tensor& destination, const Tensor& source) {
 
 void CpuBackend::fill(const Tensor& destination, double value) {
   if (destination.count() == 0) return;
-  if (value == 0) {
+  if (value == 0 && !std::signbit(value)) {
     const std::int64_t stored =
         destination.is_plain() ? destination.count() : stored_count(destination);
     std::memset(destination.raw(), 0,

@@ -1,4 +1,6 @@
 // Memory of the CUDA backend: allocation, copies between devices, types and layouts, filling.
+#include <cmath>
+
 #include "core/activity.hpp"
 #include "core/error.hpp"
 #include "tensor/cuda/channels_last.hpp"
@@ -124,7 +126,7 @@ void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
 void CudaBackend::fill(const Tensor& destination, double value) {
   if (destination.count() == 0) return;
   const CudaContext& context = CudaContext::of(destination.device());
-  if (value == 0) {
+  if (value == 0 && !std::signbit(value)) {
     check_cuda(cudaMemsetAsync(destination.raw(), 0, destination.bytes(), context.stream()),
                "cudaMemsetAsync");
     return;

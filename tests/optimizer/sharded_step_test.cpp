@@ -39,21 +39,25 @@ PerceptronExamples shard_of(std::int64_t shard, std::int64_t step) {
 
 // When the gradients of a step are used. `one_process_late` does by hand what double buffering
 // does on several ranks.
-enum class Use { in_step, late, one_process_late };
+enum class Use { in_step, in_last_pass, late, one_process_late };
 
 void train(Optimizer& optimizer, Perceptron& model, Range shards, Use use = Use::in_step) {
   Tensor kept;
   std::int64_t kept_examples = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     StepScope scope;
+    std::int64_t total = 0;
     for (std::int64_t shard = shards.begin; shard < shards.end; ++shard) {
       optimizer.begin_shard(shard);
       const std::int64_t examples = examples_of(shard, step);
       const Variable loss = optimizer.forward(
           [&] { return model.loss(shard_of(shard, step), shard % 3 == 0); }, examples);
-      optimizer.backward(loss, examples);
+      if (use == Use::in_last_pass && shard + 1 == shards.end)
+        total = optimizer.backward_and_exchange(loss, examples);
+      else
+        optimizer.backward(loss, examples);
     }
-    std::int64_t total = optimizer.exchange();
+    if (use != Use::in_last_pass) total = optimizer.exchange();
     if (use == Use::one_process_late) {
       const Tensor now = optimizer.arena().gradients().clone();
       if (kept) optimizer.arena().gradients().copy_from(kept);
@@ -125,15 +129,18 @@ TEST_P(ShardedSteps, HaveTheBitsOfOneProcess) {
 }
 
 TEST_P(ShardedSteps, DoNotDependOnTheExchange) {
-  const auto expected = trained_by_one(24);
   for (const ExchangeMode mode : {ExchangeMode::whole, ExchangeMode::overlapped})
-    expect_same_bits(trained_by_all(24,
-                                    [&](Optimizer& optimizer) {
-                                      optimizer.set_exchange({.mode = mode, .range_bytes = 1024});
-                                    }),
-                     expected);
+    for (const Use use : {Use::in_step, Use::in_last_pass})
+      for (const std::int64_t shards : {24, 12})
+        expect_same_bits(trained_by_all(
+                             shards,
+                             [&](Optimizer& optimizer) {
+                               optimizer.set_exchange({.mode = mode, .range_bytes = 1024});
+                             },
+                             use),
+                         trained_by_one(shards));
   expect_same_bits(trained_by_all(24, [](Optimizer& optimizer) { optimizer.states().shard(true); }),
-                   expected);
+                   trained_by_one(24));
 }
 
 // The gradients of a step are used in the next one, on any number of ranks.
@@ -208,6 +215,57 @@ TEST(ShardSumsOfARank, LeaveOutShardsWithoutValues) {
     EXPECT_EQ(is_clear, present == 0);
     EXPECT_EQ(result.data<float>()[1], static_cast<float>(present == 0 ? 255 : expected));
   }
+}
+
+// However shards are divided among threads, the sum has the same bits.
+TEST(ThreadSumsOfARank, HaveTheBitsOfOneThread) {
+  const ShardTree tree(24);
+  constexpr std::int64_t count = 40;
+  const auto value = [](std::int64_t shard, std::int64_t i) {
+    return 1.0F / static_cast<float>(3 + shard * count + i);
+  };
+  // Half of the shards have values; with `none`, none has.
+  const auto sum_of = [&](Range own, std::size_t threads, bool none) {
+    std::vector<Tensor> results;
+    const std::vector<Range> roots = tree.roots_of(own);
+    for (std::size_t i = 0; i < roots.size(); ++i) results.push_back(Tensor::zeros({count}));
+    ThreadSums sums(
+        tree, roots, [&](std::size_t i) { return results.at(i); }, count, threads);
+    EXPECT_EQ(sums.shards(), own);
+    for (int step = 0; step < 2; ++step) {
+      sums.begin();
+      EXPECT_FALSE(sums.has_begun());
+      for (std::int64_t shard = own.begin; shard < own.end; ++shard) {
+        ShardSums& of_thread = sums.of(sums.thread_of(shard));
+        const bool has_values = !none && shard % 5 < 3;
+        if (has_values)
+          for (std::int64_t i = 0; i < count; ++i)
+            of_thread.next().data<float>()[i] = value(shard, i);
+        of_thread.add(has_values);
+      }
+      sums.finish([](const Tensor& root) { root.fill(-0.0); },
+                  [](const ApplyRange& apply, std::int64_t all) {
+                    apply(0, 16);
+                    apply(16, all);
+                  });
+    }
+    std::vector<float> found;
+    for (const Tensor& result : results)
+      found.insert(found.end(), result.span<float>().begin(), result.span<float>().end());
+    return found;
+  };
+  for (const Range own : {Range{0, 24}, Range{0, 12}, Range{6, 12}, Range{8, 11}})
+    for (const std::size_t threads : {2, 3}) {
+      EXPECT_EQ(sum_of(own, threads, false), sum_of(own, 1, false));
+      for (const float each : sum_of(own, threads, true)) {
+        EXPECT_EQ(each, 0);
+        EXPECT_TRUE(std::signbit(each));
+      }
+    }
+  EXPECT_EQ(spare_arrays(tree, tree.roots_of({0, 24}), 1),
+            spare_arrays(tree, tree.roots_of({0, 24})));
+  // Shards 0 to 11 and 12 to 23: [0, 8) [8, 12) [12, 16) [16, 24), of which the first is the root.
+  EXPECT_EQ(spare_arrays(tree, tree.roots_of({0, 24}), 2), 3U + 3 + 3);
 }
 
 }  // namespace

@@ -53,6 +53,15 @@ TEST(Tensor, CopiesShareMemoryAndClonesDoNot) {
   EXPECT_EQ(values_of(cloned), (Values{0, 1, 2, 3}));
 }
 
+// -0 is what sums begin with that must not change what is added.
+TEST(Tensor, FillsWithBothZeros) {
+  const Tensor a = counted({3});
+  a.fill(-0.0);
+  for (const float each : a.span<float>()) EXPECT_TRUE(each == 0 && std::signbit(each));
+  a.fill(0.0);
+  for (const float each : a.span<float>()) EXPECT_FALSE(std::signbit(each));
+}
+
 TEST(Tensor, ReshapeAndSliceAreViews) {
   const Tensor a = counted({3, 4});
   EXPECT_EQ(a.reshape({2, 6}).raw(), a.raw());

@@ -61,6 +61,24 @@ class GenericEvaluatorTest : public ::testing::Test {
   std::unique_ptr<Communicator> comm = create_communicator("naive");
 };
 
+// With marked shards, results do not depend on the number of ranks.
+TEST_F(GenericEvaluatorTest, GathersResultsByShard) {
+  const int shards = 6 * comm->size();
+  const auto results_of = [&](int ranks, int rank, Communicator* among) {
+    auto batches = std::make_unique<ShareIterator>(
+        take_share(synthetic(50), ranks, rank, {.shards = shards}),
+        ShareIteratorOptions{.global_batch = 20, .repeat = false, .marks_shards = true});
+    GenericEvaluator evaluator(std::move(batches), local_text, ignore, among);
+    std::vector<std::string> found;
+    for (const Bytes& each : evaluator.gather_results()) found.emplace_back(bytes_to_text(each));
+    return found;
+  };
+  const std::vector<std::string> expected = results_of(1, 0, nullptr);
+  EXPECT_GT(expected.size(), 12U);
+  EXPECT_EQ(results_of(comm->size(), comm->rank(), comm.get()),
+            comm->rank() == 0 ? expected : std::vector<std::string>());
+}
+
 TEST_F(GenericEvaluatorTest, GathersResultsInOrderOnlyAtTheRoot) {
   // Batches that do not divide the shares, and ranks that have few examples or none.
   for (const Case& c : {Case{97, 7, 0}, Case{9, 77, 0}, Case{2, 1, 0}, Case{0, 3, 0},

@@ -1,6 +1,7 @@
 // Training figures in the log are those of all ranks.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "communicator/registry.hpp"
@@ -51,6 +52,17 @@ TEST(Metrics, MatchOneRankOnTheSameExamples) {
       EXPECT_NEAR(entry.at("main/loss").get<double>(), *expected.mean("main/loss"), 1e-6);
     }
   }
+}
+
+// Sums are exact until they are read, also on their way between ranks.
+TEST(Metrics, AddUpRanksExactly) {
+  const auto comm = create_communicator("naive");
+  Observation own;
+  // Rank r has 1e17, 2^-r and -1e17, which no double can hold at once.
+  for (const double value : {1e17, std::ldexp(1.0, -comm->rank()), -1e17})
+    own.add_sum("value", value, 1);
+  const double expected = (2 - std::ldexp(1.0, 1 - comm->size())) / (3.0 * comm->size());
+  EXPECT_EQ(own.over_ranks(comm.get()).mean("value"), expected);
 }
 
 TEST(Metrics, AskForUnknownGlobalBatchSize) {

@@ -1,9 +1,13 @@
 #include "training/extensions/evaluation_pass.hpp"
 
 #include <utility>
+#include <vector>
 
 #include "core/activity.hpp"
 #include "core/log.hpp"
+#include "core/range.hpp"
+#include "tensor/late_values.hpp"
+#include "training/workers/shard_threads.hpp"
 
 namespace tasuki {
 
@@ -37,27 +41,56 @@ void EvaluationPass::run_batch(std::int64_t number, const Batch& batch, const Wo
   seen.add(found, prefix);
 }
 
-Observation EvaluationPass::run(const Work& work, const std::string& prefix) const {
-  const NoGrad no_grad;
-  const TrainingMode evaluation(false);
-  Observation seen;
+void EvaluationPass::for_batches(
+    const std::function<void(std::int64_t number, const Batch& batch)>& each) const {
   iterator_->restore({});
   const std::int64_t batches = iterator_->steps_per_epoch();
   for (std::int64_t number = 1; number <= batches; ++number) {
     report_progress();
     begin_batch(number, batches);
-    const Batch batch = iterator_->next();
+    each(number, iterator_->next());
+  }
+}
+
+Observation EvaluationPass::run(const Work& work, const std::string& prefix) const {
+  const NoGrad no_grad;
+  const TrainingMode evaluation(false);
+  Observation seen;
+  for_batches([&](std::int64_t number, const Batch& batch) {
     if (batch.shards().empty()) {
       if (expects_shards_ && !std::exchange(has_warned_, true))
         log_warning(
             "--reproducible: an evaluator's batches do not say which examples are of which shard "
             "(ShareIteratorOptions::marks_shards), so its values depend on the ranks");
-      run_batch(number, batch, work, prefix, seen);
-    } else {
-      for (std::size_t i = 0; i < batch.shards().size(); ++i)
-        run_batch(number, batch.shard(i), work, prefix, seen);
+      return run_batch(number, batch, work, prefix, seen);
     }
-  }
+    for (std::size_t i = 0; i < batch.shards().size(); ++i)
+      run_batch(number, batch.shard(i), work, prefix, seen);
+  });
+  return seen;
+}
+
+Observation EvaluationPass::run(const ShardThreads& threads, const ThreadWork& work,
+                                const std::string& prefix) const {
+  threads.copy_buffers();
+  Observation seen;
+  for_batches([&](std::int64_t, const Batch& batch) {
+    std::vector<Observation> found(threads.size());
+    threads.run([&](std::size_t thread) {
+      const NoGrad no_grad;
+      const TrainingMode evaluation(false);
+      const Range own =
+          part_of(std::ssize(batch.shards()), std::ssize(found), static_cast<std::int64_t>(thread));
+      for (std::int64_t i = own.begin; i < own.end; ++i) {
+        const Batch shard = batch.shard(static_cast<std::size_t>(i));
+        if (shard.size() == 0) continue;
+        StepScope step;
+        work(thread, runner_ ? runner_->on_cpu(shard) : shard, found[thread]);
+        step.succeeded();
+      }
+    });
+    for (const Observation& each : found) seen.add(each, prefix);
+  });
   return seen;
 }
 

@@ -2,6 +2,7 @@
 // without gradients.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "training/updater.hpp"
 
 namespace tasuki {
+
+class ShardThreads;
 
 // Shared by all evaluators. `work` gets batches as the iterator returns them until a model is
 // known, then on that model's device.
@@ -36,8 +39,14 @@ class EvaluationPass {
   // Returns the observed values, with `prefix`.
   using Work = std::function<void(std::int64_t number, const Batch& batch, Observation& seen)>;
   Observation run(const Work& work, const std::string& prefix) const;
+  // The same for shards that several threads evaluate at once, each with its own model.
+  using ThreadWork = std::function<void(std::size_t thread, const Batch& batch, Observation& seen)>;
+  Observation run(const ShardThreads& threads, const ThreadWork& work,
+                  const std::string& prefix) const;
 
  private:
+  // Calls `each` for all batches, with their numbers.
+  void for_batches(const std::function<void(std::int64_t number, const Batch& batch)>& each) const;
   void run_batch(std::int64_t number, const Batch& batch, const Work& work,
                  const std::string& prefix, Observation& seen) const;
 

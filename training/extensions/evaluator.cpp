@@ -1,13 +1,23 @@
 #include "training/extensions/evaluator.hpp"
 
+#include <typeinfo>
 #include <utility>
 
 #include "core/activity.hpp"
 #include "training/extensions/evaluation_pass.hpp"
 #include "training/named_examples.hpp"
 #include "training/trainer.hpp"
+#include "training/workers/shard_threads.hpp"
 
 namespace tasuki {
+namespace {
+
+void add_loss(const LossFunction& loss, const Batch& batch, Observation& seen) {
+  const Tensor mean = loss(batch, seen).value();
+  if (batch.weight() > 0) seen.add_mean("loss", mean, batch.weight());
+}
+
+}  // namespace
 
 Evaluator::Evaluator(std::unique_ptr<Iterator> iterator, LossFunction loss)
     : pass_(std::make_unique<EvaluationPass>(std::move(iterator))), loss_(std::move(loss)) {}
@@ -28,6 +38,15 @@ void Evaluator::begin_batch(std::int64_t batch, std::int64_t batches) const {
 }
 
 Observation Evaluator::evaluate_share() {
+  // Classes with an evaluate_batch() of their own know one model.
+  const auto* const threaded = loss_.target<ThreadedLoss>();
+  if (threaded != nullptr && typeid(*this) == typeid(Evaluator))
+    return pass_->run(
+        threaded->threads(),
+        [&](std::size_t thread, const Batch& batch, Observation& seen) {
+          naming_examples(batch, [&] { add_loss(threaded->of(thread), batch, seen); });
+        },
+        "main/");
   return pass_->run(
       [this](std::int64_t, const Batch& batch, Observation& seen) {
         naming_examples(batch, [&] { evaluate_batch(batch, seen); });
@@ -36,8 +55,7 @@ Observation Evaluator::evaluate_share() {
 }
 
 void Evaluator::evaluate_batch(const Batch& batch, Observation& seen) {
-  const Tensor loss = loss_(batch, seen).value();
-  if (batch.weight() > 0) seen.add_mean("loss", loss, batch.weight());
+  add_loss(loss_, batch, seen);
 }
 
 Observation Evaluator::evaluate() {

@@ -32,7 +32,9 @@ class GenericEvaluator : public Extension {
   using Local = std::function<Bytes(const Batch& batch)>;
   // Called only on the root: `results` of all batches in the order of rounds, that is, the first
   // batches of ranks 0, 1, 2, ..., then the second ones; ranks without examples in a round are left
-  // out. Values that it adds to `found` count for the whole job.
+  // out. If batches say which examples are of which shard (Batch::set_shards), each shard's part of
+  // a batch is a batch by itself; results are then the same for any number of ranks. Values that it
+  // adds to `found` count for the whole job.
   using Aggregate = std::function<void(const std::vector<Bytes>& results, Observation& found)>;
 
   // `iterator` gives one epoch of this rank's share (create_serial_iterator) and is reset before

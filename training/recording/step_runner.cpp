@@ -19,11 +19,6 @@ bool is_on_cpu(const Batch& batch) {
   });
 }
 
-Batch on_cpu(const Batch& batch, DType activations) {
-  if (has_16_bits(activations)) return batch.to(Device::cpu(), activations);
-  return is_on_cpu(batch) ? batch : batch.to(Device::cpu());
-}
-
 std::vector<const Module*> models_of(const std::vector<Optimizer*>& optimizers) {
   std::vector<const Module*> models;
   models.reserve(optimizers.size());
@@ -81,13 +76,18 @@ void StepRunner::run(const Batch& batch, Observation& observation, const Work& w
   if (on_gpu_) {
     on_gpu_->run(batch, observation, work, prefix, {number, ends_step});
   } else if (batch.global_size() != 0) {
-    const Batch here = on_cpu(batch, activations());
+    const Batch here = on_cpu(batch);
     Observation seen;
     time_step(tensor_of(clock_), [&] { work(here, seen); });
     observation.add(seen, prefix);
   }
   step.succeeded();
   if (clock_ && ends_step) clock_->step_done();
+}
+
+Batch StepRunner::on_cpu(const Batch& batch) const {
+  if (has_16_bits(activations())) return batch.to(Device::cpu(), activations());
+  return is_on_cpu(batch) ? batch : batch.to(Device::cpu());
 }
 
 DType StepRunner::activations() const {

@@ -74,6 +74,9 @@ class StepRunner {
   void run(const Batch& batch, Observation& observation, const Work& work,
            const std::string& prefix, bool ends_step = true);
 
+  // The batch as `work` gets it, if the device is a CPU.
+  Batch on_cpu(const Batch& batch) const;
+
   // Drops all recordings, for programs that replaced memory without Tasuki's knowledge.
   void forget();
   // Why steps are no longer recorded; empty while they may be.

@@ -1,8 +1,6 @@
 #include "training/workers/replicas.hpp"
 
 #include <algorithm>
-#include <map>
-#include <string>
 
 #include "core/error.hpp"
 #include "optimizer/arena_slices.hpp"
@@ -49,47 +47,18 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copie
 }
 
 void Replicas::adopt_all() {
-  values_ = {optimizer_.arena().values()};
-  gradients_ = {optimizer_.arena().gradients()};
-  rounded_.clear();
-  for (std::size_t i = 1; i < models_.size(); ++i) adopt(*models_[i]);
-}
-
-// Moves the parameters of a further model into arrays with the arena's offsets.
-void Replicas::adopt(const Module& model) {
   const ParameterArena& arena = optimizer_.arena();
-  const Device device = device_of(model);
-  const Tensor values = share_weights_
-                            ? arena.values()
-                            : Tensor::zeros(arena.values().shape(), DType::float32, device);
-  const Tensor gradients = Tensor::zeros(arena.gradients().shape(), DType::float32, device);
-  std::map<std::string, Parameter*> parameters;
-  for (const auto& [path, parameter] : model.parameters()) parameters.emplace(path, parameter);
-  const auto counterpart = [&](const ParameterArena::Entry& entry) -> Parameter& {
-    const auto found = parameters.find(entry.path);
-    const Shape& expected = entry.parameter->shape();
-    TASUKI_CHECK(found != parameters.end() && found->second->shape() == expected,
-                 "a replica has no parameter {} of shape {}", entry.path, expected.text());
-    found->second->value().copy_from(entry.parameter->value());
-    return *found->second;
-  };
-  for (const ParameterArena::Entry& entry : arena.entries()) {
-    const Shape& shape = entry.parameter->shape();
-    counterpart(entry).move_to(ParameterArena::part(values, entry).reshape(shape),
-                               ParameterArena::part(gradients, entry).reshape(shape));
+  values_ = {arena.values()};
+  gradients_ = {arena.gradients()};
+  further_.clear();
+  for (std::size_t i = 1; i < models_.size(); ++i) {
+    const Device device = device_of(*models_[i]);
+    values_.push_back(share_weights_
+                          ? arena.values()
+                          : Tensor::zeros(arena.values().shape(), DType::float32, device));
+    gradients_.push_back(Tensor::zeros(arena.gradients().shape(), DType::float32, device));
+    further_.emplace_back(*models_[i], arena, values_.back(), gradients_.back());
   }
-  for (const ParameterArena::Entry& entry : arena.frozen())
-    counterpart(entry).freeze_at(
-        ParameterArena::part(values, entry).reshape(entry.parameter->shape()));
-  if (share_weights_ && arena.rounded())
-    for (const auto* const entries : {&arena.entries(), &arena.frozen()})
-      for (const ParameterArena::Entry& entry : *entries) {
-        rounded_.push_back(std::make_shared<const RoundedValue>(
-            ParameterArena::part(arena.rounded(), entry).reshape(entry.parameter->shape())));
-        parameters.at(entry.path)->keep_rounded(rounded_.back());
-      }
-  values_.push_back(values);
-  gradients_.push_back(gradients);
 }
 
 void Replicas::check_model() const {

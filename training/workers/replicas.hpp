@@ -1,10 +1,10 @@
 // Copies of one model that train together in one process: the arrays they share and exchange.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "optimizer/optimizer.hpp"
+#include "optimizer/replica.hpp"
 #include "training/workers/worker_threads.hpp"
 
 namespace tasuki {
@@ -44,14 +44,12 @@ class Replicas {
 
  private:
   void adopt_all();
-  void adopt(const Module& model);
 
   Optimizer& optimizer_;
   std::vector<Module*> models_;
   bool share_weights_;
   std::vector<Tensor> values_, gradients_;  // arrays with the arena's offsets, of each replica
-  // The further replicas' views of the arena's rounded weights.
-  std::vector<std::shared_ptr<const RoundedValue>> rounded_;
+  std::vector<Replica> further_;            // of all models but the first
 };
 
 }  // namespace tasuki
