@@ -8,6 +8,7 @@
 #include "nn/connection.hpp"
 #include "nn/functions/arrays.hpp"
 #include "nn/functions/images.hpp"
+#include "nn/recompute.hpp"
 
 namespace F = tasuki::functions;
 
@@ -150,7 +151,8 @@ struct GoogLeNetBn::Parts {
   std::int64_t window = 0;  // of the last pooling
 
   static Variable run(const Modules& modules, Variable x) {
-    for (const auto& module : modules) x = (*module)(x);
+    for (const auto& module : modules)
+      x = may_recompute([&module = *module](const Variable& input) { return module(input); }, x);
     return x;
   }
 

@@ -8,6 +8,7 @@
 #include "nn/functions/arrays.hpp"
 #include "nn/functions/connection.hpp"
 #include "nn/functions/sequences.hpp"
+#include "nn/recompute.hpp"
 #include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"
 
@@ -79,8 +80,9 @@ Gpt::Gpt(const GptSettings& settings)
 
 Variable Gpt::forward(const Variable& ids) {
   const F::AttentionSettings settings = {.heads = settings_.heads, .causal = true};
-  return scores_of(
-      ids, 0, [&](std::size_t, const Variable& qkv) { return F::self_attention(qkv, settings); });
+  return scores_of(ids, 0, [settings](std::size_t, const Variable& qkv) {
+    return F::self_attention(qkv, settings);
+  });
 }
 
 Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend& attend) {
@@ -94,9 +96,15 @@ Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend
   Variable x = F::reshape(embed_(ids) + positions, rows);
   for (std::size_t i = 0; i < blocks_.all.size(); ++i) {
     Block& block = *blocks_.all[i];
-    const Variable qkv = F::reshape(block.qkv(block.norm1(x)), {items, length, 3 * width});
-    x = block.attention.added_to(x, F::reshape(attend(i, qkv), rows));
-    x = block.output.added_to(x, F::gelu(block.hidden(block.norm2(x)), settings_.is_gpt2));
+    x = may_recompute(
+        [this, attend, &block, i, items, length, width, rows](const Variable& input) {
+          const Variable qkv =
+              F::reshape(block.qkv(block.norm1(input)), {items, length, 3 * width});
+          const Variable sum = block.attention.added_to(input, F::reshape(attend(i, qkv), rows));
+          return block.output.added_to(sum,
+                                       F::gelu(block.hidden(block.norm2(sum)), settings_.is_gpt2));
+        },
+        x);
   }
   const Variable last = norm_(x);
   return scores_ != nullptr ? (*scores_)(last) : F::linear(last, embed_.weights(), Variable());

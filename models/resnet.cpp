@@ -82,7 +82,8 @@ std::int64_t append_stages(Sequential& net, const std::vector<int>& blocks, std:
     auto residual = std::make_unique<Sequential>();
     for (int i = 0; i < blocks[stage]; ++i) {
       const auto convolutions = make(width, stage > 0 && i == 0 ? 2 : 1);
-      residual->append(std::to_string(i), std::make_unique<ResidualBlock>(channels, convolutions));
+      residual->append(std::to_string(i), std::make_unique<ResidualBlock>(channels, convolutions))
+          .end_block();
       channels = convolutions.back().channels_out;
     }
     net.append(fmt::format("res{}", stage + 2), std::move(residual));

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "nn/functions/arrays.hpp"
+#include "nn/recompute.hpp"
 #include "nn/recurrent_steps.hpp"
 
 namespace F = tasuki::functions;
@@ -38,7 +39,11 @@ Seq2seqEncoder::Seq2seqEncoder(const Seq2seqSizes& sizes)
 }
 
 std::vector<Variable> Seq2seqEncoder::encode(const Tensor& x, const Tensor& x_lengths) {
-  return encoder_(embed_x_(Variable(x)), x_lengths).states;
+  return may_recompute(
+      [this, x, x_lengths](const std::vector<Variable>&) {
+        return encoder_(embed_x_(Variable(x)), x_lengths).states;
+      },
+      {});
 }
 
 Seq2seqDecoder::Seq2seqDecoder(const Seq2seqSizes& sizes)
@@ -52,7 +57,12 @@ Seq2seqDecoder::Seq2seqDecoder(const Seq2seqSizes& sizes)
 
 Variable Seq2seqDecoder::score(const std::vector<Variable>& states, const Tensor& y,
                                const Tensor& y_lengths) {
-  return w_(rows(decoder_(embed_y_(Variable(y)), y_lengths, states).y));
+  return may_recompute(
+             [this, y, y_lengths](const std::vector<Variable>& before) {
+               return std::vector{w_(rows(decoder_(embed_y_(Variable(y)), y_lengths, before).y))};
+             },
+             states)
+      .front();
 }
 
 std::pair<Variable, std::vector<Variable>> Seq2seqDecoder::step(const std::vector<Variable>& states,

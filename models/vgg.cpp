@@ -33,7 +33,7 @@ std::int64_t append_groups(Sequential& net, const std::vector<Group>& groups, st
       append(fmt::format("{}_{}", group + 1, i), channels, groups[group].channels);
       channels = groups[group].channels;
     }
-    net.append([](const Variable& x) { return F::max_pooling_2d(x, 2); });
+    net.append([](const Variable& x) { return F::max_pooling_2d(x, 2); }).end_block();
   }
   return channels;
 }

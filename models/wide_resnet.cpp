@@ -56,7 +56,8 @@ std::unique_ptr<Layer> wide_resnet(int depth, std::int64_t widen, std::int64_t c
     auto blocks = std::make_unique<Sequential>();
     for (int i = 1; i <= (depth - 4) / 6; ++i) {
       const std::int64_t stride = group > 1 && i == 1 ? 2 : 1;
-      blocks->append(fmt::format("block{}", i), std::make_unique<Block>(channels, width, stride));
+      blocks->append(fmt::format("block{}", i), std::make_unique<Block>(channels, width, stride))
+          .end_block();
       channels = width;
     }
     net->append(fmt::format("group{}", group), std::move(blocks));

@@ -41,10 +41,11 @@ void leave_out(Graph& graph, const std::function<bool(const Parameter&)>& is_lef
         ++graph.pending[input.get()];
 }
 
-Graph collect(const NodePointer& root) {
+Graph collect(std::vector<NodePointer> roots) {
   Graph graph;
-  std::unordered_set<const Node*> seen{root.get()};
-  graph.results.push_back(root);
+  std::unordered_set<const Node*> seen;
+  for (NodePointer& root : roots)
+    if (seen.insert(root.get()).second) graph.results.push_back(std::move(root));
   for (std::size_t next = 0; next < graph.results.size(); ++next) {
     const Node& node = *graph.results[next];
     TASUKI_CHECK(node.function != nullptr,
@@ -167,12 +168,33 @@ class DropsUnlessDone {
   const Graph& graph_;
 };
 
+// What the thread's backward pass calls between functions; passes within it do the same.
+class UnderWay {
+ public:
+  explicit UnderWay(const Variable::BetweenFunctions& between) : outer_(innermost) {
+    if (between) innermost = &between;
+  }
+  ~UnderWay() { innermost = outer_; }
+  UnderWay(const UnderWay&) = delete;
+  UnderWay& operator=(const UnderWay&) = delete;
+
+  static void call() {
+    if (innermost != nullptr) (*innermost)();
+  }
+
+ private:
+  static thread_local const Variable::BetweenFunctions* innermost;
+  const Variable::BetweenFunctions* outer_;
+};
+
+thread_local const Variable::BetweenFunctions* UnderWay::innermost = nullptr;
+
 }  // namespace
 
 std::vector<Parameter*> parameters_below(const Variable& result) {
   std::vector<Parameter*> found;
   if (!result.node() || result.node()->is_leaf()) return found;
-  for (const NodePointer& node : collect(result.node()).results)
+  for (const NodePointer& node : collect({result.node()}).results)
     for (const NodePointer& input : node->function->inputs())
       if (input && input->parameter != nullptr && !std::ranges::count(found, input->parameter))
         found.push_back(input->parameter);
@@ -197,15 +219,33 @@ void run_backward(const Variable& result, const BackwardPass& pass) {
   const Tensor &value = result.value(), &seed = pass.seed;
   TASUKI_CHECK(value.count() == 1, "backward() starts at a scalar, found shape {}",
                value.shape().text());
-  Graph graph = collect(root);
-  if (pass.leaves_out) leave_out(graph, pass.leaves_out);
   TASUKI_CHECK(seed.shape() == value.shape() && seed.dtype() == value.dtype(),
                "backward() of a {} scalar needs such a seed, found {} {}", name_of(value.dtype()),
                seed.shape().text(), name_of(seed.dtype()));
-  if (graph.results.empty()) return;
+  run_backward({&result, 1}, {&seed, 1}, pass);
+}
+
+void run_backward(std::span<const Variable> results, std::span<const Tensor> gradients,
+                  const BackwardPass& pass) {
+  TASUKI_CHECK(results.size() == gradients.size(), "{} gradients of {} results", gradients.size(),
+               results.size());
+  std::vector<NodePointer> roots;
+  for (std::size_t i = 0; i < results.size(); ++i)
+    if (const NodePointer& node = results[i].node(); gradients[i] && node && !node->is_leaf())
+      roots.push_back(node);
+  Graph graph = collect(std::move(roots));
+  if (pass.leaves_out) leave_out(graph, pass.leaves_out);
   Readiness readiness(graph, pass.ready);
-  DropsUnlessDone gradients(graph);
-  root->grad = seed;
+  DropsUnlessDone drops(graph);
+  std::unordered_set<const Node*> made;
+  for (const NodePointer& node : graph.results) made.insert(node.get());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const NodePointer& node = results[i].node();
+    if (!gradients[i] || !node) continue;
+    if (made.contains(node.get()) || (node->is_leaf() && node->parameter == nullptr))
+      node->add_gradient(node->is_leaf() ? gradients[i].plain() : gradients[i]);
+  }
+  const UnderWay under_way(pass.between);
   for (const NodePointer& node : graph.results) {
     report_progress();
     // Removed from the graph, so that what it saved is freed as soon as it has run.
@@ -213,12 +253,12 @@ void run_backward(const Variable& result, const BackwardPass& pass) {
     if (!pass.keeps_graph) released = std::move(node->function);
     Function& function = released ? *released : *node->function;
     const Tensor gradient = std::exchange(node->grad, {});
-    InputGradients inputs(function, graph, seed.device(), readiness);
+    InputGradients inputs(function, graph, gradient ? gradient.device() : Device::cpu(), readiness);
     if (gradient) function.backward(gradient, inputs);
     inputs.finish();
-    if (pass.between) pass.between();
+    UnderWay::call();
   }
-  gradients.is_done = true;
+  drops.is_done = true;
 }
 
 }  // namespace tasuki

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "nn/parameter.hpp"
 #include "nn/variable.hpp"
@@ -9,7 +10,7 @@
 namespace tasuki {
 
 struct BackwardPass {
-  Tensor seed;                         // the gradient of the result, on its device
+  Tensor seed = {};                    // the gradient of the result, on its device
   Variable::GradientReady ready = {};  // as in Variable::backward()
   Variable::BetweenFunctions between = {};
   // Whether to leave a parameter out: its gradient is not computed, nor is anything that only such
@@ -24,5 +25,11 @@ struct BackwardPass {
 // (parallel/functions). After an exception a kept graph can be used again; its leaves hold some
 // gradients of the failed pass.
 void run_backward(const Variable& result, const BackwardPass& pass);
+
+// The same from several results of any shape, with the gradient of each (undefined: it has none)
+// in place of BackwardPass::seed. Results that no function computed get theirs if they are leaves.
+// Within a backward pass, `between` is by default that pass's.
+void run_backward(std::span<const Variable> results, std::span<const Tensor> gradients,
+                  const BackwardPass& pass);
 
 }  // namespace tasuki

@@ -53,6 +53,10 @@ FunctionHook::~FunctionHook() {
   hook = outer_;
 }
 
+bool is_recording() {
+  return recording;
+}
+
 NoGrad::NoGrad() : previous_(std::exchange(recording, false)) {}
 NoGrad::~NoGrad() {
   recording = previous_;

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "nn/functions/normalization.hpp"
+#include "nn/recompute.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki {
@@ -46,6 +47,7 @@ Variable BatchNorm::forward(const Variable& x) {
     return functions::fixed_batch_norm(x, scale, beta_, {mean_, variance_}, eps, relu);
   functions::BatchStatistics batch;
   Variable y = functions::batch_norm(x, scale, beta_, eps, relu, &batch);
+  if (is_recomputing()) return y;
   const std::int64_t values_per_channel = x.value().count() / x.shape()[1];
   const auto m = static_cast<float>(values_per_channel);
   const float unbiased = m / std::max(m - 1, 1.0f);

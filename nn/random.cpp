@@ -51,8 +51,15 @@ Tensor RandomKeys::seed_of(std::uint64_t call, Device device) {
   return seeds_[page]->on(device, seeds_in_page).slice(place, place + 1);
 }
 
-RandomScope::RandomScope(RandomKeys& keys)
-    : previous_(std::exchange(scoped_keys, &keys)), previous_calls_(std::exchange(calls, 0)) {}
+RandomPosition random_position() {
+  return {scoped_keys, calls};
+}
+
+RandomScope::RandomScope(RandomKeys& keys) : RandomScope(RandomPosition{&keys, 0}) {}
+
+RandomScope::RandomScope(const RandomPosition& position)
+    : previous_(std::exchange(scoped_keys, position.keys)),
+      previous_calls_(std::exchange(calls, position.calls)) {}
 
 RandomScope::~RandomScope() {
   scoped_keys = previous_;

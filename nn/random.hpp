@@ -33,12 +33,22 @@ class RandomKeys {
   std::vector<std::unique_ptr<LateValues<std::int64_t>>> seeds_;  // pages, made when needed
 };
 
+// Where the numbers of a thread's next random function come from. Valid as long as its
+// RandomScope's keys, and until they follow another batch.
+struct RandomPosition {
+  RandomKeys* keys = nullptr;  // null: there is no scope
+  std::uint64_t calls = 0;
+};
+RandomPosition random_position();
+
 // While it exists, random functions of this thread draw from `keys`, numbered from the first call.
 // Without a scope a thread's count never restarts: every forward pass draws different numbers,
 // which depend on an example's row and are the same on all ranks.
 class RandomScope {
  public:
   explicit RandomScope(RandomKeys& keys);
+  // Goes on from a position, to draw the same numbers again.
+  explicit RandomScope(const RandomPosition& position);
   ~RandomScope();
   RandomScope(const RandomScope&) = delete;
   RandomScope& operator=(const RandomScope&) = delete;

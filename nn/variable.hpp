@@ -67,6 +67,9 @@ class Variable {
   std::shared_ptr<detail::Node> node_;
 };
 
+// Whether functions of this thread record a graph; initially true.
+bool is_recording();
+
 // While it exists, functions of its thread record nothing (function.cpp).
 class NoGrad {
  public:

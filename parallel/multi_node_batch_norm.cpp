@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nn/function.hpp"
+#include "nn/recompute.hpp"
 #include "parallel/sum_over_ranks.hpp"
 #include "tensor/backend.hpp"
 
@@ -58,9 +59,15 @@ class OverRanks final : public BatchNormMethod {
   Variable normalise(const Variable& x, const Variable& gamma, const Variable& beta, float eps,
                      bool relu, const BatchNormAverages& averages) const override {
     Backend& device = backend(x.value().device());
-    const Tensor sums = forward_->of(device.batch_norm_sums(x.value()));
-    BatchNormResult forward = device.batch_norm_by_sums(x.value(), gamma.value(), beta.value(),
-                                                        sums, eps, relu, averages);
+    const Tensor sums =
+        computed_once([&] { return forward_->of(device.batch_norm_sums(x.value())); });
+    BatchNormAverages updated = averages;
+    if (is_recomputing()) {
+      updated.mean = averages.mean.clone();
+      updated.variance = averages.variance.clone();
+    }
+    BatchNormResult forward =
+        device.batch_norm_by_sums(x.value(), gamma.value(), beta.value(), sums, eps, relu, updated);
     Tensor y = std::exchange(forward.y, {});  // the backward pass reads x, not y
     return Function::record(std::move(y), {x, gamma, beta}, [&] {
       return std::make_unique<MultiNodeBatchNormFunction>(

@@ -6,6 +6,7 @@
 #include "nn/function.hpp"
 #include "nn/functions/arrays.hpp"
 #include "nn/functions/connection.hpp"
+#include "nn/recompute.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/late_values.hpp"
 
@@ -48,6 +49,7 @@ class Spread final : public Function {
 
 Variable spread(const Variable& x, const Sum& sum) {
   if (sum->communicator().size() == 1) return x;
+  refuse_recomputing("a divided layer");
   return Function::record(x.value(), {x}, [&] { return std::make_unique<Spread>(sum); });
 }
 
@@ -81,6 +83,7 @@ class GatherChannels final : public Function {
 
 Variable gather_channels(const Variable& own, std::int64_t channels, Communicator& communicator) {
   if (communicator.size() == 1) return own;
+  refuse_recomputing("a divided convolution");
   const Device device = own.value().device();
   if (!device.is_cpu()) refuse_recording("channels of other ranks come by way of the host");
   std::vector<Tensor> parts = communicator.allgather(own.value().plain());
@@ -122,6 +125,7 @@ RowParallelLinear::RowParallelLinear(std::int64_t n_in, std::int64_t n_out,
 
 Variable RowParallelLinear::forward(const Variable& x) {
   if (sum_->communicator().size() == 1) return functions::linear(x, w_, b_);
+  refuse_recomputing("a divided layer");
   const bool adds_bias = sum_->communicator().rank() == 0;
   const DType type = x.value().dtype();
   const Variable part =

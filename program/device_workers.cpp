@@ -47,9 +47,14 @@ class Workers::ZeroBatches final : public Iterator {
   std::int64_t size_ = 1;
 };
 
-Workers::Workers(const TrainingProgram& program, const RankSetup& setup, const DatasetHeader& data,
-                 TrainingModel& model, Optimizer& optimizer)
-    : program_(program), setup_(setup), data_(data), model_(model), optimizer_(optimizer) {}
+Workers::Workers(const TrainingProgram& program, const RankSetup& setup,
+                 std::function<TrainingModel()> create_copy, TrainingModel& model,
+                 Optimizer& optimizer)
+    : program_(program),
+      setup_(setup),
+      create_copy_(std::move(create_copy)),
+      model_(model),
+      optimizer_(optimizer) {}
 
 Workers::~Workers() = default;
 
@@ -60,7 +65,7 @@ std::unique_ptr<Updater> Workers::create_updater(std::unique_ptr<Iterator> batch
   std::vector<ParallelUpdater::Worker> workers = {{*model_.model, model_.loss, threads}};
   copies_.clear();
   for (std::size_t i = 1; i < devices.size(); ++i) {
-    TrainingModel& copy = copies_.emplace_back(program_.create_model(data_));
+    TrainingModel& copy = copies_.emplace_back(create_copy_());
     copy.model->to(devices[i]);
     workers.push_back({*copy.model, copy.loss, threads});
   }

@@ -1,6 +1,7 @@
 // Workers: several devices in one process (--devices, --split).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,10 +14,10 @@ namespace tasuki::program {
 // Its steps on zeros may change the model.
 class Workers {
  public:
-  // `model` is on the first device, with `optimizer` set up for it. All arguments outlive this
-  // object.
-  Workers(const TrainingProgram& program, const RankSetup& setup, const DatasetHeader& data,
-          TrainingModel& model, Optimizer& optimizer);
+  // `model` is on the first device, with `optimizer` set up for it; `create_copy` makes another
+  // one. All arguments outlive this object.
+  Workers(const TrainingProgram& program, const RankSetup& setup,
+          std::function<TrainingModel()> create_copy, TrainingModel& model, Optimizer& optimizer);
   ~Workers();
   // The previous updater must have been destroyed.
   std::unique_ptr<Updater> create_updater(std::unique_ptr<Iterator> batches);
@@ -30,7 +31,7 @@ class Workers {
 
   const TrainingProgram& program_;
   const RankSetup& setup_;
-  const DatasetHeader& data_;
+  std::function<TrainingModel()> create_copy_;
   TrainingModel& model_;
   Optimizer& optimizer_;
   std::vector<TrainingModel> copies_;

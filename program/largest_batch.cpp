@@ -158,11 +158,30 @@ void print_largest_batch(const RankSetup& setup, const TrainingSettings& setting
   if (found == 0) fail_everywhere(ErrorKind::unavailable, "--find-batchsize: {}", advice(0));
   const bool is_limit = found == search.limit;
   report_on_root(comm, fmt::format("Largest batch: --batchsize {} ({})\n", found,
-                                   is_limit ? "all examples of a rank" : describe(places, search)));
+                                   is_limit ? "all examples of a rank" : describe(places, search)) +
+                           (settings.recompute == Recompute::none
+                                ? ""
+                                : "This is with all blocks recomputed (--recompute)\n"));
+}
+
+std::size_t room_beside_step(const RankSetup& setup, const TrainingSettings& settings,
+                             const TrainingData& data, const TrialStep& trial, std::int64_t n) {
+  const std::vector<Place> places = places_of(setup, settings, data);
+  const BatchSearch search = search_in(places, setup, data, trial);
+  const auto own = std::ranges::find(places, setup.device(), &Place::device) - places.begin();
+  const auto i = static_cast<std::size_t>(own);
+  try {
+    const std::size_t peak = search.peaks_of(n).at(i);
+    return search.capacities[i] - std::min(peak, search.capacities[i]);
+  } catch (const OutOfMemory&) {
+    return 0;
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
 }
 
 void run_within_memory(const RankSetup& setup, const TrainingSettings& settings,
-                       const TrainingData& data, const TrialStep& trial,
+                       const TrainingData& data, const TrialStep& trial, const RecomputePlan& plan,
                        const std::function<void()>& run, const std::function<void()>& end) {
   std::string problem;
   try {
@@ -180,7 +199,14 @@ void run_within_memory(const RankSetup& setup, const TrainingSettings& settings,
   search.trying = [&problem](std::int64_t n) {
     log_warning("{}; trying whether a step of {} examples fits", problem, n);
   };
-  fail(ErrorKind::unavailable, "{}; {}", problem, advice(find_largest_batch(search)));
+  const std::string batch = advice(find_largest_batch(search));
+  const std::size_t kept = plan.blocks() - plan.recomputed();
+  fail(ErrorKind::unavailable, "{}; {}{}", problem, batch,
+       kept > 0 ? fmt::format(", and --recompute {} takes less memory ({} of the model's {} blocks "
+                              "keep what they compute)",
+                              settings.recompute == Recompute::none ? "auto" : "all", kept,
+                              plan.blocks())
+                : "");
 }
 
 }  // namespace tasuki::program

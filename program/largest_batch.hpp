@@ -4,6 +4,7 @@
 #include <functional>
 #include <string_view>
 
+#include "nn/recompute.hpp"
 #include "program/data/training_data.hpp"
 #include "program/start/rank_setup.hpp"
 #include "program/training_run.hpp"
@@ -20,11 +21,16 @@ inline constexpr std::string_view advice_on_batch = "the largest batch that fits
 void print_largest_batch(const RankSetup& setup, const TrainingSettings& settings,
                          const TrainingData& data, const TrialStep& trial);
 
+// The bytes of memory on the rank's device that a step of `n` of the longest examples leaves free;
+// 0 if the step does not fit. Makes a trial step, which changes running statistics alone.
+std::size_t room_beside_step(const RankSetup& setup, const TrainingSettings& settings,
+                             const TrainingData& data, const TrialStep& trial, std::int64_t n);
+
 // Calls `run`, which trains. If this rank runs out of memory in it, calls `end`, which frees what
 // `run` has left in memory; the error then also says which batch would fit (found as above, by this
-// rank alone).
+// rank alone), and that --recompute would help if the model has blocks that are kept.
 void run_within_memory(const RankSetup& setup, const TrainingSettings& settings,
-                       const TrainingData& data, const TrialStep& trial,
+                       const TrainingData& data, const TrialStep& trial, const RecomputePlan& plan,
                        const std::function<void()>& run, const std::function<void()>& end);
 
 }  // namespace tasuki::program

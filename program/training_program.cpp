@@ -79,12 +79,19 @@ std::unique_ptr<Extension> create_evaluator(const TrainingProgram& program,
   return std::make_unique<Evaluator>(std::move(batches), std::move(loss));
 }
 
+// Recomputes blocks as --recompute says.
+void follow_plan(TrainingModel& model, const TrainingRun& run) {
+  model.loss = run.recomputing(std::move(model.loss));
+  model.losses = run.recomputing(std::move(model.losses));
+}
+
 // The model on the device; rank 0 has the weights that the run starts from.
 TrainingModel initial_model(const TrainingProgram& program, const RankSetup& setup,
                             TrainingRun& run) {
   const bool is_part = setup.grid->is_divided() || !program.create_model;
   TrainingModel model = is_part ? program.create_part(run.data_header(), setup.grid->model())
                                 : program.create_model(run.data_header());
+  follow_plan(model, run);
   run.initialize(*model.model);
   for (const TrainingModel::Part& part : model.parts)
     if (!part.init.empty() && !setup.resumption.from)
@@ -142,10 +149,15 @@ void train(const TrainingProgram& program, const RankSetup& setup, TrainingRun& 
   TrainingModel model = initial_model(program, setup, run);
   const auto owned = multi_node_optimizers(setup, run, model);
   const NamedOptimizers optimizers = names_of(owned, model);
+  const auto create_copy = [&] {
+    TrainingModel copy = program.create_model(run.data_header());
+    follow_plan(copy, run);
+    return copy;
+  };
   std::unique_ptr<Workers> workers;
   TrialStep trial;
   if (program.settings.workers) {
-    workers = std::make_unique<Workers>(program, setup, run.data_header(), model, *owned[0]);
+    workers = std::make_unique<Workers>(program, setup, create_copy, model, *owned[0]);
     trial = [&](std::int64_t n, const DatasetHeader& examples) {
       workers->step_on_zeros(n, examples);
     };
@@ -158,7 +170,6 @@ void train(const TrainingProgram& program, const RankSetup& setup, TrainingRun& 
   run.train([&] {
     auto batches = run.training_iterator(training_share);
     if (program.wrap_batches) batches = program.wrap_batches(std::move(batches));
-    const auto create_copy = [&] { return program.create_model(run.data_header()); };
     std::unique_ptr<Updater> updater;
     LossFunction loss;
     if (workers) {

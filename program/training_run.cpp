@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "nn/normalization.hpp"
+#include "nn/recompute.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "program/data/chosen_parameters.hpp"
 #include "program/data/initial_weights.hpp"
@@ -86,6 +87,36 @@ void name_origin(const TrainingProgram& program, const RankSetup& setup,
     record_start(output.path(), setup.resumption.from->path);
 }
 
+RecomputePlan::Mode mode_of(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::none:
+      return RecomputePlan::Mode::none;
+    case Recompute::all:
+      return RecomputePlan::Mode::all;
+    case Recompute::automatic:
+      break;
+  }
+  return RecomputePlan::Mode::measured;
+}
+
+// A loss function whose forward passes follow the plan.
+template <class Loss>
+Loss following(const std::shared_ptr<RecomputePlan>& plan, bool needs_blocks, Loss loss) {
+  if (!loss) return loss;
+  return [plan, needs_blocks, loss = std::move(loss)](const Batch& batch, Observation& report) {
+    if (!is_recording()) return loss(batch, report);
+    auto result = [&] {
+      const RecomputeScope scope(*plan);
+      return loss(batch, report);
+    }();
+    if (needs_blocks && plan->blocks() == 0)
+      fail_everywhere(ErrorKind::usage,
+                      "--recompute: the model has no blocks that could be recomputed "
+                      "(Sequential::end_block, may_recompute); leave the flag out");
+    return result;
+  };
+}
+
 }  // namespace
 
 struct TrainingRun::Parts {
@@ -102,12 +133,15 @@ struct TrainingRun::Parts {
   std::optional<RunPosition> position;  // that the run goes on from
   std::shared_ptr<OutputFolder> output;
   std::optional<RunSummary> summary;  // from attach_extensions() on
+  const std::shared_ptr<RecomputePlan> plan;
+  bool follows_plan = false;  // recomputing() was called
 
   Parts(const TrainingProgram& of_program, RankSetup& of_rank)
       : program(of_program),
         setup(of_rank),
         first_optimizer(make_optimizer()),
-        data(find_data(program, program.flags.program(), settings(), setup)) {}
+        data(find_data(program, program.flags.program(), settings(), setup)),
+        plan(std::make_shared<RecomputePlan>(mode_of(settings().recompute))) {}
   const TrainingSettings& settings() const { return program.settings; }
   std::unique_ptr<Optimizer> make_optimizer() const {
     return program::create_optimizer(program.flags, settings(), setup.grid->models(),
@@ -200,6 +234,11 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
                           const LossFunction& loss, TrialStep trial) {
   Parts& parts = *parts_;
   const TrainingSettings& settings = parts.settings();
+  if (settings.recompute != Recompute::none && !parts.follows_plan)
+    fail_everywhere(
+        ErrorKind::usage,
+        "--recompute: this program recomputes nothing (TrainingRun::recomputing); leave "
+        "the flag out");
   if (!trial)
     trial = [this, loss](std::int64_t n, const DatasetHeader& examples) {
       measure_step(n, examples, device(), setup().precision.activations, loss);
@@ -274,6 +313,39 @@ std::unique_ptr<Iterator> TrainingRun::test_iterator(Share share) {
   return test_batches(data(), parts_->settings(), setup());
 }
 
+LossFunction TrainingRun::recomputing(LossFunction loss) const {
+  parts_->follows_plan = true;
+  return following(parts_->plan, parts_->settings().recompute != Recompute::none, std::move(loss));
+}
+
+LossesFunction TrainingRun::recomputing(LossesFunction losses) const {
+  return following(parts_->plan, parts_->settings().recompute != Recompute::none,
+                   std::move(losses));
+}
+
+// --recompute auto: a trial step, and what fits beside it is kept.
+void TrainingRun::choose_blocks() {
+  const TrainingSettings& settings = parts_->settings();
+  if (settings.recompute != Recompute::automatic || parts_->plan->blocks() > 0) return;
+  std::vector<Tensor> statistics;
+  const std::vector<Module::NamedBuffer> buffers = parts_->model->buffers();
+  for (const Module::NamedBuffer& buffer : buffers) statistics.push_back(buffer.tensor->clone());
+  // With --reproducible each thread computes a shard at a time.
+  const std::size_t threads =
+      settings.reproducible ? static_cast<std::size_t>(setup().threads.threads) : 1;
+  const std::int64_t examples = largest_pass(settings, setup().grid->models());
+  RecomputePlan& plan = *parts_->plan;
+  const std::size_t room =
+      room_beside_step(setup(), settings, data(), parts_->trial, examples) / threads;
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
+  const std::size_t kept = plan.keep_within(room);
+  std::size_t all = 0;
+  for (const RecomputePlan::Cost& cost : plan.costs()) all += cost.bytes;
+  log_info("--recompute auto: {} of {} blocks are recomputed; {:.0f} MB of {:.0f} MB are kept",
+           plan.recomputed(), plan.blocks(), static_cast<double>(kept) / 1e6,
+           static_cast<double>(all) / 1e6);
+}
+
 StandardUpdater::Settings TrainingRun::updater_settings(
     std::function<TrainingModel()> create_copy) const {
   const TrainingSettings& settings = parts_->settings();
@@ -309,6 +381,7 @@ void TrainingRun::train(const std::function<std::unique_ptr<Trainer>()>& create_
   std::unique_ptr<Trainer> trainer;
   const auto run = [&] {
     trainer = create_trainer();
+    choose_blocks();
     TASUKI_CHECK(parts.summary, "TrainingRun::attach_extensions was not called");
     remove_old_results(communicator(), settings, output);
     write_about(parts.program.flags, settings, parts.program, setup(), parts.data, output);
@@ -325,7 +398,7 @@ void TrainingRun::train(const std::function<std::unique_ptr<Trainer>()>& create_
   };
   // Finding out what would fit takes steps that each rank can make alone.
   if (setup().grid->is_divided()) return run();
-  run_within_memory(setup(), settings, parts.data, parts.trial, run, [&] {
+  run_within_memory(setup(), settings, parts.data, parts.trial, *parts.plan, run, [&] {
     trainer.reset();
     normalise_locally(*parts.model);
   });

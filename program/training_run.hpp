@@ -83,6 +83,10 @@ class TrainingRun {
   // applies.
   std::unique_ptr<Iterator> training_iterator(Share share);
   std::unique_ptr<Iterator> test_iterator(Share share);
+  // The loss function of a model, such that blocks of the model are recomputed as --recompute says
+  // (nn/recompute.hpp). With the flag, a model without blocks is a usage error.
+  LossFunction recomputing(LossFunction loss) const;
+  LossesFunction recomputing(LossesFunction losses) const;
   // The settings of --seed, --accumulate and --graph. `create_copy` makes another model like the
   // trained one: with --reproducible, each of --threads but the first computes with a copy; without
   // the function, one thread computes. It must remain valid until train() returns.
@@ -105,6 +109,7 @@ class TrainingRun {
  private:
   program::RankSetup& setup() const;
   program::TrainingData& data() const;
+  void choose_blocks();
 
   struct Parts;
   std::unique_ptr<Parts> parts_;

@@ -56,7 +56,7 @@ Tensor summed(Communicator& communicator, const Tensor& values) {
 }  // namespace
 
 Variable bcast(Communicator& communicator, const Variable& x, int root) {
-  refuse_recording_of("bcast", communicator);
+  refuse_repetition_of("bcast", communicator);
   const Tensor own = communicator.rank() == root ? checked_value("bcast", x) : Tensor();
   return record_exchange("bcast", communicator, communicator.bcast(own, root), {x},
                          [&communicator, root](const std::vector<Tensor>& gradients) {
@@ -68,7 +68,7 @@ Variable bcast(Communicator& communicator, const Variable& x, int root) {
 }
 
 std::vector<Variable> gather(Communicator& communicator, const Variable& x, int root) {
-  refuse_recording_of("gather", communicator);
+  refuse_repetition_of("gather", communicator);
   Exchanged exchanged =
       record_exchange("gather", communicator, communicator.gather(checked_value("gather", x), root),
                       {x}, [&communicator, root](const std::vector<Tensor>& gradients) {
@@ -79,7 +79,7 @@ std::vector<Variable> gather(Communicator& communicator, const Variable& x, int 
 }
 
 Variable scatter(Communicator& communicator, const std::vector<Variable>& xs, int root) {
-  refuse_recording_of("scatter", communicator);
+  refuse_repetition_of("scatter", communicator);
   const bool is_root = communicator.rank() == root;
   const auto own = is_root ? checked_values("scatter", xs) : std::vector<Tensor>();
   return record_exchange("scatter", communicator, communicator.scatter(own, root), xs,
@@ -89,7 +89,7 @@ Variable scatter(Communicator& communicator, const std::vector<Variable>& xs, in
 }
 
 std::vector<Variable> allgather(Communicator& communicator, const Variable& x) {
-  refuse_recording_of("allgather", communicator);
+  refuse_repetition_of("allgather", communicator);
   return record_exchange("allgather", communicator,
                          communicator.allgather(checked_value("allgather", x)), {x},
                          [&communicator](const std::vector<Tensor>& gradients) {
@@ -99,7 +99,7 @@ std::vector<Variable> allgather(Communicator& communicator, const Variable& x) {
 }
 
 std::vector<Variable> alltoall(Communicator& communicator, const std::vector<Variable>& xs) {
-  refuse_recording_of("alltoall", communicator);
+  refuse_repetition_of("alltoall", communicator);
   return record_exchange("alltoall", communicator,
                          communicator.alltoall(checked_values("alltoall", xs)), xs,
                          [&communicator](const std::vector<Tensor>& gradients) {
@@ -109,7 +109,7 @@ std::vector<Variable> alltoall(Communicator& communicator, const std::vector<Var
 }
 
 Variable allreduce(Communicator& communicator, const Variable& x) {
-  if (!communicator.queues_exchanges()) refuse_recording_of("allreduce", communicator);
+  if (!communicator.queues_exchanges()) refuse_repetition_of("allreduce", communicator);
   return record_exchange("allreduce", communicator,
                          summed(communicator, checked_value("allreduce", x)), {x},
                          [&communicator](const std::vector<Tensor>& gradients) {
@@ -118,7 +118,7 @@ Variable allreduce(Communicator& communicator, const Variable& x) {
 }
 
 Variable reduce_scatter(Communicator& communicator, const Variable& x) {
-  refuse_recording_of("reduce_scatter", communicator);
+  refuse_repetition_of("reduce_scatter", communicator);
   const Tensor values = checked_value("reduce_scatter", x).plain();
   if (values.shape().rank() == 0)
     fail(ErrorKind::usage, "reduce_scatter divides axis 0, which a scalar does not have");

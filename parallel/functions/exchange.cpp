@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "nn/recompute.hpp"
 #include "nn/several_results.hpp"
 #include "tensor/late_values.hpp"
 
@@ -124,7 +125,8 @@ std::vector<Tensor> checked_values(const char* function, const std::vector<Varia
   return values;
 }
 
-void refuse_recording_of(const char* function, const Communicator& communicator) {
+void refuse_repetition_of(const char* function, const Communicator& communicator) {
+  refuse_recomputing(function);
   if (!communicator.options().device.is_cpu())
     refuse_recording(fmt::format("{} exchanges values by way of the host", function));
 }

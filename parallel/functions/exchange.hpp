@@ -35,6 +35,6 @@ Variable record_exchange(const char* name, const Communicator& communicator, con
 const Tensor& checked_value(const char* function, const Variable& x);
 std::vector<Tensor> checked_values(const char* function, const std::vector<Variable>& xs);
 // Refuses to record a step on a GPU: values pass through the host here.
-void refuse_recording_of(const char* function, const Communicator& communicator);
+void refuse_repetition_of(const char* function, const Communicator& communicator);
 
 }  // namespace tasuki::functions

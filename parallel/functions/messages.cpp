@@ -32,7 +32,7 @@ Variable send(const Variable& x, Communicator& communicator, int rank, int tag) 
 }
 
 Variable send(const std::vector<Variable>& xs, Communicator& communicator, int rank, int tag) {
-  refuse_recording_of("send", communicator);
+  refuse_repetition_of("send", communicator);
   communicator.send(checked_values("send", xs), rank, tag);
   return record_exchange("send", communicator, std::vector<Tensor>(), xs,
                          [&communicator, rank, tag](const std::vector<Tensor>&) {
@@ -42,7 +42,7 @@ Variable send(const std::vector<Variable>& xs, Communicator& communicator, int r
 }
 
 Variable recv(Communicator& communicator, int rank, const Variable& delegate, int tag) {
-  refuse_recording_of("recv", communicator);
+  refuse_repetition_of("recv", communicator);
   return record_exchange("recv", communicator, communicator.recv(rank, tag), {delegate},
                          [&communicator, rank, tag](const std::vector<Tensor>& gradients) {
                            communicator.send(gradients, rank, tag);
@@ -56,7 +56,7 @@ std::vector<Variable> recv_many(Communicator& communicator, int rank, const Vari
 }
 
 Received receive(Communicator& communicator, int rank, const Variable& delegate, int tag) {
-  refuse_recording_of("recv", communicator);
+  refuse_repetition_of("recv", communicator);
   Exchanged exchanged =
       record_exchange("recv", communicator, communicator.recv_many(rank, tag), {delegate},
                       [&communicator, rank, tag](const std::vector<Tensor>& gradients) {

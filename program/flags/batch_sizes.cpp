@@ -23,4 +23,10 @@ std::int64_t largest_rank_batch(const TrainingSettings& settings, int ranks) {
   return part_of(global_batch(settings, ranks), ranks, 0).size();
 }
 
+std::int64_t largest_pass(const TrainingSettings& settings, int ranks) {
+  return settings.reproducible
+             ? part_of(global_batch(settings, ranks), settings.shards.value(), 0).size()
+             : largest_rank_batch(settings, ranks);
+}
+
 }  // namespace tasuki::program

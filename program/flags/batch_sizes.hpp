@@ -17,6 +17,9 @@ inline constexpr IntegerRange batch_sizes = {1, 1 << 24};
 std::int64_t global_batch(const TrainingSettings& settings, int ranks);
 // The largest number of these examples on one rank.
 std::int64_t largest_rank_batch(const TrainingSettings& settings, int ranks);
+// The largest number of examples in one forward pass: those of a rank, or with --reproducible those
+// of a shard.
+std::int64_t largest_pass(const TrainingSettings& settings, int ranks);
 // Examples of an update on all ranks; the last update of an epoch may have fewer.
 std::int64_t examples_of_update(const TrainingSettings& settings, int ranks);
 

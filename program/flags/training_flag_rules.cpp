@@ -102,6 +102,10 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--ema: one process with several devices keeps no average; start one process "
                     "for each device, or leave the flag out");
+  if (settings.recompute == Recompute::automatic && (settings.workers || settings.model_ranks != 1))
+    fail_everywhere(ErrorKind::usage,
+                    "--recompute auto: a step is measured on one rank with one device; choose all "
+                    "or none");
   if (settings.on_nan == OnNan::skip && settings.workers)
     fail_everywhere(ErrorKind::usage,
                     "--on-nan skip: one process with several devices cannot leave out steps; start "

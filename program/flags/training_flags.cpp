@@ -116,6 +116,19 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
   options.add("batchsize,b", batchsize_flag(settings))
       .common(settings.model_ranks == 1 ? "" : "examples per model and step");
   options.add("global-batch", global_batch_flag(settings));
+  options
+      .add(
+          "recompute", settings.recompute,
+          {{"none", Recompute::none}, {"auto", Recompute::automatic}, {"all", Recompute::all}},
+          "BLOCKS",
+          "which blocks of the model keep only their inputs for the backward pass, and are "
+          "computed "
+          "again there, which takes less memory and up to a third more time; results have the same "
+          "bits. auto: measures a step that recomputes all, and keeps the blocks that fit into "
+          "this "
+          "rank's memory. For models with blocks: residual networks, VGG, cnn10, GoogLeNet, "
+          "transformers, seq2seq")
+      .in_short("blocks to compute again in the backward pass");
   options.add("accumulate", settings.accumulate, {1, 1 << 20}, "K",
               "add up the gradients of K batches, then exchange and update once. An iteration is "
               "then K batches, or what is left of the epoch. If K is above 1, iterations on GPUs "

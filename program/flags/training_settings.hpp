@@ -68,12 +68,15 @@ enum class NodeWeights { shared, separate };
 
 // What happens if a loss or gradient is not finite.
 enum class OnNan : std::uint8_t { abort, skip };
+// Which of a model's blocks run again in the backward pass (nn/recompute.hpp).
+enum class Recompute : std::uint8_t { none, automatic, all };
 
 // Names and defaults are ChainerMN's if it has them.
 struct TrainingSettings {
   std::int64_t batchsize = 100;              // examples per rank (or model) and step
   std::optional<std::int64_t> global_batch;  // examples of all ranks, instead of batchsize
   std::int64_t accumulate = 1;               // batches of an iteration
+  Recompute recompute = Recompute::none;
   std::int64_t epoch = 20;
   std::optional<std::int64_t> max_iterations;
   std::optional<double> time_limit;           // seconds

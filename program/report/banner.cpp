@@ -153,6 +153,9 @@ BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& setting
   add("Num Minibatch-size",
       batch_text(settings, grid.models(), grid.is_divided() ? "model" : "rank"));
   add("Num epoch", describe_length(settings));
+  if (settings.recompute != Recompute::none)
+    add("Recomputed blocks",
+        settings.recompute == Recompute::all ? "all" : "all that do not fit in memory");
   if (settings.reproducible) add("Reproducible", describe_shards(settings, grid.models()));
   if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
   add("Data", describe_data(data));

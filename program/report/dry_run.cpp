@@ -108,11 +108,7 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
                    const NamedOptimizers& optimizers, const LossFunction& loss,
                    const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
-  const std::int64_t of_rank =
-      settings.reproducible
-          ? part_of(global_batch(settings, setup.grid->models()), settings.shards.value(), 0).size()
-          : largest_rank_batch(settings, setup.grid->models());
-  const std::int64_t largest = std::min(of_rank, train.count);
+  const std::int64_t largest = std::min(largest_pass(settings, setup.grid->models()), train.count);
   const std::size_t activations =
       largest > 0 ? measure_step(largest, read_longest(data.train, *setup.communicator),
                                  setup.device(), setup.precision.activations, loss)
@@ -165,6 +161,11 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
   else
     text += fmt::format("; {} in all, and {} of host memory for saving, MPI and libraries\n",
                         in_megabytes(of_step + examples), in_megabytes(host + copied + gathered));
+  if (settings.recompute != Recompute::none)
+    text += fmt::format("Activations: those of a step that recomputes all blocks{}\n",
+                        settings.recompute == Recompute::automatic
+                            ? "; --recompute auto also keeps what fits"
+                            : "");
   text += "Dry run: nothing was trained\n";
   report_on_root(*setup.communicator, text);
 }

@@ -16,6 +16,7 @@
 #include "nn/functions/arrays.hpp"
 #include "nn/functions/images.hpp"
 #include "nn/functions/loss.hpp"
+#include "nn/recompute.hpp"
 #include "optimizer/optimizer.hpp"
 #include "tests/support/errors.hpp"
 
@@ -65,11 +66,20 @@ class Net : public Module {
     initialize(3);
   }
   Variable loss(const Tensor& x, const Tensor& t) {
-    const Variable h = F::average_pooling_2d(bn1_(conv1_(Variable(x))), 2);
-    const Variable sum = F::relu(F::add(bn2_(conv2_(h)), bn3_(shortcut_(h))));
+    const auto stem = [this](const Variable& images) {
+      return F::average_pooling_2d(bn1_(conv1_(images)), 2);
+    };
+    // A block in a block.
+    const auto residual = [this, stem](const Variable& images) {
+      const Variable h = recomputes ? recompute(stem, images) : stem(images);
+      return F::relu(F::add(bn2_(conv2_(h)), bn3_(shortcut_(h))));
+    };
+    const Variable sum = recomputes ? recompute(residual, Variable(x)) : residual(Variable(x));
     const Variable pooled = F::global_average_pooling_2d(sum);
     return F::softmax_cross_entropy(fc2_(F::relu(bn4_(fc1_(F::flatten(pooled))))), t);
   }
+
+  bool recomputes = false;
 
  private:
   static BatchNorm::Settings with_relu() {
@@ -325,7 +335,8 @@ TEST_F(MultiNodeBatchNormTest, SendsTwoMessagesPerStep) {
     constexpr int layers = 4;
     ASSERT_EQ(convert_to_multi_node_batch_norm(net, *comm), std::size_t{layers});
     const Examples own = Examples::random(4 + rank_, 1);
-    for (int step = 0; step < 4; ++step) {
+    for (int step = 0; step < 6; ++step) {
+      net.recomputes = step > 3;
       messages = 0;
       net.clear_grads();
       net.loss(own.x, own.t).backward(1);
@@ -333,6 +344,28 @@ TEST_F(MultiNodeBatchNormTest, SendsTwoMessagesPerStep) {
       EXPECT_EQ(messages, by_mpi || comm->inter_size() > 1 ? 2 * layers : 0) << kind;
     }
   }
+}
+
+// Blocks that are recomputed keep the statistics of all ranks.
+TEST_F(MultiNodeBatchNormTest, HasTheSameBitsIfRecomputed) {
+  const auto gradients = [&](bool recomputes) {
+    Net net;
+    net.recomputes = recomputes;
+    convert_to_multi_node_batch_norm(net, *communicator_);
+    const Examples own = Examples::random(4 + rank_, 1);
+    net.clear_grads();
+    for (int pass = 0; pass < 2; ++pass) net.loss(own.x, own.t).backward(1);
+    std::vector<float> all;
+    for (const auto& [path, parameter] : net.parameters())
+      all.insert(all.end(), parameter->grad().span<float>().begin(),
+                 parameter->grad().span<float>().end());
+    for (const auto& [path, buffer] : net.buffers()) {
+      const Tensor values = buffer->to(DType::float32);
+      all.insert(all.end(), values.span<float>().begin(), values.span<float>().end());
+    }
+    return all;
+  };
+  EXPECT_EQ(gradients(true), gradients(false));
 }
 
 // Although the same number of channels was agreed on for another layer.

@@ -8,6 +8,8 @@
 #include "dataset/iterators/share_iterator.hpp"
 #include "device_training.hpp"
 #include "nn/connection.hpp"
+#include "nn/functions/loss.hpp"
+#include "nn/recompute.hpp"
 #include "nn/sequential.hpp"
 #include "optimizer/hook.hpp"
 #include "own_parts.hpp"
@@ -78,6 +80,45 @@ TYPED_TEST(OwnIterators, CanBeRecordedUnmodified) {
     const auto before = guarded_device_counts();
     EXPECT_EQ(train(on_device(GraphMode::on, is_resident)), expected);
     EXPECT_GT(guarded_device_counts().replays, before.replays);
+  }
+}
+
+// Blocks that are computed again draw the same random numbers in each replay.
+TEST_F(DeviceTraining, RecordsStepsThatRecomputeBlocks) {
+  if (comm->size() > 1) GTEST_SKIP() << "one process is enough";
+  const auto train = [](const SmallRun::Options& options, bool recomputes) {
+    const auto model = testing::small_model();
+    model->to(options.device);
+    const auto optimizer = create_optimizer("momentum_sgd");
+    optimizer->setup(*model);
+    const auto loss = [&, recomputes](const Batch& batch, Observation&) {
+      const auto block = [&](const Variable& x) { return model->predictor()(x); };
+      const Variable x(batch["x"]);
+      return functions::softmax_cross_entropy(recomputes ? recompute(block, x) : block(x),
+                                              batch["t"]);
+    };
+    StandardUpdater updater(
+        SmallRun::on_device(create_shuffled_iterator(Share::whole(testing::synthetic(97)), 24, 3),
+                            options),
+        *optimizer, loss, {.seed = 3, .graph = options.graph});
+    std::vector<double> values;
+    for (int step = 0; step < 12; ++step) {
+      Observation seen;
+      updater.update(seen);
+      values.push_back(seen.mean("main/loss").value());
+    }
+    for (const Module::NamedBuffer& buffer : model->buffers()) {
+      const Tensor host = buffer.tensor->to(DType::float32).to(Device::cpu());
+      values.insert(values.end(), host.span<float>().begin(), host.span<float>().end());
+    }
+    return values;
+  };
+  const auto expected = train({}, false);
+  EXPECT_EQ(train({}, true), expected);
+  for (const GraphMode graph : {GraphMode::off, GraphMode::on}) {
+    const auto before = guarded_device_counts();
+    EXPECT_EQ(train(on_device(graph), true), expected);
+    EXPECT_EQ(guarded_device_counts().replays > before.replays, graph == GraphMode::on);
   }
 }
 
