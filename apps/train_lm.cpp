@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   Gpt* model = nullptr;
   program.create_model = [&](const DatasetHeader&) {
     auto made = std::make_unique<Gpt>(flags.model);
-    model = made.get();
+    if (model == nullptr) model = made.get();  // further ones are copies for threads
     LossFunction loss = loss_of(*made);
     return TrainingModel{std::move(made), std::move(loss)};
   };

@@ -42,11 +42,19 @@ std::unique_ptr<Layer> alex(std::int64_t classes, const Shape& image) {
                                     /*relu=*/true);
   };
   auto net = std::make_unique<Sequential>();
-  net->append("conv1", conv(image[0], 96, 11, 4)).append(F::relu).append(normalise).append(halve);
-  net->append("conv2", conv(96, 256, 5, 1, 2)).append(F::relu).append(normalise).append(halve);
+  net->append("conv1", conv(image[0], 96, 11, 4))
+      .append(F::relu)
+      .append(normalise)
+      .append(halve)
+      .end_block();
+  net->append("conv2", conv(96, 256, 5, 1, 2))
+      .append(F::relu)
+      .append(normalise)
+      .append(halve)
+      .end_block();
   net->append("conv3", conv(256, 384, 3, 1, 1)).append(F::relu);
   net->append("conv4", conv(384, 384, 3, 1, 1)).append(F::relu);
-  net->append("conv5", conv(384, 256, 3, 1, 1)).append(F::relu).append(halve);
+  net->append("conv5", conv(384, 256, 3, 1, 1)).append(F::relu).append(halve).end_block();
   net->append("fc6", linear_relu(256 * last_pixels(image[1]) * last_pixels(image[2])));
   net->append(drop);
   net->append("fc7", linear_relu(units)).append(drop);

@@ -23,9 +23,18 @@ std::unique_ptr<Layer> nin(std::int64_t classes, std::int64_t channels) {
     return std::make_unique<MlpConv2d>(from, to, kernel, stride, pad, initializers::he_normal());
   };
   auto net = std::make_unique<Sequential>();
-  net->append("mlpconv1", mlpconv(channels, {96, 96, 96}, 11, 4, 0)).append(F::relu).append(pool);
-  net->append("mlpconv2", mlpconv(96, {256, 256, 256}, 5, 1, 2)).append(F::relu).append(pool);
-  net->append("mlpconv3", mlpconv(256, {384, 384, 384}, 3, 1, 1)).append(F::relu).append(pool);
+  net->append("mlpconv1", mlpconv(channels, {96, 96, 96}, 11, 4, 0))
+      .append(F::relu)
+      .append(pool)
+      .end_block();
+  net->append("mlpconv2", mlpconv(96, {256, 256, 256}, 5, 1, 2))
+      .append(F::relu)
+      .append(pool)
+      .end_block();
+  net->append("mlpconv3", mlpconv(256, {384, 384, 384}, 3, 1, 1))
+      .append(F::relu)
+      .append(pool)
+      .end_block();
   net->append([](const Variable& x) { return F::dropout(x); });
   net->append("mlpconv4", mlpconv(384, {1024, 1024, classes}, 3, 1, 1));
   net->append(F::global_average_pooling_2d);

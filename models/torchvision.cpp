@@ -47,6 +47,10 @@ class Numbered {
     ++count_;
     return *this;
   }
+  Numbered& end_block() {
+    net_->end_block();
+    return *this;
+  }
   // ReLU is in the layer before.
   Numbered& relu_is_done() {
     ++count_;
@@ -127,7 +131,7 @@ std::unique_ptr<Layer> resnet(const std::array<int, 4>& blocks, const MakeConvol
     Numbered layer;
     for (int i = 0; i < blocks[stage]; ++i) {
       const auto convolutions = make(width, stage > 0 && i == 0 ? 2 : 1);
-      layer.layer(std::make_unique<Residual>(channels, convolutions));
+      layer.layer(std::make_unique<Residual>(channels, convolutions)).end_block();
       channels = convolutions.back().channels_out;
     }
     net->append("layer" + std::to_string(stage + 1), layer.take());
@@ -184,7 +188,7 @@ std::unique_ptr<Layer> torchvision_vgg16_bn(std::int64_t classes, const Shape& i
       features.layer(batch_norm(channels_out, /*relu=*/true)).relu_is_done();
       channels = channels_out;
     }
-    features.function([](const Variable& x) { return pool(x, 2, 2, 0); });
+    features.function([](const Variable& x) { return pool(x, 2, 2, 0); }).end_block();
     height /= 2;
     width /= 2;
   }

@@ -1,8 +1,7 @@
 #include "nn/recompute.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <optional>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -76,16 +75,18 @@ class FindsParameters final : public FunctionHook {
  public:
   void called(const Function& function, const std::vector<Variable>& inputs,
               const Variable& /*result*/) override {
-    for (const Variable& input : inputs) {
-      if (!input.node()) continue;
-      if (!input.node()->is_leaf() || input.node()->parameter == nullptr)
-        fail(ErrorKind::usage,
-             "a block that is recomputed passes a value with gradients to {} that is neither a "
-             "parameter nor one of the block's inputs; pass it to recompute()",
-             function.name());
-      const auto is_same = [&](const Variable& other) { return other.node() == input.node(); };
-      if (std::ranges::none_of(found, is_same)) found.push_back(input);
-    }
+    for (const Variable& input : inputs) add(input, function.name());
+  }
+  // `user`: of the value.
+  void add(const Variable& value, const char* user) {
+    if (!value.node()) return;
+    if (!value.node()->is_leaf() || value.node()->parameter == nullptr)
+      fail(ErrorKind::usage,
+           "a block that is recomputed passes a value with gradients to {} that is neither a "
+           "parameter nor one of the block's inputs; pass it to recompute()",
+           user);
+    const auto is_same = [&](const Variable& other) { return other.node() == value.node(); };
+    if (std::ranges::none_of(found, is_same)) found.push_back(value);
   }
   std::vector<Variable> found;
 };
@@ -111,15 +112,18 @@ class Recompute final : public Function {
     std::vector<Variable> inputs;
     for (std::size_t i = 0; i < block_.inputs.size(); ++i)
       inputs.emplace_back(block_.inputs[i], block_.have_gradients[i] && gradients.needed(i));
+    // Leaves places for those of another pass.
+    const std::vector<Tensor> from_results =
+        std::exchange(*gradients_, std::vector<Tensor>(gradients_->size()));
     const std::vector<Variable> results = run_again(inputs);
-    TASUKI_CHECK(results.size() == gradients_->size(), "a block has {} results, and {} before",
-                 results.size(), gradients_->size());
+    TASUKI_CHECK(results.size() == from_results.size(), "a block has {} results, and {} before",
+                 results.size(), from_results.size());
 
     // The parameters follow the block's inputs.
     std::unordered_map<const Parameter*, std::size_t> places;
     for (std::size_t i = inputs.size(); i < this->inputs().size(); ++i)
       if (const auto& node = this->inputs()[i]) places.emplace(node->parameter, i);
-    run_backward(results, *gradients_,
+    run_backward(results, from_results,
                  {.ready = [&](Parameter& parameter) { gradients.written(places.at(&parameter)); },
                   .leaves_out =
                       [&](const Parameter& parameter) {
@@ -132,6 +136,10 @@ class Recompute final : public Function {
 
  private:
   std::vector<Variable> run_again(const std::vector<Variable>& inputs) {
+    if (!is_recording())
+      fail(
+          ErrorKind::usage,
+          "a backward pass through a block that is recomputed runs within NoGrad; leave it before");
     const RandomScope random(block_.random);
     const TrainingMode mode(block_.is_training);
     const Run run(block_.kept, /*is_again=*/true);
@@ -165,7 +173,10 @@ std::vector<Variable> record(const BlockFunction& run, const std::vector<Variabl
     const NoGrad no_grad;
     const Run first(block.kept, /*is_again=*/false);
     FindsParameters parameters;
-    for (const Variable& result : run(constants)) results.push_back(result.value());
+    for (const Variable& result : run(constants)) {
+      parameters.add(result, "its results");
+      results.push_back(result.value());
+    }
     all.insert(all.end(), parameters.found.begin(), parameters.found.end());
   }
   TASUKI_CHECK(!results.empty(), "a block that is recomputed has no results");
@@ -203,15 +214,15 @@ Tensor computed_once(const std::function<Tensor()>& compute) {
 
 void refuse_recomputing(const char* function) {
   if (Run::innermost != nullptr)
-    fail_everywhere(ErrorKind::usage,
-                    "a block that is recomputed calls {}, which exchanges messages with other "
-                    "ranks; leave it out of the block (--recompute none)",
-                    function);
+    fail(ErrorKind::usage,
+         "a block that is recomputed calls {}, which exchanges messages with other ranks; leave it "
+         "out of the block (--recompute none)",
+         function);
 }
 
 // --- plans ---
 
-std::vector<RecomputePlan::Cost> RecomputePlan::costs() const {
+std::vector<std::optional<RecomputePlan::Cost>> RecomputePlan::costs() const {
   const std::lock_guard lock(mutex_);
   return costs_;
 }
@@ -227,18 +238,22 @@ std::size_t RecomputePlan::keep_within(std::size_t room) {
   mode_ = Mode::all;
   std::size_t kept = 0;
   kept_.assign(costs_.size(), false);
-  std::vector<std::size_t> order(costs_.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::vector<std::size_t> order;
+  for (std::size_t block = 0; block < costs_.size(); ++block)
+    if (costs_[block]) order.push_back(block);
   // Seconds per byte; blocks that keep nothing come first.
-  std::ranges::stable_sort(order, [this](std::size_t a, std::size_t b) {
-    return costs_[a].seconds * static_cast<double>(costs_[b].bytes) >
-           costs_[b].seconds * static_cast<double>(costs_[a].bytes);
-  });
+  const auto worth = [this](std::size_t block) {
+    const auto [bytes, seconds] = *costs_[block];
+    return bytes == 0 ? std::numeric_limits<double>::infinity()
+                      : seconds / static_cast<double>(bytes);
+  };
+  std::ranges::stable_sort(order, std::greater{}, worth);
   for (const std::size_t block : order) {
-    if (costs_[block].bytes > room) continue;
+    const std::size_t bytes = costs_[block]->bytes;
+    if (bytes > room) continue;
     kept_[block] = true;
-    room -= costs_[block].bytes;
-    kept += costs_[block].bytes;
+    room -= bytes;
+    kept += bytes;
   }
   return kept;
 }

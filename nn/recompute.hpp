@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "nn/variable.hpp"
@@ -20,11 +21,12 @@ using BlockFunction = std::function<std::vector<Variable>(const std::vector<Vari
 
 // Calls `block`, which must stay valid until the backward pass, as must the parameters. Without a
 // graph (NoGrad) this is just a call. Otherwise the results have the same bits as those of a call,
-// and so have all gradients, if the functions in the block have the same bits in each run: random
-// functions draw the same numbers again (RandomKeys must outlive the backward pass), and running
-// statistics are updated once. Blocks may contain others. Functions in the block must not exchange
-// messages with other ranks, which is a usage error, except synchronised batch normalisation, whose
-// statistics are kept.
+// and so have all gradients, if the functions in the block have the same bits in each run, except
+// that the gradient of an input that is used several times in the block, and elsewhere as well, is
+// added in another order: random functions draw the same numbers again (RandomKeys must outlive the
+// backward pass), and running statistics are updated once. Blocks may contain others. Functions in
+// the block must not exchange messages with other ranks, which is a usage error, except
+// synchronised batch normalisation, whose statistics are kept.
 std::vector<Variable> recompute(const BlockFunction& block, const std::vector<Variable>& inputs);
 Variable recompute(const std::function<Variable(const Variable&)>& block, const Variable& input);
 
@@ -55,8 +57,9 @@ class RecomputePlan {
     std::size_t bytes = 0;
     double seconds = 0;
   };
-  // Of the last pass in a RecomputeScope that was followed by its backward pass.
-  std::vector<Cost> costs() const;
+  // Of the last pass in a RecomputeScope that was followed by its backward pass; nothing for blocks
+  // that it did not run again.
+  std::vector<std::optional<Cost>> costs() const;
   // With Mode::measured, after a pass: from now on keeps blocks instead of recomputing them: those
   // that save most time for their bytes, so that no further one fits into `room` bytes. Returns the
   // bytes that are kept.
@@ -75,7 +78,7 @@ class RecomputePlan {
   Mode mode_;
   mutable std::mutex mutex_;  // several threads may compute with one plan
   std::atomic<std::size_t> blocks_ = 0;
-  std::vector<Cost> costs_;
+  std::vector<std::optional<Cost>> costs_;
   std::vector<bool> kept_;
 };
 

@@ -162,6 +162,8 @@ class Optimizer {
   Range own_shards() const { return sharded_.shards(); }
   Range shards_of(std::size_t thread) const { return sharded_.shards_of(thread); }
   void begin_threads() { sharded_.begin_step(); }
+  // Between steps: makes the copies read the weights of arrays that were made again.
+  void tie_copies() { sharded_.tie_copies(); }
   // `loss` may be undefined without examples.
   void backward_in(std::size_t thread, const Variable& loss, std::int64_t examples);
   void end_thread(std::size_t thread) { sharded_.end_thread(thread); }

@@ -161,7 +161,9 @@ void ShardedStep::set_copies(std::vector<Module*> copies, SpreadUpdate spread) {
   copies_ = std::move(copies);
   spread_ = std::move(spread);
   replicas_.clear();
-  if (gradients_) divide();
+  if (!gradients_) return;
+  divide();
+  tie_copies();
 }
 
 void ShardedStep::divide() {
@@ -178,6 +180,11 @@ void ShardedStep::begin_step() {
   if (copies_.empty()) return;
   give_up();
   if (statistics_) statistics_->begin_step();
+  tie_copies();
+}
+
+void ShardedStep::tie_copies() {
+  if (copies_.empty()) return;
   const ParameterArena& arena = *trained_.arena;
   if (!replicas_.empty() && replicas_.front().follows(arena)) return;
   replicas_.clear();
@@ -251,10 +258,11 @@ void ShardedStep::begin_parts() {
   clear_further_notices();
 }
 
-void ShardedStep::finish_part(const Parameter& parameter) {
+void ShardedStep::finish_part(Parameter& parameter) {
   if (!missing_) return;
   const auto entry = missing_->find(&parameter);
   if (entry == missing_->end()) return;
+  parameter.fill_missing_grad();
   gradients_->of(0).add_part(entry->second->offset, entry->second->offset + entry->second->count);
   missing_->erase(entry);
 }
@@ -265,7 +273,7 @@ void ShardedStep::end_shard(std::size_t thread) {
     for (const ParameterArena::Entry& entry : entries_of(thread))
       entry.parameter->fill_missing_grad();
   if (missing_) {
-    while (!missing_->empty()) finish_part(*missing_->begin()->first);
+    while (!missing_->empty()) finish_part(*missing_->begin()->second->parameter);
     gradients_->of(thread).end_parts();
     missing_.reset();
   } else {

@@ -72,6 +72,8 @@ class ShardedStep {
   // With copies, before their threads begin: drops what a failed step has left, and the copies
   // follow the arena.
   void begin_step();
+  // Makes the copies read the arena's weights, if they do not yet.
+  void tie_copies();
   // As Optimizer::begin_shard().
   void begin_shard(std::int64_t shard);
   // Before a backward pass of the thread's shard. Its gradients are overwritten by the first one
@@ -87,7 +89,7 @@ class ShardedStep {
   // be exchanged part by part, each after finish_part() of its parameters. finish() does the rest.
   bool is_last_pass() const;
   void begin_parts();
-  void finish_part(const Parameter& parameter);
+  void finish_part(Parameter& parameter);
   // In the thread, after its last shard.
   void end_thread(std::size_t thread);
   // In one thread, when all have ended. The arena then has what this rank brings to the sums over

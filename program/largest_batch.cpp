@@ -164,19 +164,21 @@ void print_largest_batch(const RankSetup& setup, const TrainingSettings& setting
                                 : "This is with all blocks recomputed (--recompute)\n"));
 }
 
-std::size_t room_beside_step(const RankSetup& setup, const TrainingSettings& settings,
-                             const TrainingData& data, const TrialStep& trial, std::int64_t n) {
+StepRoom room_beside_step(const RankSetup& setup, const TrainingSettings& settings,
+                          const TrainingData& data, const TrialStep& trial, std::int64_t n) {
   const std::vector<Place> places = places_of(setup, settings, data);
   const BatchSearch search = search_in(places, setup, data, trial);
   const auto own = std::ranges::find(places, setup.device(), &Place::device) - places.begin();
   const auto i = static_cast<std::size_t>(own);
+  const std::size_t before = backend(setup.device()).memory(setup.device()).in_use;
   try {
     const std::size_t peak = search.peaks_of(n).at(i);
-    return search.capacities[i] - std::min(peak, search.capacities[i]);
+    return {peak - std::min(peak, before),
+            search.capacities[i] - std::min(peak, search.capacities[i])};
   } catch (const OutOfMemory&) {
-    return 0;
+    return {};
   } catch (const std::bad_alloc&) {
-    return 0;
+    return {};
   }
 }
 
@@ -204,8 +206,11 @@ void run_within_memory(const RankSetup& setup, const TrainingSettings& settings,
   fail(ErrorKind::unavailable, "{}; {}{}", problem, batch,
        kept > 0 ? fmt::format(", and --recompute {} takes less memory ({} of the model's {} blocks "
                               "keep what they compute)",
-                              settings.recompute == Recompute::none ? "auto" : "all", kept,
-                              plan.blocks())
+                              settings.recompute == Recompute::none && !settings.workers &&
+                                      !settings.sync_bn
+                                  ? "auto"
+                                  : "all",
+                              kept, plan.blocks())
                 : "");
 }
 

@@ -21,10 +21,15 @@ inline constexpr std::string_view advice_on_batch = "the largest batch that fits
 void print_largest_batch(const RankSetup& setup, const TrainingSettings& settings,
                          const TrainingData& data, const TrialStep& trial);
 
-// The bytes of memory on the rank's device that a step of `n` of the longest examples leaves free;
-// 0 if the step does not fit. Makes a trial step, which changes running statistics alone.
-std::size_t room_beside_step(const RankSetup& setup, const TrainingSettings& settings,
-                             const TrainingData& data, const TrialStep& trial, std::int64_t n);
+// Bytes on the rank's device.
+struct StepRoom {
+  std::size_t step = 0;  // that a step takes at its peak, beside what is in use
+  std::size_t left = 0;  // that may be used beside a step; 0 if the step does not fit
+};
+// Of a step of `n` of the longest examples. Makes a trial step, which changes running statistics
+// alone.
+StepRoom room_beside_step(const RankSetup& setup, const TrainingSettings& settings,
+                          const TrainingData& data, const TrialStep& trial, std::int64_t n);
 
 // Calls `run`, which trains. If this rank runs out of memory in it, calls `end`, which frees what
 // `run` has left in memory; the error then also says which batch would fit (found as above, by this

@@ -176,8 +176,11 @@ void train(const TrainingProgram& program, const RankSetup& setup, TrainingRun& 
       updater = workers->create_updater(std::move(batches));
       loss = workers->evaluation_loss();
     } else {
-      std::tie(updater, loss) = create_updater(program, setup, run.updater_settings(create_copy),
-                                               std::move(batches), model, optimizers);
+      // An updater of the program's has losses of its own, of which threads would need copies.
+      StandardUpdater::Settings step =
+          program.create_updater ? run.updater_settings() : run.updater_settings(create_copy);
+      std::tie(updater, loss) =
+          create_updater(program, setup, std::move(step), std::move(batches), model, optimizers);
     }
     auto trainer =
         std::make_unique<Trainer>(std::move(updater), run.stop_trigger(), run.output_folder());

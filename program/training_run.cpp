@@ -10,6 +10,7 @@
 #include "core/log.hpp"
 #include "nn/normalization.hpp"
 #include "nn/recompute.hpp"
+#include "optimizer/shard_sums.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "program/data/chosen_parameters.hpp"
 #include "program/data/initial_weights.hpp"
@@ -313,14 +314,21 @@ std::unique_ptr<Iterator> TrainingRun::test_iterator(Share share) {
   return test_batches(data(), parts_->settings(), setup());
 }
 
-LossFunction TrainingRun::recomputing(LossFunction loss) const {
+template <class Loss>
+Loss TrainingRun::follow_plan(Loss loss) const {
   parts_->follows_plan = true;
-  return following(parts_->plan, parts_->settings().recompute != Recompute::none, std::move(loss));
+  // A part of a divided model may have none.
+  const bool needs_blocks =
+      parts_->settings().recompute != Recompute::none && !setup().grid->is_divided();
+  return following(parts_->plan, needs_blocks, std::move(loss));
+}
+
+LossFunction TrainingRun::recomputing(LossFunction loss) const {
+  return follow_plan(std::move(loss));
 }
 
 LossesFunction TrainingRun::recomputing(LossesFunction losses) const {
-  return following(parts_->plan, parts_->settings().recompute != Recompute::none,
-                   std::move(losses));
+  return follow_plan(std::move(losses));
 }
 
 // --recompute auto: a trial step, and what fits beside it is kept.
@@ -329,18 +337,29 @@ void TrainingRun::choose_blocks() {
   if (settings.recompute != Recompute::automatic || parts_->plan->blocks() > 0) return;
   std::vector<Tensor> statistics;
   const std::vector<Module::NamedBuffer> buffers = parts_->model->buffers();
+  statistics.reserve(buffers.size());
   for (const Module::NamedBuffer& buffer : buffers) statistics.push_back(buffer.tensor->clone());
-  // With --reproducible each thread computes a shard at a time.
-  const std::size_t threads =
-      settings.reproducible ? static_cast<std::size_t>(setup().threads.threads) : 1;
   const std::int64_t examples = largest_pass(settings, setup().grid->models());
   RecomputePlan& plan = *parts_->plan;
-  const std::size_t room =
-      room_beside_step(setup(), settings, data(), parts_->trial, examples) / threads;
+  auto [step, left] = [&] {
+    const StepScope trial;  // that does not succeed, so that nothing counts it
+    return room_beside_step(setup(), settings, data(), parts_->trial, examples);
+  }();
   for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
-  const std::size_t kept = plan.keep_within(room);
+  // With --reproducible each thread computes a shard at a time, and sums of shards wait.
+  std::size_t threads = 1, taken = 0;
+  for (const NamedOptimizer& each : parts_->optimizers) {
+    if (each.optimizer->shards() == 0) continue;
+    const ParameterArena& arena = each.optimizer->arena();
+    threads = std::min(static_cast<std::size_t>(setup().threads.threads),
+                       static_cast<std::size_t>(each.optimizer->own_shards().size()));
+    taken +=
+        arena.gradients().bytes() * spare_arrays(arena.shards()->tree, arena.own_roots(), threads);
+  }
+  taken += (threads - 1) * step;
+  const std::size_t kept = plan.keep_within((left - std::min(taken, left)) / threads);
   std::size_t all = 0;
-  for (const RecomputePlan::Cost& cost : plan.costs()) all += cost.bytes;
+  for (const auto& cost : plan.costs()) all += cost ? cost->bytes : 0;
   log_info("--recompute auto: {} of {} blocks are recomputed; {:.0f} MB of {:.0f} MB are kept",
            plan.recomputed(), plan.blocks(), static_cast<double>(kept) / 1e6,
            static_cast<double>(all) / 1e6);

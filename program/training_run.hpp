@@ -110,6 +110,8 @@ class TrainingRun {
   program::RankSetup& setup() const;
   program::TrainingData& data() const;
   void choose_blocks();
+  template <class Loss>
+  Loss follow_plan(Loss loss) const;
 
   struct Parts;
   std::unique_ptr<Parts> parts_;

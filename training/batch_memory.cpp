@@ -134,6 +134,7 @@ BatchMemory measure_step(std::int64_t n, const DatasetHeader& header, Device dev
   found.held = memory.memory(device).in_use - before;
   result.backward();
   found.peak = memory.memory(device).peak;
+  found.step = found.peak - std::min(found.peak, before);
   return found;
 }
 

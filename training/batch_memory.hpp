@@ -28,8 +28,9 @@ std::size_t batch_bytes(const DatasetHeader& header);
 struct BatchMemory {
   // Bytes of a batch, and of what its forward pass keeps for the backward pass.
   std::size_t held = 0;
-  // Peak of all memory in use in a step, parameters included.
-  std::size_t peak = 0;
+  // Peak of all memory in use in a step, parameters included, and that without what was in use
+  // before.
+  std::size_t peak = 0, step = 0;
 };
 
 // Runs `n` examples of zeros, as `dtype`, forward and backward; nothing is updated but gradients

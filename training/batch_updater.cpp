@@ -122,7 +122,9 @@ void BatchUpdater::start_threads() {
           "of the model for further threads need; give the layer its input size",
           unshaped.front().path);
   if (threads > 1)
-    threads_ = std::make_unique<ShardThreads>(optimizers_, settings_.create_copy, threads);
+    threads_ = std::make_unique<ShardThreads>(
+        optimizers_, settings_.evaluated_model ? *settings_.evaluated_model : optimizer().model(),
+        settings_.create_copy, threads);
 }
 
 std::vector<std::string> BatchUpdater::common_settings() const {
@@ -165,7 +167,8 @@ void BatchUpdater::note_examples(const Batch& batch) {
 void BatchUpdater::run_shards(AccumulatedBatches& batches, Observation& observation,
                               const Pass& pass) {
   batches.read_all();
-  for (std::int64_t i = 0; i < batches.parts(); ++i) note_examples(batches.part(i));
+  for (std::int64_t i = 0; i < batches.parts() && last_examples_.size() < most_last_examples; ++i)
+    note_examples(batches.part(i));
   const std::optional<std::int64_t> global = batches.global_weight();
   Batch all;
   all.set_global_size(global);

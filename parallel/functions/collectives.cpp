@@ -3,6 +3,7 @@
 #include <span>
 
 #include "core/range.hpp"
+#include "nn/recompute.hpp"
 #include "parallel/functions/exchange.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/reduce.hpp"
@@ -109,6 +110,7 @@ std::vector<Variable> alltoall(Communicator& communicator, const std::vector<Var
 }
 
 Variable allreduce(Communicator& communicator, const Variable& x) {
+  refuse_recomputing("allreduce");
   if (!communicator.queues_exchanges()) refuse_repetition_of("allreduce", communicator);
   return record_exchange("allreduce", communicator,
                          summed(communicator, checked_value("allreduce", x)), {x},

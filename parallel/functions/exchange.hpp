@@ -34,7 +34,8 @@ Variable record_exchange(const char* name, const Communicator& communicator, con
 // The value to send; a usage error if it is undefined or of a type without gradients.
 const Tensor& checked_value(const char* function, const Variable& x);
 std::vector<Tensor> checked_values(const char* function, const std::vector<Variable>& xs);
-// Refuses to record a step on a GPU: values pass through the host here.
+// A usage error in a block that is recomputed. Refuses to record a step on a GPU, too: values pass
+// through the host here.
 void refuse_repetition_of(const char* function, const Communicator& communicator);
 
 }  // namespace tasuki::functions

@@ -106,6 +106,11 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--recompute auto: a step is measured on one rank with one device; choose all "
                     "or none");
+  if (settings.recompute == Recompute::automatic && settings.sync_bn)
+    fail_everywhere(
+        ErrorKind::usage,
+        "--recompute auto and --sync-bn: each rank measures a step alone; choose all or "
+        "none");
   if (settings.on_nan == OnNan::skip && settings.workers)
     fail_everywhere(ErrorKind::usage,
                     "--on-nan skip: one process with several devices cannot leave out steps; start "

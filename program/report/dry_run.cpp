@@ -109,11 +109,20 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
                    const TrainingData& data) {
   const DatasetHeader& train = data.train.header;
   const std::int64_t largest = std::min(largest_pass(settings, setup.grid->models()), train.count);
-  const std::size_t activations =
-      largest > 0 ? measure_step(largest, read_longest(data.train, *setup.communicator),
-                                 setup.device(), setup.precision.activations, loss)
-                        .held
-                  : 0;
+  BatchMemory batch_memory;
+  if (largest > 0)
+    batch_memory = measure_step(largest, read_longest(data.train, *setup.communicator),
+                                setup.device(), setup.precision.activations, loss);
+  // With --reproducible each thread computes a shard at a time.
+  std::size_t passes = 1;
+  if (settings.reproducible)
+    passes = std::min(static_cast<std::size_t>(setup.threads.threads),
+                      static_cast<std::size_t>(optimizers.front().optimizer->own_shards().size()));
+  const std::size_t activations = passes * batch_memory.held;
+  const std::size_t again =
+      settings.recompute == Recompute::none
+          ? 0
+          : passes * (batch_memory.step - std::min(batch_memory.held, batch_memory.step));
   const ShardPlan plan(train.count, setup.grid->models(),
                        static_cast<int>(settings.shards.value_or(0)));
   const std::int64_t batch = global_batch(settings, setup.grid->models());
@@ -143,7 +152,7 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
   text += '\n';
   text += fmt::format("Steps: {} per epoch, {} in all; the last one of an epoch has {} examples\n",
                       steps, all_steps, last);
-  const std::size_t of_step = parameters + gradients + states + activations;
+  const std::size_t of_step = parameters + gradients + states + activations + again;
   text += fmt::format(
       "Memory {}: {} parameters, {} gradients, {} optimizer state, {} activations, {} data",
       setup.grid->is_divided() ? "of rank 0" : "per rank", in_megabytes(parameters),
@@ -162,10 +171,12 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
     text += fmt::format("; {} in all, and {} of host memory for saving, MPI and libraries\n",
                         in_megabytes(of_step + examples), in_megabytes(host + copied + gathered));
   if (settings.recompute != Recompute::none)
-    text += fmt::format("Activations: those of a step that recomputes all blocks{}\n",
-                        settings.recompute == Recompute::automatic
-                            ? "; --recompute auto also keeps what fits"
-                            : "");
+    text += fmt::format(
+        "Activations: those of a step that recomputes all blocks, and up to {} more "
+        "while a block is computed again{}\n",
+        in_megabytes(again),
+        settings.recompute == Recompute::automatic ? "; --recompute auto also keeps what fits"
+                                                   : "");
   text += "Dry run: nothing was trained\n";
   report_on_root(*setup.communicator, text);
 }

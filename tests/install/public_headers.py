@@ -48,7 +48,7 @@ INTERNAL = {
     "training": ["device_clock", "gpu_sensors", "named_examples", "process_load", "step_hashes", "watched_value"],
     "training/extensions": ["best_checkpoint", "evaluation_pass", "replica_hash",
                             "table_layout"],
-    "training/workers": ["replicas", "worker_threads"],
+    "training/workers": ["replicas", "shard_threads", "worker_threads"],
 }
 # Headers that public ones include for a type or a member: installed, but tasuki.hpp does not list
 # them.
@@ -61,7 +61,7 @@ INCLUDED = {
     "dataset/images": ["exif", "image_file", "image_list", "image_view"],
     "dataset/stream": ["example_buffer"],
     "nn": ["call_recorder", "module_memory"],
-    "optimizer": ["shard_sums", "sharded_step"],
+    "optimizer": ["replica", "shard_sums", "sharded_step"],
     "parallel": ["chain_plan", "sum_over_ranks"],
     "program/data": ["program_data"],
     "program/flags": ["batch_sizes", "option_value", "options", "training_flags", "training_settings"],

@@ -11,12 +11,14 @@
 #include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
 #include "nn/functions/arithmetic.hpp"
+#include "nn/functions/loss.hpp"
 #include "nn/functions/normalization.hpp"
 #include "nn/normalization.hpp"
 #include "nn/sequential.hpp"
 #include "small_run.hpp"
 #include "tests/support/errors.hpp"
 #include "training/extensions/evaluator.hpp"
+#include "training/joint_updater.hpp"
 #include "training/standard_updater.hpp"
 
 namespace tasuki::testing {
@@ -224,6 +226,112 @@ TEST_F(ThreadsOfShards, LeaveOutStepsWithoutFiniteLosses) {
   spoils = false;
   run.updater->update(unused);
   EXPECT_NE(state_of(run), before);
+}
+
+// Also before the first step.
+TEST_F(ThreadsOfShards, EvaluateTheModelAtAnyTime) {
+  const auto values = [](std::size_t threads) {
+    ShardRun run(nullptr, {.threads = threads});
+    std::vector<double> found;
+    Observation unused;
+    for (int pass = 0; pass < 2; ++pass) {
+      const Observation seen = run.evaluator->evaluate();
+      found.push_back(seen.mean("main/loss").value());
+      found.push_back(seen.mean("main/accuracy").value());
+      run.updater->update(unused);
+    }
+    return found;
+  };
+  EXPECT_EQ(values(3), values(1));
+}
+
+// Batches that do not say which examples are of which shard are evaluated by one thread.
+TEST_F(ThreadsOfShards, EvaluateUnmarkedBatches) {
+  ShardRun run(nullptr, {.threads = 3});
+  Evaluator evaluator(create_serial_iterator(Share::whole(synthetic(examples)), batch),
+                      run.updater->evaluation_loss(run.model.loss));
+  const Observation seen = evaluator.evaluate();
+  EXPECT_EQ(seen.values().at("main/loss").count, examples);
+  EXPECT_EQ(seen.mean("main/loss").has_value(), true);
+}
+
+// The first thread has another way to fail.
+TEST_F(ThreadsOfShards, LeaveOutAStepThatFailsInTheFirstThread) {
+  ShardRun run(nullptr, {.threads = 2});
+  Observation unused;
+  run.updater->update(unused);
+  const std::vector<double> before = state_of(run);
+  Classifier& model = dynamic_cast<Classifier&>(*run.model.model);
+  StandardUpdater failing(
+      batches_of(nullptr, true), *run.optimizer,
+      [](const Batch&, Observation&) -> Variable { fail(ErrorKind::data, "the first fails"); },
+      [&] {
+        StandardUpdater::Settings settings;
+        settings.shard_threads = 2;
+        settings.create_copy = [] { return small_net(6); };
+        return settings;
+      }());
+  EXPECT_THAT(error_of([&] { failing.update(unused); }), HasSubstr("the first fails"));
+  EXPECT_EQ(state_of(run), before);
+  EXPECT_EQ(&run.optimizer->model(), &model);
+}
+
+// Two optimizers, of which each has a part of the model.
+TEST_F(ThreadsOfShards, TrainSeveralOptimizers) {
+  struct Pair : Module {
+    Linear a{12, 6}, b{6, 4}, fixed{6, 6};
+    explicit Pair(std::uint64_t seed) {
+      add("a", a);
+      add("b", b);
+      add("fixed", fixed);
+      initialize(seed);
+    }
+  };
+  const auto make = [](std::uint64_t seed) {
+    auto pair = std::make_unique<Pair>(seed);
+    Pair& made = *pair;
+    const auto losses = [&made](const Batch& part, Observation&) {
+      const Variable h = functions::relu(made.fixed(made.a(Variable(part["x"]))));
+      const Variable loss = functions::softmax_cross_entropy(made.b(h), part["t"]);
+      return std::vector{loss, loss + loss};
+    };
+    return TrainingModel{.model = std::move(pair),
+                         .loss = {},
+                         .parts = {{"a", made.a}, {"b", made.b}},
+                         .losses = losses};
+  };
+  const auto train = [&](Communicator* ranks, std::size_t threads) {
+    const TrainingModel model = make(5);
+    std::vector<std::unique_ptr<Optimizer>> owned;
+    NamedOptimizers optimizers;
+    for (const TrainingModel::Part& part : model.parts) {
+      owned.push_back(create_optimizer("adam"));
+      if (ranks) owned.back() = create_multi_node_optimizer(std::move(owned.back()), *ranks);
+      owned.back()->set_shards(shards);
+      if (auto* linear = dynamic_cast<Linear*>(&part.module)) owned.back()->setup(*linear);
+      optimizers.push_back({part.name, owned.back().get()});
+    }
+    JointUpdater::Settings settings;
+    settings.seed = 3;
+    settings.evaluated_model = model.model.get();
+    settings.shard_threads = threads;
+    settings.create_copy = [&make] { return make(6); };
+    JointUpdater updater(batches_of(ranks, true), optimizers, model.losses, settings);
+    std::vector<float> values;
+    for (int step = 0; step < 6; ++step) {
+      Observation seen;
+      updater.update(seen);
+      const Observation all = seen.over_ranks(ranks);
+      for (const char* key : {"main/loss", "main/a/loss", "main/b/loss"})
+        values.push_back(static_cast<float>(all.mean(key).value()));
+    }
+    for (const auto& [path, parameter] : model.model->parameters())
+      values.insert(values.end(), parameter->value().span<float>().begin(),
+                    parameter->value().span<float>().end());
+    return values;
+  };
+  const std::vector<float> expected = train(nullptr, 1);
+  for (const std::size_t threads : {1, 2, 3}) EXPECT_EQ(train(ranks_.get(), threads), expected);
 }
 
 TEST_F(ThreadsOfShards, AreOneIfALayerHasNoShapeYet) {

@@ -52,16 +52,20 @@ void EvaluationPass::for_batches(
   }
 }
 
+void EvaluationPass::warn_of_unmarked_batches() const {
+  if (expects_shards_ && !std::exchange(has_warned_, true))
+    log_warning(
+        "--reproducible: an evaluator's batches do not say which examples are of which shard "
+        "(ShareIteratorOptions::marks_shards), so its values depend on the ranks");
+}
+
 Observation EvaluationPass::run(const Work& work, const std::string& prefix) const {
   const NoGrad no_grad;
   const TrainingMode evaluation(false);
   Observation seen;
   for_batches([&](std::int64_t number, const Batch& batch) {
     if (batch.shards().empty()) {
-      if (expects_shards_ && !std::exchange(has_warned_, true))
-        log_warning(
-            "--reproducible: an evaluator's batches do not say which examples are of which shard "
-            "(ShareIteratorOptions::marks_shards), so its values depend on the ranks");
+      warn_of_unmarked_batches();
       return run_batch(number, batch, work, prefix, seen);
     }
     for (std::size_t i = 0; i < batch.shards().size(); ++i)
@@ -72,9 +76,20 @@ Observation EvaluationPass::run(const Work& work, const std::string& prefix) con
 
 Observation EvaluationPass::run(const ShardThreads& threads, const ThreadWork& work,
                                 const std::string& prefix) const {
-  threads.copy_buffers();
+  threads.follow_model();
   Observation seen;
-  for_batches([&](std::int64_t, const Batch& batch) {
+  for_batches([&](std::int64_t number, const Batch& batch) {
+    if (batch.shards().empty()) {
+      const NoGrad no_grad;
+      const TrainingMode evaluation(false);
+      warn_of_unmarked_batches();
+      return run_batch(
+          number, batch,
+          [&](std::int64_t, const Batch& there, Observation& seen_there) {
+            work(0, there, seen_there);
+          },
+          prefix, seen);
+    }
     std::vector<Observation> found(threads.size());
     threads.run([&](std::size_t thread) {
       const NoGrad no_grad;

@@ -47,6 +47,7 @@ class EvaluationPass {
  private:
   // Calls `each` for all batches, with their numbers.
   void for_batches(const std::function<void(std::int64_t number, const Batch& batch)>& each) const;
+  void warn_of_unmarked_batches() const;
   void run_batch(std::int64_t number, const Batch& batch, const Work& work,
                  const std::string& prefix, Observation& seen) const;
 

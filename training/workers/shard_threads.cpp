@@ -5,12 +5,13 @@
 #include "core/error.hpp"
 #include "optimizer/arena_slices.hpp"
 #include "tensor/late_values.hpp"
+#include "tensor/recorder.hpp"
 
 namespace tasuki {
 
-ShardThreads::ShardThreads(NamedOptimizers optimizers,
+ShardThreads::ShardThreads(NamedOptimizers optimizers, const Module& whole,
                            const std::function<TrainingModel()>& create_copy, std::size_t threads)
-    : optimizers_(std::move(optimizers)), threads_(std::vector<int>(threads, 1)) {
+    : optimizers_(std::move(optimizers)), whole_(whole), threads_(std::vector<int>(threads, 1)) {
   std::vector<std::vector<Module*>> models(optimizers_.size());  // of each optimizer
   for (std::size_t i = 1; i < threads; ++i) {
     const TrainingModel& copy = copies_.emplace_back(create_copy());
@@ -35,6 +36,7 @@ ShardThreads::ShardThreads(NamedOptimizers optimizers,
   };
   for (std::size_t i = 0; i < models.size(); ++i)
     optimizers_[i].optimizer->set_copies(models[i], spread);
+  follow_model();
 }
 
 ShardThreads::~ShardThreads() {
@@ -57,15 +59,19 @@ void ShardThreads::run_step(const std::function<void(std::size_t thread)>& work)
     for (const auto& request : of_thread) detail::request_after_step(request);
 }
 
-void ShardThreads::copy_buffers() const {
-  for (std::size_t i = 0; i < optimizers_.size(); ++i) {
-    const auto from = optimizers_[i].optimizer->model().buffers();
-    for (const TrainingModel& copy : copies_) {
-      const Module& model = copy.parts.empty() ? *copy.model : copy.parts[i].module;
-      const auto to = model.buffers();
-      for (std::size_t each = 0; each < from.size(); ++each)
-        to[each].tensor->copy_from(*from[each].tensor);
-    }
+void ShardThreads::follow_model() const {
+  for (const NamedOptimizer& each : optimizers_) each.optimizer->tie_copies();
+  for (const TrainingModel& copy : copies_) {
+    const auto parameters = copy.model->all_parameters(), from = whole_.all_parameters();
+    const auto buffers = copy.model->buffers(), from_buffers = whole_.buffers();
+    TASUKI_CHECK(parameters.size() == from.size() && buffers.size() == from_buffers.size(),
+                 "a copy of the model has {} parameters and {} buffers, the model {} and {}",
+                 parameters.size(), buffers.size(), from.size(), from_buffers.size());
+    for (std::size_t i = 0; i < from.size(); ++i)
+      if (!from[i].parameter->has_optimizer())
+        parameters[i].parameter->value().copy_from(from[i].parameter->value());
+    for (std::size_t i = 0; i < from_buffers.size(); ++i)
+      buffers[i].tensor->copy_from(*from_buffers[i].tensor);
   }
 }
 

@@ -16,10 +16,11 @@ namespace tasuki {
 class ShardThreads {
  public:
   // The optimizers divide steps into shards, at least as many on this rank as there are threads,
-  // and outlive this object. `create_copy` makes another model like theirs. Each thread computes
-  // with one thread of its own. The calling thread is the first one.
-  ShardThreads(NamedOptimizers optimizers, const std::function<TrainingModel()>& create_copy,
-               std::size_t threads);
+  // and outlive this object, as does `whole`, the model that they train. `create_copy` makes
+  // another one; modules of it that no optimizer has take the values of the whole model's. Each
+  // thread computes with one thread of its own. The calling thread is the first one.
+  ShardThreads(NamedOptimizers optimizers, const Module& whole,
+               const std::function<TrainingModel()>& create_copy, std::size_t threads);
   ~ShardThreads();
   ShardThreads(const ShardThreads&) = delete;
   ShardThreads& operator=(const ShardThreads&) = delete;
@@ -35,11 +36,13 @@ class ShardThreads {
   void run_step(const std::function<void(std::size_t thread)>& work);
   // Calls it outside of steps.
   void run(const std::function<void(std::size_t thread)>& work) const { threads_.run(work); }
-  // The buffers of the copies become those of the model.
-  void copy_buffers() const;
+  // Before the copies compute outside of steps: they take the model's buffers, and parameters that
+  // no optimizer has, and read its weights.
+  void follow_model() const;
 
  private:
   NamedOptimizers optimizers_;
+  const Module& whole_;
   std::vector<TrainingModel> copies_;
   std::vector<LossesFunction> losses_;  // of the copies
   mutable WorkerThreads threads_;
