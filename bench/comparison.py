@@ -75,6 +75,16 @@ def parser_for(description, types=True):
     return parser
 
 
+def options_for_programs(description):
+    """The flags of a comparison of the project's programs with each other, as they were given."""
+    parser = parser_for(description, types=False)
+    parser.add_argument("--data", nargs="*", default=[], metavar="PROGRAM=PATH",
+                        help="the programs' --data")
+    options = parser.parse_args()
+    options.data = dict(each.split("=", 1) for each in options.data)
+    return options
+
+
 def torches(options):
     """The interpreters, by the versions of their PyTorch."""
     found = {}

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import tempfile
 
-from comparison import MPI_ENVIRONMENT, heading, parser_for, publish
+from comparison import MPI_ENVIRONMENT, heading, options_for_programs, publish
 
 # Program, its flags, examples in a batch, iterations.
 CASES = (
@@ -49,11 +49,7 @@ def seconds(options, case, blocks):
 
 
 def main():
-    parser = parser_for(__doc__, types=False)
-    parser.add_argument("--data", nargs="*", default=[], metavar="PROGRAM=PATH",
-                        help="the programs' --data")
-    options = parser.parse_args()
-    options.data = dict(each.split("=", 1) for each in options.data)
+    options = options_for_programs(__doc__)
     text = heading("What `--recompute all` saves and costs")
     text += (f" Turns: {options.rounds}; one rank with all cores; MB of activations after a forward "
              "pass, medians of seconds an iteration.\n\n| program | batch | MB without | with | with "

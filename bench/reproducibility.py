@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import tempfile
 
-from comparison import MPI_ENVIRONMENT, heading, parser_for, publish
+from comparison import MPI_ENVIRONMENT, heading, options_for_programs, publish
 
 # Program, its flags, ranks, threads of each, examples in a global batch, shards, iterations.
 CASES = (
@@ -48,11 +48,7 @@ def measure(options, case, is_reproducible):
 
 
 def main():
-    parser = parser_for(__doc__, types=False)
-    parser.add_argument("--data", nargs="*", default=[], metavar="PROGRAM=PATH",
-                        help="the programs' --data")
-    options = parser.parse_args()
-    options.data = dict(each.split("=", 1) for each in options.data)
+    options = options_for_programs(__doc__)
     text = heading("The price of `--reproducible`")
     text += (f" Turns: {options.rounds}; medians of milliseconds an "
              "iteration.\n\n| program | ranks | threads of each | global batch | shards | examples of a shard | without "
