@@ -16,6 +16,7 @@ are none.
 import argparse
 import contextlib
 import dataclasses
+import hashlib
 import itertools
 import os
 import pathlib
@@ -121,7 +122,7 @@ def words_of(run, data, out, *flags):
     if run.exchange == "double-buffered":
         own += ["--on-nan", "abort"]  # in place of skip, which excludes it
     words = [ROOT / "build/apps" / program, *FLAGS, *own, "--communicator", run.kind, "--threads",
-             run.threads, *exchange, *KEPT[run.kept].split(), "--max-iterations", str(run.steps), "--out",
+             run.threads, *FLAGS_OF_ALL, *exchange, *KEPT[run.kept].split(), "--max-iterations", str(run.steps), "--out",
              out, *flags]
     ranks = PLACES[run.place]
     if len(ranks) > 1:
@@ -131,6 +132,7 @@ def words_of(run, data, out, *flags):
     return ["mpirun", "-np", str(ranks[0]), "--oversubscribe", "--bind-to", "none", *words]
 
 
+FLAGS_OF_ALL = []  # --isa
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -207,6 +209,9 @@ def parse():
     parser.add_argument("--runs", default="", metavar="REGEX",
                         help="only models whose names match: " + ", ".join(MODELS))
     parser.add_argument("--few", action="store_true", help="a few runs of each model")
+    parser.add_argument("--isa", default="native", metavar="SET",
+                        help="the programs' --isa; on processors that share a set, the digests at "
+                             "the end may be compared")
     parser.add_argument("--timeout", type=float, default=180, metavar="SECONDS",
                         help="ends a run that takes longer (default: 180)")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER",
@@ -230,6 +235,7 @@ def parse():
 
 def main():
     arguments = parse()
+    FLAGS_OF_ALL.extend(["--isa", arguments.isa])
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda number, _: sys.exit(128 + number))
     first, numbers, counts, notes = {}, {}, {}, []
@@ -270,6 +276,12 @@ def main():
         if "mnist" in arguments.models:
             judge("mnist: 5 ranks are refused", "refused",
                   lambda: refused(work, arguments.timeout) or {})
+    for group, found in first.items():
+        if found:
+            # All but the text that says what was computed with.
+            values = sorted(item for item in found.items() if "computed_on" not in item[0])
+            digest = hashlib.sha256(repr(values).encode()).hexdigest()[:16]
+            print(f"{group}, --isa {arguments.isa}: {digest}")
     print(*notes, ", ".join(f"{count} {word}" for word, count in counts.items()), sep="\n")
     # A model of which one run alone was possible shows nothing.
     alone = [group for group, number in numbers.items() if number < 2 and group != "refused"]

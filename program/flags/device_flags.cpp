@@ -67,6 +67,14 @@ void add_processor_flags(Options& options, std::optional<std::int64_t>& threads,
 void add_device_flags(Options& options, TrainingSettings& settings) {
   add_gpu_flags(options, settings.gpu);
   add_processor_flags(options, settings.threads, settings.conv);
+  options.add("isa", settings.isa,
+              {{"native", InstructionLimit::none},
+               {"avx2", InstructionLimit::avx2},
+               {"avx512", InstructionLimit::avx512}},
+              "SET",
+              "native, avx2 or avx512: the most capable instructions to compute with on CPUs. With "
+              "--reproducible, processors of several types may then round alike; see "
+              "docs/reproducibility.md");
   options.add(
       "dtype", settings.dtype, compute_types(), "NAME",
       "fp32, tf32, bf16 or fp16: number type for computations; bf16 and fp16 are that of "

@@ -9,6 +9,7 @@
 
 #include "dataset/images/exif.hpp"
 #include "tensor/conv_algorithm.hpp"
+#include "tensor/cpu/instruction_set.hpp"
 #include "tensor/device.hpp"
 #include "tensor/dtype.hpp"
 #include "training/updater.hpp"
@@ -143,6 +144,7 @@ struct TrainingSettings {
   std::optional<WorkerSettings> workers;  // in place of gpu
   std::optional<std::int64_t> threads;
   ConvAlgorithm conv = ConvAlgorithm::fastest;
+  InstructionLimit isa = InstructionLimit::none;
   ComputeType dtype = ComputeType::fp32;
   GraphMode graph = GraphMode::automatic;
   bool autotune = false;       // cuda_settings.hpp

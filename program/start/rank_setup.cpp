@@ -140,6 +140,7 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
                                       : settings.verbose ? LogLevel::verbose
                                                          : LogLevel::info);
 
+  limit_instructions(settings.isa);
   const ChosenDevice chosen = choose_device(settings.gpu, *before_flags);
   setup.devices = {chosen.device};
   setup.batch_device = chosen.device;

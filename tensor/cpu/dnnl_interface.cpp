@@ -4,6 +4,7 @@
 
 #include <tuple>
 
+#include "core/error.hpp"
 #include "tensor/cpu/instruction_set.hpp"
 
 namespace tasuki {
@@ -59,6 +60,22 @@ std::string instruction_set() {
   std::string name = dnnl_cpu_isa2str(static_cast<dnnl_cpu_isa_t>(dnnl::get_effective_cpu_isa()));
   if (name.starts_with("cpu_isa_")) name.erase(0, 8);
   return name;
+}
+
+void limit_instructions(InstructionLimit limit) {
+  if (limit == InstructionLimit::none) return;
+  const bool is_wide = limit == InstructionLimit::avx512;
+  const char* const name = is_wide ? "avx512" : "avx2";
+  const dnnl::cpu_isa set = is_wide ? dnnl::cpu_isa::avx512_core : dnnl::cpu_isa::avx2;
+  if (dnnl::set_max_cpu_isa(set) != dnnl::status::success)
+    fail(ErrorKind::usage,
+         "--isa {}: oneDNN takes no limit any more, because something has computed before or the "
+         "processor's AMX is switched off; start with DNNL_MAX_CPU_ISA={} in the environment as "
+         "well",
+         name, is_wide ? "AVX512_CORE" : "AVX2");
+  if (!has_instructions(set))
+    fail(ErrorKind::usage, "--isa {}: this processor has not more than {}; choose a lower set",
+         name, instruction_set());
 }
 
 bool has_instructions(dnnl::cpu_isa set) {

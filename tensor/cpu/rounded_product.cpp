@@ -21,10 +21,12 @@ namespace {
 #if defined(__x86_64__)
 // Some hypervisors report AMX but not the leaf of CPUID that describes its tiles. oneDNN then
 // configures none and dies of SIGILL in its first product, so AMX is disabled there; at load,
-// because oneDNN accepts no limit later. DNNL_MAX_CPU_ISA wins.
+// because oneDNN accepts no limit later, which limit_instructions() then says. DNNL_MAX_CPU_ISA
+// wins.
 [[maybe_unused]] const bool limited = [] {
-  constexpr unsigned tile_information = 0x1d;
-  unsigned palettes = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned features = 7, amx_tile = 1U << 24, tile_information = 0x1d;
+  unsigned palettes = 0, a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(features, 0, &a, &b, &c, &d) == 0 || (d & amx_tile) == 0) return false;
   if (__get_cpuid_count(tile_information, 0, &palettes, &b, &c, &d) != 0 && palettes > 0)
     return false;
   if (std::getenv("DNNL_MAX_CPU_ISA") != nullptr) return false;

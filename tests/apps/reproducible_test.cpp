@@ -54,6 +54,19 @@ TEST_F(Reproducible, RunsRefuseRanksThatDoNotDivideTheShards) {
   EXPECT_THAT(job.err, AllOf(HasSubstr("--shards 8 and 3 ranks"), HasSubstr("a multiple")));
 }
 
+TEST_F(Reproducible, InstructionsCanBeLimited) {
+  expect_success(train(2, "wide", "limited", {"--isa", "avx2"}));
+  expect_success(
+      run_program(with({"env", "DNNL_MAX_CPU_ISA=AVX2"}, words("wide", "environment", {}))));
+  const Finished found = diff("limited", "environment");
+  EXPECT_EQ(found.exit_code, 0) << found.all();
+  // Checkpoints say what was computed with.
+  expect_success(train(1, "plain", "out", {"--max-iterations", "5", "--checkpoint-every", "5it"}));
+  const Finished lower = train(1, "plain", "out", {"--resume", "auto", "--isa", "avx2"});
+  expect_success(lower);
+  EXPECT_THAT(lower.all(), HasSubstr("the snapshot's run had results computed on"));
+}
+
 // The gradients of the two shards have other places in the sum.
 TEST_F(Reproducible, SwappedShardsAreFound) {
   expect_success(train(2, "wide", "right"));
