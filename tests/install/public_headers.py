@@ -68,6 +68,7 @@ INCLUDED = {
     "program/report": ["banner"],
     "saving": ["npz_entry", "state"],
     "tensor": ["image_transform", "operation_options", "reduce", "step_clock", "storage", "update_operations"],
+    "tensor/cpu": ["instruction_set"],
     "training": ["output_folder", "step_rows", "step_table", "step_times"],
     "training/extensions": ["step_writer"],
     "training/recording": ["journal"],
