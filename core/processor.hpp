@@ -7,7 +7,7 @@ namespace tasuki {
 
 // Its name as Linux says it ("AMD EPYC 9B14 96-Core Processor"), or "unknown processor".
 std::string processor_name();
-// With what tells processors apart that have one name, as those of virtual machines:
+// Its name, family, model and stepping. Virtual machines often give different processors one name.
 // "AMD EPYC (family 25, model 17, stepping 1)".
 std::string processor_type();
 

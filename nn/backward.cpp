@@ -80,6 +80,13 @@ class Readiness {
   const Variable::GradientReady& ready_;
 };
 
+void add_to_parameter(Node& node, const Tensor& gradient) {
+  if (std::exchange(node.has_grad, true))
+    backend(node.grad.device()).accumulate(node.grad, gradient, 1);
+  else
+    node.grad.copy_from(gradient);
+}
+
 // Writes one function's input gradients to their memory.
 class InputGradients final : public Gradients {
  public:
@@ -98,10 +105,7 @@ class InputGradients final : public Gradients {
   void add(std::size_t i, Tensor gradient) override {
     Node& node = input(i);
     if (node.parameter != nullptr) {
-      if (std::exchange(node.has_grad, true))
-        backend(node.grad.device()).accumulate(node.grad, gradient, 1);
-      else
-        node.grad.copy_from(gradient);
+      add_to_parameter(node, gradient);
     } else {
       node.add_gradient(node.is_leaf() ? gradient.plain() : std::move(gradient));
     }
@@ -237,13 +241,15 @@ void run_backward(std::span<const Variable> results, std::span<const Tensor> gra
   if (pass.leaves_out) leave_out(graph, pass.leaves_out);
   Readiness readiness(graph, pass.ready);
   DropsUnlessDone drops(graph);
-  std::unordered_set<const Node*> made;
-  for (const NodePointer& node : graph.results) made.insert(node.get());
   for (std::size_t i = 0; i < results.size(); ++i) {
     const NodePointer& node = results[i].node();
-    if (!gradients[i] || !node) continue;
-    if (made.contains(node.get()) || (node->is_leaf() && node->parameter == nullptr))
+    if (!gradients[i] || !node || node->is_frozen) continue;
+    if (node->parameter != nullptr) {
+      if (!pass.leaves_out || !pass.leaves_out(*node->parameter))
+        add_to_parameter(*node, gradients[i]);
+    } else if (!graph.left_out.contains(node.get())) {
       node->add_gradient(node->is_leaf() ? gradients[i].plain() : gradients[i]);
+    }
   }
   const UnderWay under_way(pass.between);
   for (const NodePointer& node : graph.results) {

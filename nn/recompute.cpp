@@ -112,7 +112,7 @@ class Recompute final : public Function {
     std::vector<Variable> inputs;
     for (std::size_t i = 0; i < block_.inputs.size(); ++i)
       inputs.emplace_back(block_.inputs[i], block_.have_gradients[i] && gradients.needed(i));
-    // Leaves places for those of another pass.
+    // Empty places are left, because another pass may follow (BackwardPass::keeps_graph).
     const std::vector<Tensor> from_results =
         std::exchange(*gradients_, std::vector<Tensor>(gradients_->size()));
     const std::vector<Variable> results = run_again(inputs);

@@ -123,7 +123,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
           "BLOCKS",
           "which blocks of the model keep only their inputs for the backward pass, and are "
           "computed "
-          "again there, which takes less memory and up to a third more time; results have the same "
+          "again there, which takes less memory and about a third more time; results have the same "
           "bits. auto: measures a step that recomputes all, and keeps the blocks that fit into "
           "this "
           "rank's memory. For models with blocks: residual networks, VGG, cnn10, GoogLeNet, "

@@ -284,6 +284,31 @@ TEST(Recompute, LeavesOutWhatTheLossDoesNotUse) {
   EXPECT_EQ(gradients(true), gradients(false));
 }
 
+TEST(Recompute, MayReturnAParameter) {
+  const auto gradients = [](bool recomputes) {
+    Net net;
+    net.recomputes = recomputes;
+    const auto parameters = net.parameters();
+    const auto block = [&](const std::vector<Variable>& in) {
+      return std::vector<Variable>{in[0] * in[0], *parameters[5].parameter};
+    };
+    const Variable h = net.l3(net.l1(Variable(drawn({5, 6}, 1))));
+    const std::vector<Variable> results = net.block(block, {h});
+    F::mean_squared_error(results[0] + F::broadcast_to(results[1], {5, 1}), Tensor::zeros({5, 1}))
+        .backward();
+    Values values;
+    for (const auto& [path, parameter] : parameters)
+      if (parameter->has_grad()) keep(values, path, parameter->grad());
+    return values;
+  };
+  const Values expected = gradients(false);
+  EXPECT_TRUE(expected.contains("l3/b"));
+  EXPECT_EQ(gradients(true).size(), expected.size());
+  for (const auto& [path, values] : gradients(true))
+    for (std::size_t i = 0; i < values.size(); ++i)
+      EXPECT_NEAR(values[i], expected.at(path)[i], 1e-4) << path;
+}
+
 // A parameter of two blocks is final after the second one that is computed again.
 TEST(Recompute, SharesParametersBetweenBlocks) {
   Net net;
