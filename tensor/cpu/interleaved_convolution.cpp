@@ -70,6 +70,12 @@ Windows backward_windows(const ConvolutionGeometry& g) {
   return windows;
 }
 
+// Whether at most half of the last block's images exist.
+bool ends_in_half(const Shape& shape) {
+  const std::int64_t used = shape[0] % interleave;
+  return 0 < used && used <= interleave / 2;
+}
+
 // y from x, both interleaved; weight(row, channel, tap) for a row, which is a channel of y.
 template <class Weight>
 Tensor sums_over_windows(const Tensor& x, const Shape& y_shape, Windows windows, std::int64_t taps,
@@ -95,11 +101,14 @@ Tensor sums_over_windows(const Tensor& x, const Shape& y_shape, Windows windows,
   const std::int64_t x_plane = plane_of(x.shape()), y_plane = plane_of(y_shape);
   const auto* const from = static_cast<const float*>(x.raw());
   auto* const to = static_cast<float*>(y.raw());
-  const Parts strips(blocks, kernels.sum_blocks);
-  parallel_for(groups.size() * strips.size(), 1, [&](std::int64_t begin, std::int64_t end) {
+  const std::int64_t halves = ends_in_half(y_shape) ? 1 : 0;
+  const Parts whole(blocks - halves, kernels.sum_blocks);
+  const std::int64_t strips = whole.size() + halves;
+  parallel_for(groups.size() * strips, 1, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t part = begin; part < end; ++part) {
-      const std::int64_t g = part / strips.size(), strip = part % strips.size();
-      const std::int64_t block = strips.begin(strip), row = groups.begin(g);
+      const std::int64_t g = part / strips, strip = part % strips;
+      const bool is_half = strip == whole.size();
+      const std::int64_t block = is_half ? blocks - 1 : whole.begin(strip), row = groups.begin(g);
       InterleavedSum sum = {.x = from + block * channels * x_plane,
                             .x_block = channels * x_plane,
                             .x_channel = x_plane,
@@ -116,7 +125,10 @@ Tensor sums_over_windows(const Tensor& x, const Shape& y_shape, Windows windows,
         sum.taps = taps_of(pixel);
         sum.tap_count = taps_of(pixel + 1) - taps_of(pixel);
         sum.y = to + (block * rows + row) * y_plane + pixel * interleave;
-        kernels.sum(sum, groups.size(g), strips.size(strip));
+        if (is_half)
+          kernels.half_sum(sum, groups.size(g));
+        else
+          kernels.sum(sum, groups.size(g), whole.size(strip));
       }
     }
   });
@@ -223,14 +235,17 @@ void interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, co
       const std::int64_t group = part / in, channel = part % in;
       const std::int64_t first = row_groups.begin(group), rows = row_groups.size(group);
       sums.assign(static_cast<std::size_t>(rows * taps * interleave), 0.0f);
-      for (std::int64_t block = 0; block < blocks; ++block)
+      for (std::int64_t block = 0; block < blocks; ++block) {
+        const bool is_half = block + 1 == blocks && ends_in_half(geometry.x);
+        const auto gradient = is_half ? kernels.half_gradient : kernels.gradient;
         for (std::int64_t t = 0; t < tap_groups.size(); ++t)
-          kernels.gradient(
+          gradient(
               {lines + (block * in + channel) * x_plane, o.stride_h * width * interleave,
                o.stride_w * interleave, offsets.data() + tap_groups.begin(t),
                slopes + (block * out + first) * dy_plane, dy_plane, geometry.y[2], geometry.y[3],
                sums.data() + tap_groups.begin(t) * interleave, taps * interleave},
               rows, tap_groups.size(t));
+      }
       for (std::int64_t row = 0; row < rows; ++row)
         for (std::int64_t tap = 0; tap < taps; ++tap) {
           const float* const parts_of_sum = sums.data() + (row * taps + tap) * interleave;

@@ -47,6 +47,10 @@ struct InterleavedKernels {
   std::int64_t sum_rows, sum_blocks, gradient_rows, gradient_taps;
   void (*sum)(const InterleavedSum&, std::int64_t rows, std::int64_t blocks);
   void (*gradient)(const InterleavedGradient&, std::int64_t rows, std::int64_t taps);
+  // The same for one block of which only the first 8 images exist: the other half of each line of y
+  // becomes zero, that of the sums stays as it is.
+  void (*half_sum)(const InterleavedSum&, std::int64_t rows);
+  void (*half_gradient)(const InterleavedGradient&, std::int64_t rows, std::int64_t taps);
 };
 
 extern const InterleavedKernels interleaved_kernels_baseline, interleaved_kernels_avx2,

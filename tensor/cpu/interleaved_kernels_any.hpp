@@ -15,12 +15,12 @@ struct Vectors {
       __attribute__((vector_size(width * sizeof(float)), aligned(sizeof(float)), may_alias));
 };
 
-// Sums stay in registers: `rows` x `blocks` lines of them.
-template <int width, int rows, int blocks>
+// Sums stay in registers: `rows` x `blocks` lines of them, of which the first `lanes` are computed.
+template <int width, int rows, int blocks, int lanes = interleave>
 void sum_of(const InterleavedSum& s) {
   using Vector = typename Vectors<width>::InRegister;
   using Stored = typename Vectors<width>::InMemory;
-  constexpr int parts = interleave / width;
+  constexpr int parts = lanes / width;
   Vector sums[rows][blocks * parts];
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r)
@@ -48,13 +48,15 @@ void sum_of(const InterleavedSum& s) {
     for (int v = 0; v < blocks * parts; ++v)
       *reinterpret_cast<Stored*>(s.y + v / parts * s.y_block + r * s.y_row + v % parts * width) =
           sums[r][v];
+  for (int r = 0; r < rows && lanes < interleave; ++r)
+    for (int i = lanes; i < interleave; ++i) s.y[r * s.y_row + i] = 0;
 }
 
-template <int width, int rows, int taps>
+template <int width, int rows, int taps, int lanes = interleave>
 void gradient_of(const InterleavedGradient& g) {
   using Vector = typename Vectors<width>::InRegister;
   using Stored = typename Vectors<width>::InMemory;
-  for (int part = 0; part < interleave; part += width) {
+  for (int part = 0; part < lanes; part += width) {
     Vector sums[rows][taps];
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r)
@@ -108,6 +110,26 @@ void gradient(const InterleavedGradient& g, std::int64_t wanted_rows, std::int64
       wanted_rows, wanted_taps, [&g]<int rows, int taps>() { gradient_of<width, rows, taps>(g); });
 }
 
+// Half a line, in vectors of at most its width.
+constexpr int half = interleave / 2;
+template <int width>
+constexpr int half_width = width < half ? width : half;
+
+template <int width, int most_rows>
+void half_sum(const InterleavedSum& s, std::int64_t wanted_rows) {
+  with_sizes<most_rows, 1>(wanted_rows, 1, [&s]<int rows, int blocks>() {
+    sum_of<half_width<width>, rows, blocks, half>(s);
+  });
+}
+
+template <int width, int most_rows, int most_taps>
+void half_gradient(const InterleavedGradient& g, std::int64_t wanted_rows,
+                   std::int64_t wanted_taps) {
+  with_sizes<most_rows, most_taps>(wanted_rows, wanted_taps, [&g]<int rows, int taps>() {
+    gradient_of<half_width<width>, rows, taps, half>(g);
+  });
+}
+
 template <int width, int sum_rows, int sum_blocks, int gradient_rows, int gradient_taps>
 constexpr InterleavedKernels kernels_of() {
   return {sum_rows,
@@ -115,7 +137,9 @@ constexpr InterleavedKernels kernels_of() {
           gradient_rows,
           gradient_taps,
           sum<width, sum_rows, sum_blocks>,
-          gradient<width, gradient_rows, gradient_taps>};
+          gradient<width, gradient_rows, gradient_taps>,
+          half_sum<width, sum_rows>,
+          half_gradient<width, gradient_rows, gradient_taps>};
 }
 
 }  // namespace

@@ -38,6 +38,34 @@ TEST(InterleavedKernels, AgreeOnEveryProcessor) {
           ASSERT_NEAR(y.data<float>()[i], expected, 1e-5) << "row " << row << " of " << rows;
         }
       }
+    // Half a block has the bits of a whole one.
+    for (std::int64_t rows = 1; rows <= kernels->sum_rows; ++rows) {
+      const Tensor whole = Tensor::full({rows, 16}, 5), half = Tensor::full({rows, 16}, 5);
+      for (const Tensor& y : {whole, half}) {
+        const InterleavedSum sum{
+            x.data<float>(), 192,       64, 3, taps, 3, w.data<float>(), 20, w.data<float>() + 300,
+            y.data<float>(), rows * 16, 16};
+        if (y.raw() == half.raw())
+          kernels->half_sum(sum, rows);
+        else
+          kernels->sum(sum, rows, 1);
+      }
+      for (std::int64_t i = 0; i < whole.count(); ++i)
+        ASSERT_EQ(half.data<float>()[i], i % 16 < 8 ? whole.data<float>()[i] : 0) << i;
+    }
+    for (std::int64_t rows = 1; rows <= kernels->gradient_rows; ++rows)
+      for (std::int64_t count = 1; count <= kernels->gradient_taps; ++count) {
+        const Tensor whole = Tensor::full({rows, count, 16}, 1), half = whole.clone();
+        for (const Tensor& sums : {whole, half}) {
+          const InterleavedGradient gradient{x.data<float>(),    64,        16, offsets,
+                                             w.data<float>(),    64,        2,  2,
+                                             sums.data<float>(), count * 16};
+          (sums.raw() == half.raw() ? kernels->half_gradient : kernels->gradient)(gradient, rows,
+                                                                                  count);
+        }
+        for (std::int64_t i = 0; i < whole.count(); ++i)
+          ASSERT_EQ(half.data<float>()[i], i % 16 < 8 ? whole.data<float>()[i] : 1) << i;
+      }
     for (std::int64_t rows = 1; rows <= kernels->gradient_rows; ++rows)
       for (std::int64_t count = 1; count <= kernels->gradient_taps; ++count) {
         const Tensor sums = Tensor::full({rows, count, 16}, 1);
