@@ -81,6 +81,7 @@ class Readiness {
 };
 
 void add_to_parameter(Node& node, const Tensor& gradient) {
+  node.write_late_grad();
   if (std::exchange(node.has_grad, true))
     backend(node.grad.device()).accumulate(node.grad, gradient, 1);
   else
@@ -90,11 +91,13 @@ void add_to_parameter(Node& node, const Tensor& gradient) {
 // Writes one function's input gradients to their memory.
 class InputGradients final : public Gradients {
  public:
-  InputGradients(const Function& function, const Graph& graph, Device device, Readiness& readiness)
+  InputGradients(const Function& function, const Graph& graph, Device device, Readiness& readiness,
+                 LateProducts* late)
       : function_(function),
         graph_(graph),
         device_(device),
         readiness_(readiness),
+        late_(late),
         is_written_(function.inputs().size(), false) {}
 
   bool needed(std::size_t i) const override {
@@ -111,8 +114,18 @@ class InputGradients final : public Gradients {
     }
   }
 
+  bool take_product(std::size_t i, const Tensor& dy, const Tensor& x) override {
+    Node& node = input(i);
+    if (late_ == nullptr || node.parameter == nullptr || node.has_grad ||
+        !late_->take(function_.inputs()[i], dy, x))
+      return false;
+    node.has_grad = true;
+    return true;
+  }
+
   Destination into(std::size_t i, const Shape& shape) override {
     Node& node = input(i);
+    node.write_late_grad();
     if (node.parameter != nullptr) return {node.grad, std::exchange(node.has_grad, true)};
     fresh_.emplace_back(i, Tensor::empty(shape, DType::float32, device_));
     return {fresh_.back().second, false};
@@ -148,6 +161,7 @@ class InputGradients final : public Gradients {
   const Graph& graph_;
   Device device_;
   Readiness& readiness_;
+  LateProducts* late_;
   std::vector<bool> is_written_;  // reported by the function, per input
   std::vector<std::pair<std::size_t, Tensor>> fresh_;
 };
@@ -172,26 +186,32 @@ class DropsUnlessDone {
   const Graph& graph_;
 };
 
-// What the thread's backward pass calls between functions; passes within it do the same.
+// What the thread's backward pass uses; passes within it use the same.
 class UnderWay {
  public:
-  explicit UnderWay(const Variable::BetweenFunctions& between) : outer_(innermost) {
-    if (between) innermost = &between;
+  explicit UnderWay(const BackwardPass& pass) : outer_(innermost) {
+    if (pass.between) innermost.between = &pass.between;
+    if (pass.late != nullptr) innermost.late = pass.late;
   }
   ~UnderWay() { innermost = outer_; }
   UnderWay(const UnderWay&) = delete;
   UnderWay& operator=(const UnderWay&) = delete;
 
-  static void call() {
-    if (innermost != nullptr) (*innermost)();
+  static void between_functions() {
+    if (innermost.between != nullptr) (*innermost.between)();
   }
+  static LateProducts* late() { return innermost.late; }
 
  private:
-  static thread_local const Variable::BetweenFunctions* innermost;
-  const Variable::BetweenFunctions* outer_;
+  struct Used {
+    const Variable::BetweenFunctions* between = nullptr;
+    LateProducts* late = nullptr;
+  };
+  static thread_local Used innermost;
+  Used outer_;
 };
 
-thread_local const Variable::BetweenFunctions* UnderWay::innermost = nullptr;
+thread_local UnderWay::Used UnderWay::innermost;
 
 }  // namespace
 
@@ -251,7 +271,7 @@ void run_backward(std::span<const Variable> results, std::span<const Tensor> gra
       node->add_gradient(node->is_leaf() ? gradients[i].plain() : gradients[i]);
     }
   }
-  const UnderWay under_way(pass.between);
+  const UnderWay under_way(pass);
   for (const NodePointer& node : graph.results) {
     report_progress();
     // Removed from the graph, so that what it saved is freed as soon as it has run.
@@ -259,10 +279,11 @@ void run_backward(std::span<const Variable> results, std::span<const Tensor> gra
     if (!pass.keeps_graph) released = std::move(node->function);
     Function& function = released ? *released : *node->function;
     const Tensor gradient = std::exchange(node->grad, {});
-    InputGradients inputs(function, graph, gradient ? gradient.device() : Device::cpu(), readiness);
+    InputGradients inputs(function, graph, gradient ? gradient.device() : Device::cpu(), readiness,
+                          UnderWay::late());
     if (gradient) function.backward(gradient, inputs);
     inputs.finish();
-    UnderWay::call();
+    UnderWay::between_functions();
   }
   drops.is_done = true;
 }

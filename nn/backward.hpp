@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 
+#include "nn/late_products.hpp"
 #include "nn/parameter.hpp"
 #include "nn/variable.hpp"
 
@@ -16,6 +17,9 @@ struct BackwardPass {
   // Whether to leave a parameter out: its gradient is not computed, nor is anything that only such
   // gradients need. Empty: leaves none out.
   std::function<bool(const Parameter&)> leaves_out = {};
+  // Takes gradients of weights that are better computed later; null: none. Such a gradient counts
+  // as written. Passes within this one use it, too.
+  LateProducts* late = nullptr;
   bool keeps_graph = false;  // for another pass; otherwise the pass frees the graph
 };
 
@@ -28,7 +32,7 @@ void run_backward(const Variable& result, const BackwardPass& pass);
 
 // The same from several results of any shape, with the gradient of each (undefined: it has none)
 // in place of BackwardPass::seed. Results that no function computed get theirs if they are leaves.
-// Within a backward pass, `between` is by default that pass's.
+// Within a backward pass, `between` and `late` are by default that pass's.
 void run_backward(std::span<const Variable> results, std::span<const Tensor> gradients,
                   const BackwardPass& pass);
 

@@ -76,6 +76,17 @@ detail::Node::~Node() {
   }
 }
 
+void detail::Node::write_late_grad() {
+  if (late == nullptr) return;
+  late->write(*this);
+  late = nullptr;
+}
+
+void detail::Node::clear_grad() {
+  if (late != nullptr) std::exchange(late, nullptr)->drop(*this);
+  has_grad = false;
+}
+
 void detail::Node::add_gradient(Tensor gradient) {
   gradient = gradient.to(is_leaf() ? value.dtype() : type);
   if (!grad) {

@@ -27,6 +27,11 @@ class Gradients {
   };
   // Inputs that are not parameters get a new tensor of this shape, with accumulate = false.
   virtual Destination into(std::size_t i, const Shape& shape) = 0;
+  // Offers the gradient of input i as the product dy^T x (late_products.hpp). True: it is computed
+  // elsewhere, perhaps later; false: the function computes it, with into().
+  virtual bool take_product(std::size_t /*i*/, const Tensor& /*dy*/, const Tensor& /*x*/) {
+    return false;
+  }
   // Says that the gradient of input i is final. Without this call it is final when backward()
   // returns; a function with weights calls it before it computes its input's gradient, so that the
   // exchange of the weight gradients can start (Variable::GradientReady).

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "nn/function.hpp"
+#include "nn/late_products.hpp"
 
 namespace tasuki {
 
@@ -34,6 +35,10 @@ struct Node {
   bool has_grad = false;    // of parameters: `grad` is their memory, this says whether it counts
   bool has_values = false;  // of parameters: values were given to them
   bool is_frozen = false;   // of parameters: functions treat it as an input without gradients
+  // Of parameters with has_grad: keeps the gradient in place of `grad`.
+  LateProducts* late = nullptr;
+  void write_late_grad();
+  void clear_grad();  // of parameters
 
   // Results: the function that made it, until a backward pass has used it, and its number in the
   // order of creation, which sorts the graph.

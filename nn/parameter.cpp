@@ -25,6 +25,7 @@ Parameter::Parameter(std::string name, const Shape& open_shape)
 
 Parameter::~Parameter() {
   // A graph may outlive the parameter, which becomes an ordinary leaf there.
+  if (node_->late != nullptr) node_->clear_grad();
   node_->parameter = nullptr;
   if (!node_->has_grad) node_->grad = {};
 }
@@ -74,6 +75,7 @@ bool Parameter::has_values() const {
 }
 
 const Tensor& Parameter::grad_storage() const {
+  node_->write_late_grad();
   return node_->grad;
 }
 
@@ -82,7 +84,7 @@ bool Parameter::has_grad() const {
 }
 
 void Parameter::clear_grad() {
-  node_->has_grad = false;
+  node_->clear_grad();
 }
 
 void Parameter::fill_missing_grad() {
@@ -98,6 +100,7 @@ void Parameter::move_to(const Tensor& value, const Tensor& grad) {
                    grad.dtype() == DType::float32 && value.device() == grad.device(),
                "parameter {} of shape {} cannot live in memory of shapes {} and {}", name_,
                shape.text(), value.shape().text(), grad.shape().text());
+  node_->write_late_grad();
   if (node_->has_grad) grad.copy_from(node_->grad);
   move_value(value);
   node_->grad = grad;
@@ -119,8 +122,8 @@ void Parameter::freeze_at(const Tensor& value) {
                "parameter {} of shape {} cannot live in memory of shape {}", name_, shape.text(),
                value.shape().text());
   move_value(value);
+  clear_grad();
   node_->grad = {};
-  node_->has_grad = false;
   node_->is_frozen = true;
 }
 

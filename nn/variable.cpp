@@ -40,12 +40,13 @@ Tensor Variable::value_as(DType type) const {
 const Tensor& Variable::grad() const {
   static const Tensor none;
   if (!node_ || !node_->is_leaf()) return none;
+  node_->write_late_grad();
   return node_->parameter == nullptr || node_->has_grad ? node_->grad : none;
 }
 
 void Variable::clear_grad() const {
   if (!node_) return;
-  node_->has_grad = false;
+  node_->clear_grad();
   if (node_->parameter == nullptr) node_->grad = {};
 }
 

@@ -126,13 +126,15 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
       sharded_.finish_part(parameter);
       exchange_.ready(parameter);
     };
-  tasuki::run_backward(loss, {.seed = guard_.seed(loss.value(), examples),
-                              .ready = ready,
-                              // Advances gradients that travel meanwhile: those of the step before,
-                              // or ranges of this step's.
-                              .between = [this] { exchange_.advance(); },
-                              .leaves_out = leaves_out(trained_.arena->entries()),
-                              .keeps_graph = keeps_graphs_});
+  tasuki::run_backward(
+      loss, {.seed = guard_.seed(loss.value(), examples),
+             .ready = ready,
+             // Advances gradients that travel meanwhile: those of the step before,
+             // or ranges of this step's.
+             .between = [this] { exchange_.advance(); },
+             .leaves_out = leaves_out(trained_.arena->entries()),
+             .late = sharded_.is_on() && examples > 0 ? sharded_.late_products(0) : nullptr,
+             .keeps_graph = keeps_graphs_});
 }
 
 void Optimizer::backward(const Variable& loss, std::int64_t examples) {
@@ -146,6 +148,7 @@ void Optimizer::backward_in(std::size_t thread, const Variable& loss, std::int64
   if (guard_.skips_non_finite()) sharded_.note_loss(thread, loss.value());
   tasuki::run_backward(loss, {.seed = guard_.seed(loss.value(), examples),
                               .leaves_out = leaves_out(sharded_.entries_of(thread)),
+                              .late = sharded_.late_products(thread),
                               .keeps_graph = keeps_graphs_});
 }
 

@@ -47,6 +47,7 @@ ShardSums::ShardSums(ShardTree tree, std::vector<Range> roots,
 
 void ShardSums::begin() {
   sums_.clear();
+  before_last_.clear();
   last_.clear();
   next_ = shards().begin;
   next_array_ = {};
@@ -92,17 +93,21 @@ std::vector<Tensor> ShardSums::push(bool has_values) {
 }
 
 // In one pass over memory.
-void ShardSums::add(bool has_values) {
+void ShardSums::add(bool has_values, const std::vector<Range>* elements) {
   const std::vector<Tensor> parts = push(has_values);
   next_array_ = {};
   if (parts.size() < 2) return;
+  const std::vector<int> merges = nested(parts.size());
+  const std::vector<Range> all{{0, count_}};
   constexpr std::int64_t grain = std::int64_t{1} << 15;  // elements
-  parallel_for(count_, grain, [&](std::int64_t begin, std::int64_t end) {
-    sum_into_first(parts, nested(parts.size()), begin, end);
-  });
+  for (const Range& range : elements ? *elements : all)
+    parallel_for(range.size(), grain, [&](std::int64_t begin, std::int64_t end) {
+      sum_into_first(parts, merges, range.begin + begin, range.begin + end);
+    });
 }
 
 void ShardSums::begin_parts(const Clear& clear) {
+  before_last_ = sums_;
   last_ = push(true);
   check_and_clear(clear);
 }

@@ -20,6 +20,11 @@ namespace tasuki {
 // All arrays are one-dimensional, of float32, in the memory of a CPU.
 class ShardSums {
  public:
+  struct Sum {
+    Range node;
+    Tensor array;  // undefined: no shard of the node has values
+  };
+
   // `roots`: the nodes that this rank brings, in order. `result`: the array of root i. `count`: the
   // number of elements of an array that are added, from its first.
   ShardSums(ShardTree tree, std::vector<Range> roots, std::function<Tensor(std::size_t)> result,
@@ -33,8 +38,9 @@ class ShardSums {
   std::int64_t next_shard() const { return next_; }
   Tensor next();
   // The next shard has written its values, or has none. Then its sum is that of the others, as if
-  // its values were -0, which changes no number.
-  void add(bool has_values);
+  // its values were -0, which changes no number. `elements`: those that are added, in order; null:
+  // all. What sums have elsewhere means nothing.
+  void add(bool has_values, const std::vector<Range>* elements = nullptr);
   // In place of add(true) for the last shard, whose values are final part by part: begin_parts()
   // before the first one, add_part() for elements [begin, end), each element once, and end_parts()
   // after the last one. Between, all other sums are final; `clear` as in finish().
@@ -42,14 +48,15 @@ class ShardSums {
   void begin_parts(const Clear& clear);
   void add_part(std::int64_t begin, std::int64_t end) const;
   void end_parts() { next_array_ = {}; }
+  // What the shards so far have, in their order: sums that wait for their sibling, and those of
+  // roots.
+  const std::vector<Sum>& sums() const { return sums_; }
+  // After begin_parts(): sums() as it was without the last shard.
+  const std::vector<Sum>& sums_before_last() const { return before_last_; }
   // After the last shard: roots without values become -0 (`clear`: on elements that count).
   void finish(const Clear& clear);
 
  private:
-  struct Sum {
-    Range node;
-    Tensor array;  // undefined: no shard of the node has values
-  };
   // Arrays whose sum belongs into the first one: a + (b + (c + d)).
   std::vector<Tensor> push(bool has_values);
   void check_and_clear(const Clear& clear);
@@ -61,7 +68,7 @@ class ShardSums {
   std::int64_t count_;
   std::int64_t next_ = 0;
   Tensor next_array_;
-  std::vector<Sum> sums_;       // in the order of the shards; what has no sibling yet, and roots
+  std::vector<Sum> sums_, before_last_;
   std::vector<Tensor> spares_;  // arrays that are not results
   std::vector<Tensor> last_;    // that add_part() adds
 };

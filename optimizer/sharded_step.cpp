@@ -137,6 +137,7 @@ void ShardedStep::check() const {
 void ShardedStep::follow_arena() {
   const std::optional<std::int64_t> under_way = threads_.front().shard;
   missing_.reset();
+  products_.clear();
   replicas_.clear();
   gradients_.reset();
   statistics_.reset();
@@ -160,6 +161,7 @@ void ShardedStep::follow_arena() {
 void ShardedStep::set_copies(std::vector<Module*> copies, SpreadUpdate spread) {
   copies_ = std::move(copies);
   spread_ = std::move(spread);
+  products_.clear();
   replicas_.clear();
   if (!gradients_) return;
   divide();
@@ -174,6 +176,18 @@ void ShardedStep::divide() {
       [this](std::size_t i) { return trained_.arena->shard_array(i); }, arena.update_count(),
       threads());
   if (statistics_) statistics_->set_copies(copies_);
+  begin_products();
+}
+
+// Of the threads whose models are known.
+void ShardedStep::begin_products() {
+  products_.clear();
+  const ParameterArena& arena = *trained_.arena;
+  const ShardTree& tree = arena.shards()->tree;
+  for (std::size_t thread = 0; thread < 1 + replicas_.size(); ++thread)
+    products_.push_back(std::make_unique<ProductSums>(
+        tree, entries_of(thread),
+        spare_arrays(tree, tree.roots_of(shards_of(thread))) * arena.gradients().bytes()));
 }
 
 void ShardedStep::begin_step() {
@@ -187,9 +201,11 @@ void ShardedStep::tie_copies() {
   if (copies_.empty()) return;
   const ParameterArena& arena = *trained_.arena;
   if (!replicas_.empty() && replicas_.front().follows(arena)) return;
+  products_.clear();
   replicas_.clear();
   for (Module* copy : copies_)
     replicas_.emplace_back(*copy, arena, arena.values(), arena.gradients());
+  begin_products();
 }
 
 void ShardedStep::begin_shard(std::int64_t shard) {
@@ -206,6 +222,7 @@ void ShardedStep::begin_shard(std::int64_t shard) {
                sums.next_shard(), sums.shards().begin, sums.shards().end - 1);
   own.shard = shard;
   own.examples = 0;
+  products_.at(thread)->begin_shard(shard);
   if (!statistics_) return;
   if (copies_.empty() && shard == gradients_->shards().begin) statistics_->begin_step();
   statistics_->begin_shard(thread);
@@ -263,7 +280,9 @@ void ShardedStep::finish_part(Parameter& parameter) {
   const auto entry = missing_->find(&parameter);
   if (entry == missing_->end()) return;
   parameter.fill_missing_grad();
-  gradients_->of(0).add_part(entry->second->offset, entry->second->offset + entry->second->count);
+  const ParameterArena::Entry& own = *entry->second;
+  ShardSums& sums = gradients_->of(0);
+  if (products_.front()->finish_part(own, sums)) sums.add_part(own.offset, own.offset + own.count);
   missing_->erase(entry);
 }
 
@@ -276,8 +295,13 @@ void ShardedStep::end_shard(std::size_t thread) {
     while (!missing_->empty()) finish_part(*missing_->begin()->second->parameter);
     gradients_->of(thread).end_parts();
     missing_.reset();
+  } else if (own.examples > 0) {
+    ShardSums& sums = gradients_->of(thread);
+    const std::vector<Range> elements =
+        products_.at(thread)->end_shard(sums, trained_.arena->update_count());
+    sums.add(true, &elements);
   } else {
-    gradients_->of(thread).add(own.examples > 0);
+    gradients_->of(thread).add(false);
   }
   if (statistics_) statistics_->end_shard(thread, own.examples);
   own.shard.reset();
@@ -285,6 +309,7 @@ void ShardedStep::end_shard(std::size_t thread) {
 
 void ShardedStep::end_thread(std::size_t thread) {
   if (threads_[thread].shard) end_shard(thread);
+  products_.at(thread)->finish(gradients_->of(thread));
 }
 
 void ShardedStep::finish() {
@@ -298,6 +323,7 @@ void ShardedStep::finish() {
   // Without examples no gradient was written.
   for (const ParameterArena::Entry& entry : arena.entries()) entry.parameter->fill_missing_grad();
   gradients_->finish([&](const Tensor& root) { clear_root(arena, root); }, spread_);
+  for (const auto& products : products_) products->clear();
   if (!may_travel) clear_further_notices();
 }
 
@@ -323,6 +349,7 @@ void ShardedStep::give_up() {
   if (statistics_ && has_begun) statistics_->give_up();
   threads_.assign(threads(), {});
   missing_.reset();
+  for (const auto& products : products_) products->clear();
   gradients_->begin();
   trained_.arena->point_gradients_at(trained_.arena->gradients());
 }

@@ -11,6 +11,7 @@
 
 #include "communicator/communicator.hpp"
 #include "nn/module.hpp"
+#include "optimizer/product_sums.hpp"
 #include "optimizer/replica.hpp"
 #include "optimizer/shard_sums.hpp"
 #include "optimizer/trained_model.hpp"
@@ -81,6 +82,8 @@ class ShardedStep {
   void begin_pass(std::size_t thread, std::int64_t examples);
   // What a copy's backward pass ends at, in the order of the arena's entries.
   const std::vector<ParameterArena::Entry>& entries_of(std::size_t thread) const;
+  // What a backward pass of the thread's shard leaves for the end of the step.
+  LateProducts* late_products(std::size_t thread) { return products_.at(thread).get(); }
   // The loss of a pass of a further thread, for losses().
   void note_loss(std::size_t thread, const Tensor& loss);
   // The losses of the step's passes in further threads.
@@ -109,6 +112,7 @@ class ShardedStep {
   };
   void check() const;
   void divide();
+  void begin_products();
   static void clear_root(const ParameterArena& arena, const Tensor& root);
   void clear_further_notices() const;
   void point_gradients_at(std::size_t thread, const Tensor& array) const;
@@ -123,7 +127,8 @@ class ShardedStep {
   // by part.
   std::optional<std::unordered_map<const Parameter*, const ParameterArena::Entry*>> missing_;
   std::unique_ptr<ThreadSums> gradients_;
-  std::unique_ptr<ShardStatistics> statistics_;  // null: the model has no buffers
+  std::vector<std::unique_ptr<ProductSums>> products_;  // of each thread
+  std::unique_ptr<ShardStatistics> statistics_;         // null: the model has no buffers
 };
 
 }  // namespace tasuki

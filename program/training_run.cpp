@@ -10,7 +10,7 @@
 #include "core/log.hpp"
 #include "nn/normalization.hpp"
 #include "nn/recompute.hpp"
-#include "optimizer/shard_sums.hpp"
+#include "optimizer/product_sums.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "program/data/chosen_parameters.hpp"
 #include "program/data/initial_weights.hpp"
@@ -346,15 +346,15 @@ void TrainingRun::choose_blocks() {
     return room_beside_step(setup(), settings, data(), parts_->trial, examples);
   }();
   for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].tensor->copy_from(statistics[i]);
-  // With --reproducible each thread computes a shard at a time, and sums of shards wait.
+  // With --reproducible each thread computes a shard at a time, and sums of shards wait, as do
+  // operands of products.
   std::size_t threads = 1, taken = 0;
   for (const NamedOptimizer& each : parts_->optimizers) {
     if (each.optimizer->shards() == 0) continue;
     const ParameterArena& arena = each.optimizer->arena();
     threads = std::min(static_cast<std::size_t>(setup().threads.threads),
                        static_cast<std::size_t>(each.optimizer->own_shards().size()));
-    taken +=
-        arena.gradients().bytes() * spare_arrays(arena.shards()->tree, arena.own_roots(), threads);
+    taken += arena.gradients().bytes() * further_arrays(arena, arena.own_roots(), threads);
   }
   taken += (threads - 1) * step;
   const std::size_t kept = plan.keep_within((left - std::min(taken, left)) / threads);

@@ -34,7 +34,7 @@ STEPS, FEW_STEPS = 40, 12
 # 96 examples or so: three batches of 29 and a short one, in 24 shards.
 FLAGS = "--reproducible --global-batch 29 --probe off --epoch 99 --log-every 3".split()
 MODELS = {
-    "mnist": "train_mnist --data {data}/mnist --unit 40 --clip-norm 1",
+    "mnist": "train_mnist --data {data}/mnist --unit 100 --clip-norm 1",
     "lenet": "train_lenet --data {data}/mnist --accumulate 2 --optimizer momentum_sgd --lr 0.01 --lars",
     "cnn10": "train_cifar --data {data}/cifar --arch cnn10 --augment --examples 53 "
              "--test-examples 10",

@@ -34,6 +34,30 @@ bool ShardTree::are_siblings(Range left, Range right) const {
          left.begin % (2 * size) == 0 && right.end == std::min(left.begin + 2 * size, shards_);
 }
 
+std::vector<int> ShardTree::merges_within(Range node, std::span<const std::int64_t> shards) const {
+  struct Sum {
+    Range node;
+    bool has_values;
+  };
+  std::vector<int> merges;
+  std::vector<Sum> sums;
+  for (std::int64_t shard = node.begin; shard < node.end; ++shard) {
+    const bool has_values = merges.size() < shards.size() && shards[merges.size()] == shard;
+    if (has_values) merges.push_back(0);
+    Sum sum{{shard, shard + 1}, has_values};
+    while (!sums.empty() && are_siblings(sums.back().node, sum.node)) {
+      if (sums.back().has_values && sum.has_values) ++merges.back();
+      sum = {{sums.back().node.begin, sum.node.end}, sums.back().has_values || sum.has_values};
+      sums.pop_back();
+    }
+    sums.push_back(sum);
+  }
+  TASUKI_CHECK(merges.size() == shards.size() && sums.size() == 1,
+               "shards [{}, {}) are not a node with {} shards that have values", node.begin,
+               node.end, shards.size());
+  return merges;
+}
+
 TreeOrder::TreeOrder(const ShardTree& tree, std::span<const Range> sources) {
   for (const Range& source : sources) {
     roots.push_back(source);

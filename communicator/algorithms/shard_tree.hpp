@@ -27,6 +27,8 @@ class ShardTree {
   std::vector<Range> roots_of(Range shards) const;
   // Whether the two are the parts of one node.
   bool are_siblings(Range left, Range right) const;
+  // As TreeOrder::merges, for the sum of `node` if only these of its shards have values.
+  std::vector<int> merges_within(Range node, std::span<const std::int64_t> shards) const;
 
  private:
   std::int64_t shards_ = 0;

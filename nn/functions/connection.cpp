@@ -15,20 +15,21 @@ namespace {
 // The backward pass of functions of x, w, b (linear, conv2d, deconv2d). Calls weights(dw,
 // accumulate, db) to write the gradient of w and, if db is defined, the gradient of b, which is
 // overwritten: devices can do both at once. Calls data() for the gradient of x. Gradients that are
-// not needed are skipped. Parameters come first, so that their exchange can start while the rest is
-// computed.
+// not needed are skipped, as are those of w that are computed later. Parameters come first, so that
+// their exchange can start while the rest is computed.
 template <class Weights, class Data>
 void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients,
-                          const Weights& weights, const Data& data) {
+                          const Weights& weights, const Data& data, bool weights_are_late = false) {
   Tensor db;
+  const bool needs_weights = gradients.needed(1) && !weights_are_late;
   if (gradients.needed(2)) {
     const auto [gradient, accumulate] = gradients.into(2, Shape{dy.shape()[1]});
-    if (accumulate || !gradients.needed(1))
+    if (accumulate || !needs_weights)
       backend(dy.device()).backward_bias(dy, gradient, accumulate);
     else
       db = gradient;
   }
-  if (gradients.needed(1)) {
+  if (needs_weights) {
     const auto [dw, accumulate] = gradients.into(1, w);
     weights(dw, accumulate, db);
   }
@@ -67,10 +68,15 @@ class Linear : public Function {
         [&](const Tensor& dw, bool accumulate, const Tensor& db) {
           device.linear_backward_weights(x_, dy, dw, accumulate, db);
         },
-        [&] { return device.linear_backward_data(dy, w_); });
+        [&] { return device.linear_backward_data(dy, w_); }, weights_are_late(dy, gradients));
   }
 
  private:
+  bool weights_are_late(const Tensor& dy, Gradients& gradients) const {
+    return gradients.needed(1) && dy.count() > 0 && dy.dtype() == DType::float32 &&
+           dy.device().is_cpu() && gradients.take_product(1, dy.plain(), x_.plain());
+  }
+
   Tensor x_, w_, y_;
 };
 

@@ -96,9 +96,9 @@ std::size_t most_gradient_arrays(const ParameterArena& arena, int threads) {
   if (shards == nullptr) return 1;
   std::size_t spare = 0;
   for (const std::vector<Range>& roots : shards->of_group)
-    spare = std::max(spare, spare_arrays(shards->tree, roots,
-                                         static_cast<std::size_t>(std::min<std::int64_t>(
-                                             threads, roots.back().end - roots.front().begin))));
+    spare = std::max(spare, further_arrays(arena, roots,
+                                           static_cast<std::size_t>(std::min<std::int64_t>(
+                                               threads, roots.back().end - roots.front().begin))));
   return arena.gradient_arrays() + spare;
 }
 

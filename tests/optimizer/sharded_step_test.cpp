@@ -7,10 +7,13 @@
 
 #include "communicators.hpp"
 #include "core/philox.hpp"
+#include "nn/recompute.hpp"
+#include "nn/sequential.hpp"
 #include "optimizer/optimizer.hpp"
 #include "optimizer/shard_sums.hpp"
 #include "perceptron.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/tree_product.hpp"
 
 namespace tasuki {
 namespace {
@@ -18,7 +21,9 @@ namespace {
 using testing::Perceptron;
 using testing::PerceptronExamples;
 
-constexpr testing::PerceptronSizes sizes{12, 33, 5};
+// So large that products for the weights are late (product_sums.hpp): those of `l1` in all shards,
+// those of `sometimes` in some. `l2` is used twice, and the last layer is small.
+constexpr testing::PerceptronSizes sizes{260, 264, 5};
 constexpr std::int64_t steps = 5;
 
 // Shards of 0 to 6 examples, as a step's number says; in the last step most have none.
@@ -41,7 +46,11 @@ PerceptronExamples shard_of(std::int64_t shard, std::int64_t step) {
 // does on several ranks.
 enum class Use { in_step, in_last_pass, late, one_process_late };
 
-void train(Optimizer& optimizer, Perceptron& model, Range shards, Use use = Use::in_step) {
+// Between the passes of a step.
+using Between = std::function<void(Perceptron& model, std::int64_t shard)>;
+
+void train(Optimizer& optimizer, Perceptron& model, Range shards, Use use = Use::in_step,
+           const Between& between = {}) {
   Tensor kept;
   std::int64_t kept_examples = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -56,6 +65,7 @@ void train(Optimizer& optimizer, Perceptron& model, Range shards, Use use = Use:
         total = optimizer.backward_and_exchange(loss, examples);
       else
         optimizer.backward(loss, examples);
+      if (between) between(model, shard);
     }
     if (use != Use::in_last_pass) total = optimizer.exchange();
     if (use == Use::one_process_late) {
@@ -109,13 +119,14 @@ class ShardedSteps : public testing::WithCommunicator {
     train(*optimizer, model, part_of(shards, size(), rank()), use);
     return values_of(*optimizer, model);
   }
-  static std::map<std::string, Tensor> trained_by_one(std::int64_t shards, Use use = Use::in_step) {
+  static std::map<std::string, Tensor> trained_by_one(std::int64_t shards, Use use = Use::in_step,
+                                                      const Between& between = {}) {
     Perceptron model(sizes);
     const auto optimizer = create_optimizer("adam");
     prepare(*optimizer);
     optimizer->set_shards(shards);
     optimizer->setup(model);
-    train(*optimizer, model, {0, shards}, use);
+    train(*optimizer, model, {0, shards}, use, between);
     return values_of(*optimizer, model);
   }
 };
@@ -143,6 +154,221 @@ TEST_P(ShardedSteps, DoNotDependOnTheExchange) {
                    trained_by_one(24));
 }
 
+// Whoever reads a gradient during a step sees that of its shard, and changes no bits.
+TEST_P(ShardedSteps, ShowTheirGradients) {
+  if (rank() > 0) return;
+  const auto expected = trained_by_one(24);
+  const auto l1_of = [](Perceptron& model) { return model.parameters().front().parameter; };
+  std::vector<Tensor> shown;
+  for (const std::int64_t stride : {1, 2, 23}) {
+    shown.clear();
+    expect_same_bits(trained_by_one(24, Use::in_step,
+                                    [&](Perceptron& model, std::int64_t shard) {
+                                      if (shard % stride == 0 && l1_of(model)->has_grad())
+                                        shown.push_back(l1_of(model)->grad().clone());
+                                    }),
+                     expected);
+    EXPECT_GE(shown.size(), static_cast<std::size_t>(steps));
+  }
+  // The first shard of the first step is one of no examples, the second has 5.
+  Perceptron model(sizes);
+  ASSERT_EQ(l1_of(model)->shape(), Shape({sizes.hidden, sizes.inputs}));
+  const auto optimizer = create_optimizer("sgd");
+  optimizer->set_shards(2);
+  optimizer->setup(model);
+  Perceptron plain(sizes);
+  StepScope scope;
+  optimizer->begin_shard(0);
+  const PerceptronExamples examples = shard_of(1, 0);
+  optimizer->backward(optimizer->forward([&] { return model.loss(examples, false); }, 5), 5);
+  plain.loss(examples, false).backward(5);
+  const auto found = l1_of(model)->grad().span<float>(), right = l1_of(plain)->grad().span<float>();
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], right[i], 1e-5) << i;
+  optimizer->give_up_step();
+}
+
+// What happens to a gradient between the passes of a step happens to that of its shard.
+TEST(LateProducts, CanBeCleared) {
+  const auto train_with = [](bool uses_l1) {
+    Perceptron model(sizes);
+    const auto optimizer = create_optimizer("sgd");
+    optimizer->set_shards(12);
+    optimizer->setup(model);
+    train(*optimizer, model, {0, 12}, Use::in_step, [&](Perceptron& trained, std::int64_t shard) {
+      Parameter& l1 = *trained.parameters().front().parameter;
+      if (shard == 5) l1.clear_grad();
+      if (shard == 5 && uses_l1) l1.grad_storage().fill(1);
+      if (shard == 7 && l1.has_grad()) l1.grad().fill(0);
+    });
+    return values_of(*optimizer, model);
+  };
+  // A cleared gradient is zero, whatever is in its memory.
+  expect_same_bits(train_with(true), train_with(false));
+}
+
+// A step that fails leaves nothing behind, nor does one that is computed in the same memory.
+TEST(LateProducts, AreOfTheirStep) {
+  const auto train_twice = [](bool fails) {
+    Perceptron model(sizes);
+    const auto optimizer = create_optimizer("sgd");
+    optimizer->set_shards(12);
+    optimizer->setup(model);
+    if (fails) {
+      StepScope scope;
+      for (const std::int64_t shard : {0, 1, 2}) {
+        optimizer->begin_shard(shard);
+        const std::int64_t examples = examples_of(shard, 0);
+        optimizer->backward(
+            optimizer->forward([&] { return model.loss(shard_of(shard, 0), true); }, examples),
+            examples);
+      }
+      optimizer->give_up_step();
+    }
+    train(*optimizer, model, {0, 12});
+    return values_of(*optimizer, model);
+  };
+  expect_same_bits(train_twice(true), train_twice(false));
+}
+
+TEST(LateProducts, KeepTheirInputs) {
+  const auto train_from = [](bool reuses) {
+    Perceptron model(sizes);
+    const auto optimizer = create_optimizer("sgd");
+    optimizer->set_shards(4);
+    optimizer->setup(model);
+    StepScope scope;
+    const Tensor memory = Tensor::empty({6, sizes.inputs});
+    for (std::int64_t shard = 0; shard < 4; ++shard) {
+      optimizer->begin_shard(shard);
+      PerceptronExamples examples = shard_of(4, 0);
+      for (float& value : examples.x.span<float>()) value += static_cast<float>(shard);
+      if (reuses) {
+        memory.copy_from(examples.x);
+        examples.x = memory;
+      }
+      optimizer->backward(optimizer->forward([&] { return model.loss(examples, true); }, 6), 6);
+      memory.fill(99);
+    }
+    optimizer->update(optimizer->exchange());
+    scope.succeeded();
+    return values_of(*optimizer, model);
+  };
+  ASSERT_EQ(examples_of(4, 0), 6);
+  expect_same_bits(train_from(true), train_from(false));
+}
+
+// A layer that is used in two blocks has the same bits whether they are recomputed or not.
+TEST(LateProducts, AreTheSameInRecomputedBlocks) {
+  const auto train_blocks = [](bool recomputes) {
+    Sequential net;
+    net.append("hidden", std::make_unique<Linear>(264, 264));
+    net.initialize(1);
+    const auto optimizer = create_optimizer("adam");
+    optimizer->set_shards(4);
+    optimizer->setup(net);
+    for (int step = 0; step < 2; ++step) {
+      StepScope scope;
+      for (std::int64_t shard = 0; shard < 4; ++shard) {
+        optimizer->begin_shard(shard);
+        const Tensor x = Tensor::full({3, 264}, static_cast<double>(shard + step) / 7);
+        const auto block = [&net](const std::vector<Variable>& inputs) {
+          return std::vector{functions::sigmoid(net(inputs[0]))};
+        };
+        const auto apply = [&](const Variable& input) {
+          return recomputes ? recompute(block, {input}).front() : block({input}).front();
+        };
+        optimizer->backward(optimizer->forward(
+                                [&] {
+                                  return functions::mean_squared_error(apply(apply(Variable(x))),
+                                                                       Tensor::zeros({3, 264}));
+                                },
+                                3),
+                            3);
+      }
+      optimizer->update(optimizer->exchange());
+      scope.succeeded();
+    }
+    std::map<std::string, Tensor> values;
+    for (const auto& [path, parameter] : net.parameters()) values.emplace(path, parameter->value());
+    return values;
+  };
+  expect_same_bits(train_blocks(true), train_blocks(false));
+}
+
+// A shard in several passes: a product that was late is followed by others.
+TEST_P(ShardedSteps, TakeShardsInParts) {
+  const auto parts = [](Optimizer& optimizer, Perceptron& model, Range shards) {
+    for (std::int64_t step = 0; step < 3; ++step) {
+      StepScope scope;
+      for (std::int64_t shard = shards.begin; shard < shards.end; ++shard) {
+        optimizer.begin_shard(shard);
+        for (const std::int64_t part : {0, 100}) {
+          const std::int64_t examples = examples_of(shard + part, step);
+          optimizer.backward(
+              optimizer.forward([&] { return model.loss(shard_of(shard + part, step), part > 0); },
+                                examples),
+              examples);
+        }
+      }
+      optimizer.update(optimizer.exchange());
+      scope.succeeded();
+    }
+  };
+  Perceptron model(sizes), alone(sizes);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *communicator_);
+  const auto single = create_optimizer("sgd");
+  for (Optimizer* each : {optimizer.get(), single.get()}) each->set_shards(12);
+  optimizer->setup(model);
+  single->setup(alone);
+  parts(*optimizer, model, part_of(12, size(), rank()));
+  parts(*single, alone, {0, 12});
+  expect_same_bits(values_of(*optimizer, model), values_of(*single, alone));
+}
+
+// Products beyond the memory for operands, and longer ones, are computed at once.
+TEST_P(ShardedSteps, KeepSomeProductsOnly) {
+  static constexpr std::int64_t inputs = 4096;
+  const auto train_wide = [](Optimizer& optimizer, Sequential& net, Range shards) {
+    for (std::int64_t step = 0; step < 3; ++step) {
+      StepScope scope;
+      for (std::int64_t shard = shards.begin; shard < shards.end; ++shard) {
+        constexpr std::array<std::int64_t, 5> sizes_of{20, 129, 128, 0, 7};
+        const std::int64_t examples = sizes_of[static_cast<std::size_t>(shard + step) % 5];
+        optimizer.begin_shard(shard);
+        const Tensor x = Tensor::full({examples, inputs}, 1.0 / static_cast<double>(shard + 3));
+        optimizer.backward(optimizer.forward(
+                               [&] {
+                                 return functions::mean_squared_error(
+                                     net(Variable(x)), Tensor::zeros({examples, 16}));
+                               },
+                               examples),
+                           examples);
+      }
+      optimizer.update(optimizer.exchange());
+      scope.succeeded();
+    }
+  };
+  const auto wide = [] {
+    auto net = std::make_unique<Sequential>();
+    net->append("wide", std::make_unique<Linear>(inputs, 16));
+    net->initialize(1);
+    return net;
+  };
+  const auto all = wide(), alone = wide();
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator_);
+  const auto single = create_optimizer("adam");
+  for (Optimizer* each : {optimizer.get(), single.get()}) each->set_shards(12);
+  optimizer->setup(*all);
+  single->setup(*alone);
+  train_wide(*optimizer, *all, part_of(12, size(), rank()));
+  train_wide(*single, *alone, {0, 12});
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Tensor &found = all->parameters()[i].parameter->value(),
+                 &expected = alone->parameters()[i].parameter->value();
+    EXPECT_EQ(std::memcmp(found.raw(), expected.raw(), expected.bytes()), 0) << i;
+  }
+}
+
 // The gradients of a step are used in the next one, on any number of ranks.
 TEST_P(ShardedSteps, MayBeDoubleBuffered) {
   const auto found = trained_by_all(
@@ -167,6 +393,37 @@ TEST_P(ShardedSteps, RefuseOtherOrders) {
 
 INSTANTIATE_TEST_SUITE_P(Communicators, ShardedSteps,
                          ::testing::ValuesIn(testing::summing_communicators()));
+
+// As by adding up arrays, whichever shards have values.
+TEST(ShardSumsOfARank, AreProductsInTheSameOrder) {
+  const ShardTree tree(12);
+  for (const Range node : {Range{0, 8}, Range{8, 12}, Range{0, 12}, Range{3, 4}})
+    for (unsigned present = 1; present < 1U << node.size(); ++present) {
+      const Tensor result = Tensor::zeros({1});
+      ShardSums sums(
+          tree, {node}, [&](std::size_t) { return result; }, 1);
+      std::vector<std::int64_t> shards;
+      std::vector<float> ones;
+      for (std::int64_t shard = node.begin; shard < node.end; ++shard) {
+        const bool has_values = ((present >> (shard - node.begin)) & 1) != 0;
+        if (has_values) {
+          shards.push_back(shard);
+          ones.push_back(1.0F / static_cast<float>(3 + 7 * shard));
+          sums.next().fill(static_cast<double>(ones.back()));
+        }
+        sums.add(has_values);
+      }
+      sums.finish([](const Tensor&) { FAIL() << "some shards have values"; });
+      const std::vector<int> merges = tree.merges_within(node, shards);
+      const float one = 1;
+      std::vector<TreeProduct> products;
+      for (std::size_t i = 0; i < shards.size(); ++i)
+        products.push_back({&ones[i], &one, 1, merges[i]});
+      float found = 0;
+      multiply_in_tree(products, 1, 1, &found);
+      ASSERT_EQ(found, result.data<float>()[0]) << present;
+    }
+}
 
 // A shard's values are where its sum will be, or in one of a few further arrays.
 TEST(ShardSumsOfARank, NeedFewArrays) {
