@@ -75,14 +75,23 @@ def parser_for(description, types=True):
     return parser
 
 
-def options_for_programs(description):
-    """The flags of a comparison of the project's programs with each other, as they were given."""
+def parser_for_programs(description):
+    """A parser of the flags of a comparison of the project's programs with each other."""
     parser = parser_for(description, types=False)
     parser.add_argument("--data", nargs="*", default=[], metavar="PROGRAM=PATH",
                         help="the programs' --data")
-    options = parser.parse_args()
+    return parser
+
+
+def read_data(options):
+    """The options, with --data by programs."""
     options.data = dict(each.split("=", 1) for each in options.data)
     return options
+
+
+def options_for_programs(description):
+    """The flags of a comparison of the project's programs with each other, as they were given."""
+    return read_data(parser_for_programs(description).parse_args())
 
 
 def torches(options):
