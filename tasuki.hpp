@@ -187,6 +187,7 @@
 #include "training/joint_updater.hpp"
 #include "training/observation.hpp"
 #include "training/recording/step_runner.hpp"
+#include "training/reproducible_loop.hpp"
 #include "training/resume.hpp"
 #include "training/standard_updater.hpp"
 #include "training/trainer.hpp"

@@ -44,6 +44,14 @@ void unpack(const Bytes& bytes, const std::vector<Module::NamedBuffer>& buffers)
 
 }  // namespace
 
+std::vector<std::string> computed_on() {
+  std::vector<std::string> texts = {processor_type(), instruction_set(),
+                                    fmt::format("glibc {}", gnu_get_libc_version()),
+                                    backend(Device::cpu()).describe()};
+  for (const std::string& build : loaded_builds()) texts.push_back(build);
+  return texts;
+}
+
 void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
   if (!serializer.is_loading()) return;
   for (const auto& [path, parameter] : optimizer.model().unshaped_parameters())
@@ -72,13 +80,15 @@ namespace {
 
 // Settings that a program makes: a run continues with its own, and says where the snapshot differs.
 void compare(const Serializer& serializer, const char* key, const char* what,
-             const std::vector<std::string>& texts, const char* separator) {
+             const std::vector<std::string>& texts, const char* separator,
+             const char* consequence = "") {
   const std::string here = texts.empty() ? "none" : join(texts, separator);
   std::string stored = here;
   if (!serializer.is_loading() || serializer.contains(key)) serializer(key, stored);
   const Communicator* communicator = serializer.communicator();
   if (stored != here && (communicator == nullptr || communicator->rank() == 0))
-    log_warning("the snapshot's run had {} {}; continuing with this run's: {}", what, stored, here);
+    log_warning("the snapshot's run had {} {}; continuing with this run's: {}{}", what, stored,
+                here, consequence);
 }
 
 void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& optimizer) {
@@ -89,15 +99,6 @@ void serialize_hooks_and_groups(const Serializer& serializer, const Optimizer& o
   compare(serializer, "groups", "parameter groups", groups, "; ");
 }
 
-// What rounding depends on, for steps that have the same bits otherwise.
-std::vector<std::string> computed_on() {
-  std::vector<std::string> texts = {processor_type(), instruction_set(),
-                                    fmt::format("glibc {}", gnu_get_libc_version()),
-                                    backend(Device::cpu()).describe()};
-  for (const std::string& build : loaded_builds()) texts.push_back(build);
-  return texts;
-}
-
 // A single process has no such settings: it trains alike with all of them. With shards it has, as
 // its steps are those of several ranks.
 void serialize_data_parallelism(const Serializer& serializer, const Optimizer& optimizer) {
@@ -106,7 +107,8 @@ void serialize_data_parallelism(const Serializer& serializer, const Optimizer& o
   if (has_shards) {
     compare(serializer, "shards",
             "gradients added in an order of shards:", {std::to_string(optimizer.shards())}, ", ");
-    compare(serializer, "computed_on", "results computed on", computed_on(), ", ");
+    compare(serializer, "computed_on", "results computed on", computed_on(), ", ",
+            "; results may differ in their last bits");
   }
   // Other settings change results by rounding alone.
   const ExchangeSettings& settings = optimizer.step_exchange().settings();

@@ -24,6 +24,10 @@ class ReplicaSet;
 struct ResumeSource;
 struct SavingRanks;
 
+// What rounding depends on, for steps that have the same bits otherwise: the type of processor, its
+// instructions, glibc, oneDNN, and the builds of Tasuki.
+std::vector<std::string> computed_on();
+
 // What must be the same in a continued run.
 struct RunIdentity {
   std::uint64_t seed = 0;

@@ -11,6 +11,7 @@ import subprocess
 import zipfile
 
 SAVED = ("updater/model:", "updater/optimizer:")
+AVERAGES = "extensions/WeightAverage"
 
 
 class Failure(Exception):
@@ -29,11 +30,7 @@ def write_data(folder):
     mnist, cifar = folder / "mnist", folder / "cifar"
     mnist.mkdir(parents=True)
     cifar.mkdir()
-    for name, count in (("train", 96), ("t10k", 24)):
-        (mnist / f"{name}-images-idx3-ubyte").write_bytes(
-            struct.pack(">4I", 0x803, count, 28, 28) + noise.randbytes(count * 28 * 28))
-        (mnist / f"{name}-labels-idx1-ubyte").write_bytes(
-            struct.pack(">2I", 0x801, count) + bytes(noise.choices(range(10), k=count)))
+    write_digits(mnist, 96, noise)
     for name in (*(f"data_batch_{file}" for file in range(1, 6)), "test_batch"):
         images = [bytes([noise.randrange(10)]) + noise.randbytes(3 * 32 * 32) for _ in range(12)]
         (cifar / f"{name}.bin").write_bytes(b"".join(images))
@@ -42,6 +39,15 @@ def write_data(folder):
                         ("target", "un deux trois quatre cinq six sept")):
         lines = (" ".join(noise.choices(words.split(), k=noise.randint(3, 9))) for _ in range(100))
         (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def write_digits(folder, examples, noise):
+    """Files in MNIST's format: so many examples to train with, and 24 to test with."""
+    for name, count in (("train", examples), ("t10k", 24)):
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(
+            struct.pack(">4I", 0x803, count, 28, 28) + noise.randbytes(count * 28 * 28))
+        (folder / f"{name}-labels-idx1-ubyte").write_bytes(
+            struct.pack(">2I", 0x801, count) + bytes(noise.choices(range(10), k=count)))
 
 
 def execute(words, printed, limit=None, **options):
@@ -87,7 +93,7 @@ def results(out, steps):
     try:
         with zipfile.ZipFile(out / f"snapshot_iter_{steps}") as snapshot:
             for name in snapshot.namelist():
-                if name.startswith(SAVED):
+                if name.startswith((*SAVED, AVERAGES)):
                     found[name] = hashlib.sha256(snapshot.read(name)).hexdigest()
         for number, entry in enumerate(json.loads((out / "log").read_text()), start=1):
             found |= {f"log {number}: {key}": entry[key] for key in entry if "time" not in key}

@@ -1,5 +1,7 @@
 #include "program/start/rank_setup.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -13,7 +15,6 @@
 #include "core/log.hpp"
 #include "core/named_file.hpp"
 #include "core/printable.hpp"
-#include "core/processor.hpp"
 #include "core/stop_request.hpp"
 #include "core/terminal.hpp"
 #include "job/stall_limits.hpp"
@@ -21,6 +22,7 @@
 #include "program/start/device.hpp"
 #include "program/start/remembered_links.hpp"
 #include "program/start/same_program.hpp"
+#include "saving/state.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tensor/cpu/instruction_set.hpp"
@@ -40,7 +42,8 @@ void prefer_cpus(std::span<const int> nearby, RankSetup& setup) {
 // Whether the communicator sends an allreduce's messages itself and may choose how: between
 // machines, or inside one, too, where these kinds round what they send.
 bool chooses_algorithm(const TrainingSettings& settings, const Topology& topology) {
-  if (settings.allreduce || settings.probe == LinkProbe::off) return false;
+  // Shards are added in one order.
+  if (settings.allreduce || settings.probe == LinkProbe::off || settings.reproducible) return false;
   const bool rounds = settings.wire_dtype != DType::float32;
   if (settings.communicator == "naive") return rounds;
   if (topology.inter_size == 1) return settings.communicator == "flat" && rounds;
@@ -98,17 +101,17 @@ void check_device_flags(const TrainingSettings& settings) {
 
 namespace {
 
-// Ranks on other processors may round differently, and which shards they have depends on the number
-// of ranks.
+// Ranks on other processors, or with other libraries, may round differently, and which shards they
+// have depends on the number of ranks.
 void compare_processors(Communicator& communicator) {
-  const std::string own = fmt::format("{} ({})", processor_type(), instruction_set());
+  const std::string own = fmt::format("{}", fmt::join(computed_on(), ", "));
   const std::vector<nlohmann::json> all = allgather_object(communicator, own);
   for (std::size_t rank = 1; rank < all.size() && communicator.rank() == 0; ++rank)
     if (all[rank] != all[0])
       return log_warning(
-          "--reproducible: rank {} on {} computes on {}, rank 0 on {}; with another number of "
+          "--reproducible: rank {} on {} computes on {}; rank 0 on {}; with another number of "
           "ranks "
-          "bits may differ",
+          "results may differ in their last bits",
           rank, communicator.topology().host_of[rank], all[rank].get<std::string>(), own);
 }
 

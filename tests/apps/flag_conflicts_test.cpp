@@ -51,6 +51,8 @@ TEST(FlagConflicts, AreReportedBeforeTheStart) {
       {TRAIN_MNIST, "--reproducible", "--sync-bn"},
       {TRAIN_MNIST, "--reproducible", "--gpu"},
       {TRAIN_MNIST, "--reproducible", "--find-batchsize"},
+      {TRAIN_MNIST, "--reproducible", "--autotune"},
+      {TRAIN_MNIST, "--reproducible", "--exchange", "double-buffered", "--checkpoint-every", "5m"},
       {TRAIN_MNIST_DATA_PARALLEL, "--reproducible"},
       {TRAIN_MNIST_DUAL_PARALLEL, "--reproducible"},
       {TRAIN_MNIST_DATA_PARALLEL, "--gpu"},
