@@ -3,8 +3,8 @@
 
 Programs take turns, and which one is first changes (A B B A ...). Seconds of an
 iteration by the programs' own clocks. With --before, steps without the flag are
-also compared with those of an earlier build. Prints Markdown; --out writes it to
-a file too.
+also compared with an earlier build. Prints Markdown; --out writes it to a file
+too.
 """
 import json
 import os

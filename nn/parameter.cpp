@@ -75,7 +75,6 @@ bool Parameter::has_values() const {
 }
 
 const Tensor& Parameter::grad_storage() const {
-  node_->write_late_grad();
   return node_->grad;
 }
 

@@ -52,8 +52,8 @@ class Parameter : public Variable {
   // Whether it was given values: drawn, read from a file, or written to value() (zeros are not
   // recognised: call value_changed()). Reads the values if there is no other evidence.
   bool has_values() const;
-  // The memory of the gradient, written or not; undefined while it is frozen. This and grad() write
-  // a gradient that is kept as a product (late_products.hpp), which slows down steps of shards.
+  // The memory of the gradient, written or not; undefined while it is frozen. In a step of shards
+  // grad() writes a gradient that is kept as a product (late_products.hpp); this does not.
   const Tensor& grad_storage() const;
   // Whether the gradient was written since the last clear_grad().
   bool has_grad() const;

@@ -20,8 +20,8 @@ namespace tasuki {
 using BlockFunction = std::function<std::vector<Variable>(const std::vector<Variable>& inputs)>;
 
 // Calls `block`, which must stay valid until the backward pass, as must the parameters. Without a
-// graph (NoGrad) nothing else happens. Otherwise the results have the same bits as those of a call,
-// and so have all gradients, if the functions in the block have the same bits in each run, except
+// graph (NoGrad) nothing else happens. Otherwise results and gradients have the same bits as with a
+// plain call, if the functions in the block have the same bits in each run, except
 // that the gradient of an input that is used several times in the block, and elsewhere as well, is
 // added in another order: random functions draw the same numbers again (RandomKeys must outlive the
 // backward pass), and running statistics are updated once. Blocks may contain others. Functions in

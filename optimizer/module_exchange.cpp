@@ -37,7 +37,7 @@ void mean_gradients(Communicator& communicator, const Module& model, double divi
     return all.slice(segments[i].offset, segments[i].offset + segments[i].count);
   };
   const auto gradient = [&](std::size_t i) {
-    return parameters[i]->grad_storage().reshape({segments[i].count});
+    return parameters[i]->grad().reshape({segments[i].count});
   };
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     parameters[i]->fill_missing_grad();

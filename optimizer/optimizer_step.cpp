@@ -129,8 +129,7 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
   tasuki::run_backward(
       loss, {.seed = guard_.seed(loss.value(), examples),
              .ready = ready,
-             // Advances gradients that travel meanwhile: those of the step before,
-             // or ranges of this step's.
+             // Advances the exchange of gradients, of the step before or of this one.
              .between = [this] { exchange_.advance(); },
              .leaves_out = leaves_out(trained_.arena->entries()),
              .late = sharded_.is_on() && examples > 0 ? sharded_.late_products(0) : nullptr,

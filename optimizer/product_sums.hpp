@@ -2,10 +2,10 @@
 // computed.
 //
 // A shard with few examples spends less time on the product for a large matrix of weights than on
-// writing it to memory and adding it to those of other shards. So the products' operands are kept,
-// and all shards' products are computed at the end of the step, tile by tile, where their sums stay
-// in registers (multiply_in_tree()). Products have the same bits whenever they are computed, and
-// which are computed in this way depends on a shard alone.
+// writing it to memory and adding it to other shards' gradients. So the products' operands are
+// kept, and all shards' products are computed at the end of the step, tile by tile, where their
+// sums stay in registers (multiply_in_tree()). Products have the same bits whenever they are
+// computed, and which are computed in this way depends on a shard alone.
 #pragma once
 
 #include <cstdint>
@@ -38,9 +38,9 @@ class ProductSums final : public LateProducts {
   void drop(detail::Node& leaf) override;
 
   // The shard has examples, and all its gradients are complete; `sums` does not have it yet.
-  // Returns the elements that `sums` is to add up, out of `count`: all but those of parameters of
+  // Returns the elements that `sums` is to add up, out of `count`. It leaves out parameters of
   // which a product was kept in each shard with examples so far. If this shard is the first one
-  // without, the sums of the products before are written to `sums`.
+  // without a product, the sums of the products before are written to `sums`.
   std::vector<Range> end_shard(const ShardSums& sums, std::int64_t count);
   // The same for one parameter, between ShardSums::begin_parts() and end_parts(). Returns whether
   // add_part() is to add it; otherwise its sums are final.

@@ -48,8 +48,7 @@ class ShardSums {
   void begin_parts(const Clear& clear);
   void add_part(std::int64_t begin, std::int64_t end) const;
   void end_parts() { next_array_ = {}; }
-  // What the shards so far have, in their order: sums that wait for their sibling, and those of
-  // roots.
+  // The sums of the shards so far, in their order: each is a root's or waits for its sibling.
   const std::vector<Sum>& sums() const { return sums_; }
   // After begin_parts(): sums() as it was without the last shard.
   const std::vector<Sum>& sums_before_last() const { return before_last_; }

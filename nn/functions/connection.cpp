@@ -15,8 +15,8 @@ namespace {
 // The backward pass of functions of x, w, b (linear, conv2d, deconv2d). Calls weights(dw,
 // accumulate, db) to write the gradient of w and, if db is defined, the gradient of b, which is
 // overwritten: devices can do both at once. Calls data() for the gradient of x. Gradients that are
-// not needed are skipped, as are those of w that are computed later. Parameters come first, so that
-// their exchange can start while the rest is computed.
+// not needed are skipped, and so is the gradient of w if it is computed later. Parameters come
+// first, so that their exchange can start while the rest is computed.
 template <class Weights, class Data>
 void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients,
                           const Weights& weights, const Data& data, bool weights_are_late = false) {

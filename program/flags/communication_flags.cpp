@@ -66,8 +66,9 @@ void add_probe_flag(Options& options, LinkProbe& probe) {
       "probe", probe,
       std::vector<Choice<LinkProbe>>{{"on", LinkProbe::on}, {"off", LinkProbe::off}}, "on|off",
       "on: at the start, measure latency and bandwidth of messages between and inside machines (at "
-      "most 0.3 s) for `--allreduce auto`; later runs read them from link.json in the output "
-      "folder; off: assume 50 us and 1 Gbit/s between machines, 1 us and 4 GB/s inside");
+      "most 0.3 s) for `--allreduce auto` without `--reproducible`; later runs read them from "
+      "link.json in the output folder; off: assume 50 us and 1 Gbit/s between machines, 1 us and 4 "
+      "GB/s inside");
 }
 
 void add_communication_flags(Options& options, TrainingSettings& settings) {

@@ -9,12 +9,8 @@ namespace tasuki {
 const InterleavedKernels interleaved_kernels_baseline = kernels_of<4, 3, 1, 4, 3>();
 
 const InterleavedKernels& interleaved_kernels() {
-#if defined(__x86_64__)
-  const KernelLevel level = kernel_level();
-  if (level == KernelLevel::avx512) return interleaved_kernels_avx512;
-  if (level == KernelLevel::avx2) return interleaved_kernels_avx2;
-#endif
-  return interleaved_kernels_baseline;
+  return kernels_for_here(interleaved_kernels_baseline, interleaved_kernels_avx2,
+                          interleaved_kernels_avx512);
 }
 
 }  // namespace tasuki

@@ -47,8 +47,8 @@ struct InterleavedKernels {
   std::int64_t sum_rows, sum_blocks, gradient_rows, gradient_taps;
   void (*sum)(const InterleavedSum&, std::int64_t rows, std::int64_t blocks);
   void (*gradient)(const InterleavedGradient&, std::int64_t rows, std::int64_t taps);
-  // The same for one block of which only the first 8 images exist: the other half of each line of y
-  // becomes zero, that of the sums stays as it is.
+  // The same for one block of which only the first 8 images exist. half_sum() sets the other half
+  // of each line of y to zero; half_gradient() does not change the other half of its sums.
   void (*half_sum)(const InterleavedSum&, std::int64_t rows);
   void (*half_gradient)(const InterleavedGradient&, std::int64_t rows, std::int64_t taps);
 };

@@ -10,5 +10,19 @@ namespace tasuki {
 enum class KernelLevel : std::uint8_t { baseline, avx2, avx512 };
 // The highest level of this processor, within limit_instructions().
 KernelLevel kernel_level();
+// What was compiled for that level.
+template <class Kernels>
+const Kernels& kernels_for_here(const Kernels& baseline, const Kernels& avx2,
+                                const Kernels& avx512) {
+  switch (kernel_level()) {
+    case KernelLevel::avx512:
+      return avx512;
+    case KernelLevel::avx2:
+      return avx2;
+    case KernelLevel::baseline:
+      break;
+  }
+  return baseline;
+}
 
 }  // namespace tasuki

@@ -9,12 +9,7 @@ namespace tasuki {
 const TreeKernels tree_kernels_baseline = tree_kernels_of<4, 5, 2>();
 
 const TreeKernels& tree_kernels() {
-#if defined(__x86_64__)
-  const KernelLevel level = kernel_level();
-  if (level == KernelLevel::avx512) return tree_kernels_avx512;
-  if (level == KernelLevel::avx2) return tree_kernels_avx2;
-#endif
-  return tree_kernels_baseline;
+  return kernels_for_here(tree_kernels_baseline, tree_kernels_avx2, tree_kernels_avx512);
 }
 
 }  // namespace tasuki
