@@ -98,6 +98,17 @@ std::size_t chunk_bytes(const Storage& storage, const ElementType& type) {
   return bytes;
 }
 
+// HDF5 makes room for a whole chunk to read any part of it.
+void check_chunk(std::size_t bytes, const OpenArray& array) {
+  constexpr std::size_t usual = std::size_t{256} << 20;
+  const std::size_t all = array.row_bytes * static_cast<std::size_t>(array.sizes[0]);
+  if (bytes > std::max(usual, all))
+    fail(ErrorKind::data,
+         "{}: its chunks have {} bytes, but the whole array has {}; if the file is not damaged, "
+         "give it smaller chunks (h5repack -l CHUNK=...)",
+         array.place, bytes, all);
+}
+
 // If rows of a chunk are read in parts, HDF5 keeps all chunks of these rows meanwhile, up to a
 // limit; or a single chunk whatever its size, if it would else be unpacked for every part.
 void reopen_with_cache(const Handle& file, const std::string& name, const Storage& storage,
@@ -193,6 +204,7 @@ class ArrayOpener {
       array.slab_rows = rows_of_slab(array, slab_bytes);
       return false;
     }
+    check_chunk(chunk_bytes(storage, type), array);
     array.chunk_rows = static_cast<std::int64_t>(storage.chunk[0]);
     array.slab_rows = std::min(array.chunk_rows, rows_of_slab(array, largest_slab_bytes));
     if (storage.is_in_file && has_whole_rows(storage, array) &&

@@ -136,6 +136,8 @@ TEST_F(Hdf5Dataset, RefusesWhatIsNotThereInOneLine) {
   refuse("layouts.h5", "texts", {"texts in " + place, "expected numbers, found texts"});
   refuse("layouts.h5", "pairs", {"expected numbers, found a compound type"});
   refuse("layouts.h5", "scalar", {"field 'x'", "axis 0 numbers the examples"});
+  write("vast_chunk.h5", contents_of(array_file("vast_chunk.h5.gz")));
+  refuse("vast_chunk.h5", "x", {"its chunks have 1073741824 bytes", "the whole array has 64;"});
   write("text.h5", "this is no HDF5");
   refuse("text.h5", "x", {folder_ / "text.h5", "cannot open it as HDF5"});
   write("empty.h5", "");

@@ -4,7 +4,7 @@
     make_arrays.py        # needs python3-numpy and python3-h5py
 
 Values: 7 * row + column, times -0.5 in floating types, -1 in signed ones, modulo 2 in bool, in arrays of 4 x 3
-(types) and 20 x 6 (layouts, int16, positive), but for large_chunk.h5.
+(types) and 20 x 6 (layouts, int16, positive), but for large_chunk.h5 and vast_chunk.h5.
 """
 import gzip
 import pathlib
@@ -78,6 +78,10 @@ def main():
     with h5py.File(FOLDER / "large_chunk.h5", "w", libver=NEW) as file:
         values = np.repeat((np.arange(66_000) // 1000).astype(np.uint8)[:, None], 4096, axis=1)
         file.create_dataset("x", data=values, chunks=values.shape, compression="gzip",
+                            track_times=False)
+    # A chunk of 1 GiB of an array of 64 bytes, of which nothing was written.
+    with h5py.File(FOLDER / "vast_chunk.h5", "w", libver=NEW) as file:
+        file.create_dataset("x", (4, 4), np.float32, maxshape=(None, 4), chunks=(2**26, 4),
                             track_times=False)
     for path in sorted(FOLDER.glob("*.h5")):  # which are mostly zeros
         (FOLDER / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))

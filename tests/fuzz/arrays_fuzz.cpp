@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     check_members(contents);
     return 0;
   }
-  static fuzz::MemoryFile file;
+  static fuzz::InputFile file;
   file.write(contents);
   const std::filesystem::path path = file.path();
   fuzz::accepts([&] {

@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::uint8_t mode = input.number();
   const std::size_t label_bytes = 1 + mode % 2;
   const std::int64_t classes = label_bytes == 1 ? 10 : 100;
-  static fuzz::MemoryFile first, second;
+  static fuzz::InputFile first, second;
   const std::span<const std::byte> one = input.part(), other = input.rest();
   first.write(one);
   second.write(other);

@@ -1,11 +1,12 @@
 #include "fuzz.hpp"
 
-#include <sys/mman.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <system_error>
 
 // What is linked from Tasuki's libraries does not mark the unused part of containers.
 extern "C" const char* __asan_default_options() {
@@ -27,25 +28,38 @@ std::string_view as_text(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-MemoryFile::MemoryFile() : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-  require(descriptor_ >= 0, "no file in memory can be made");
-  path_ = fmt::format("/proc/self/fd/{}", descriptor_);
+InputFile::InputFile() {
+  std::string name = (std::filesystem::temp_directory_path() / "input-XXXXXX").string();
+  descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
+  require(descriptor_ >= 0, "no file can be made");
+  path_ = name;
 }
 
-MemoryFile::~MemoryFile() {
+InputFile::~InputFile() {
   ::close(descriptor_);
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
 }
 
-void MemoryFile::write(std::span<const std::byte> contents) {
+void InputFile::write(std::span<const std::byte> contents) {
   require(::ftruncate(descriptor_, 0) == 0 &&
               ::pwrite(descriptor_, contents.data(), contents.size(), 0) == std::ssize(contents),
-          "a file in memory cannot be written");
+          "a file cannot be written");
 }
 
 void require(bool condition, std::string_view what) {
   if (condition) return;
   fmt::print(stderr, "fuzzing found a defect: {}\n", what);
   std::abort();
+}
+
+void count(bool is_accepted) {
+  struct Counts {
+    std::int64_t accepted = 0, refused = 0;
+    ~Counts() { fmt::print(stderr, "accepted: {}, refused: {}\n", accepted, refused); }
+  };
+  static Counts counts;
+  ++(is_accepted ? counts.accepted : counts.refused);
 }
 
 void check_message(const Error& error) {

@@ -1,4 +1,4 @@
-// What the fuzzing harnesses share: libFuzzer's bytes taken apart, files in memory, and checks.
+// What the fuzzing harnesses share: libFuzzer's bytes taken apart, files, and checks.
 //
 // A harness gives arbitrary bytes to a parser. Whatever they are, the parser accepts them or throws
 // an Error of one line; what it accepts must be what the bytes say. Anything else ends the harness,
@@ -48,13 +48,13 @@ class Input {
 
 std::string_view as_text(std::span<const std::byte> bytes);
 
-// A file without a place on any disk, under a path that can be opened.
-class MemoryFile {
+// A file in TMPDIR, without a name at the end.
+class InputFile {
  public:
-  MemoryFile();
-  ~MemoryFile();
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
+  InputFile();
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
 
   // Replaces the contents.
   void write(std::span<const std::byte> contents);
@@ -71,14 +71,20 @@ void require(bool condition, std::string_view what);
 // Checks an error's message: one line, and not empty.
 void check_message(const Error& error);
 
+// Counts what the parser said of an input. At the end the harness prints both counts, and run.py
+// refuses a harness that accepts nothing of its corpus: it would test only how files are refused.
+void count(bool is_accepted);
+
 // Whether `parse` accepted the input. False: it threw an Error.
 template <class Parse>
 bool accepts(Parse&& parse) {
   try {
     parse();
+    count(true);
     return true;
   } catch (const Error& error) {
     check_message(error);
+    count(false);
     return false;
   }
 }

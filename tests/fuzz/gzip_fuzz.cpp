@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       is_gzip(contents) ? unpacked(contents) : std::optional(std::string(contents));
   if (expected && expected->size() > most_bytes) return 0;
 
-  static fuzz::MemoryFile file;
+  static fuzz::InputFile file;
   file.write(std::as_bytes(std::span(contents)));
   std::string found;
   const bool is_accepted = fuzz::accepts([&] {

@@ -23,6 +23,7 @@ void check_datagram(std::span<const std::byte> body) {
   fuzz::require(!read_heartbeat(body, key), "a datagram without a seal is accepted");
   fuzz::require(!read_heartbeat(sealed, other_key), "a datagram with another seal is accepted");
   const std::optional<Heartbeat> heartbeat = read_heartbeat(sealed, key);
+  fuzz::count(heartbeat.has_value());
   if (!heartbeat) return;
   HeartbeatBytes place;
   fuzz::require(std::ranges::equal(write_heartbeat(*heartbeat, key, place), sealed),

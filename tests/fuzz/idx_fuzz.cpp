@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   const std::int64_t classes = 1 + input.number();
   const std::span<const std::byte> image_bytes = input.part(), label_bytes = input.rest();
-  static fuzz::MemoryFile images, labels;
+  static fuzz::InputFile images, labels;
   images.write(image_bytes);
   labels.write(label_bytes);
 

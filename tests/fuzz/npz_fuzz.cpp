@@ -118,7 +118,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const std::string contents =
       mode % 4 == 1 ? std::string(fuzz::as_text(input.rest())) : zip_of(input);
-  static fuzz::MemoryFile file;
+  static fuzz::InputFile file;
   file.write(std::as_bytes(std::span(contents)));
   std::vector<NpzEntry> entries;
   const bool is_accepted = fuzz::accepts([&] { entries = entries_of(NpzFile(file.path())); });

@@ -69,7 +69,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     contents += header;
     for (int i = 0; i < elements; ++i) contents += static_cast<char>(i * 37);
   }
-  static fuzz::MemoryFile file;
+  static fuzz::InputFile file;
   file.write(std::as_bytes(std::span(contents)));
   std::vector<NpzEntry> entries;
   std::map<std::string, std::string> metadata;

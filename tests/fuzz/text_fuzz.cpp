@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   fuzz::Input input(data, size);
   const std::uint8_t kind = input.number(), choice = input.number();
   const SequenceOptions options{.classes = choice % 3 * 5, .longest = choice / 3 % 3 * 4};
-  static fuzz::MemoryFile first, second;
+  static fuzz::InputFile first, second;
   first.write(input.part());
   second.write(input.rest());
 
