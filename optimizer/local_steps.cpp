@@ -1,0 +1,250 @@
+#include "optimizer/local_steps.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "communicator/agreement.hpp"
+#include "core/error.hpp"
+#include "core/stop_request.hpp"
+
+namespace tasuki {
+namespace {
+
+void check_settings(const LocalStepSettings& settings) {
+  const auto refuse = [](const char* flag, auto found, const char* expected) {
+    fail_everywhere(ErrorKind::usage, "{} {}: expected {}", flag, found, expected);
+  };
+  if (settings.every < 1) refuse("--sync-every", settings.every, "a number of steps, at least 1");
+  if (settings.warmup < 0) refuse("--sync-warmup", settings.warmup, "a number of steps");
+  if (!(settings.lr > 0)) refuse("--outer-lr", settings.lr, "a number above 0");
+  if (!(settings.momentum >= 0 && settings.momentum < 1))
+    refuse("--outer-momentum", settings.momentum, "a number from 0 to below 1");
+}
+
+std::vector<std::string> statements(const LocalStepSettings& settings) {
+  return {fmt::format("synchronised every {} steps, after {} steps of warm-up", settings.every,
+                      settings.warmup),
+          settings.outer == OuterOptimizer::mean
+              ? std::string("outer optimizer none")
+              : fmt::format("outer optimizer nesterov, lr {}, momentum {}", settings.lr,
+                            settings.momentum),
+          settings.overlap ? "exchanges that travel during steps" : "exchanges between steps"};
+}
+
+// result[i] = change(result[i], others[i]...)
+template <class Change, class... Others>
+void change_each(const Tensor& result, std::int64_t count, const Change& change,
+                 const Others&... others) {
+  float* const to = result.data<float>();
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = change(to[i], others.template data<float>()[i]...);
+}
+
+}  // namespace
+
+LocalSteps::LocalSteps(Communicator& all, const LocalStepSettings& settings,
+                       std::optional<int> group)
+    : all_(all), settings_(settings), numbers_(Tensor::zeros({2}, DType::int64)) {
+  check_settings(settings);
+  check_agreement(all, statements(settings), "all ranks need the same settings of local steps");
+  group_ = all.split(group.value_or(all.topology().inter_rank), all.rank());
+  travel_ = all.split(0, all.rank());
+  const Tensor leaders = Tensor::full({1}, group_->rank() == 0 ? 1 : 0, DType::int64);
+  all.allreduce(leaders);
+  groups_ = static_cast<int>(leaders.data<std::int64_t>()[0]);
+}
+
+LocalSteps::~LocalSteps() = default;
+
+void LocalSteps::follow(std::vector<Optimizer*> optimizers) {
+  optimizers_ = std::move(optimizers);
+  statistics_.clear();
+  counters_.clear();
+  weights_ = 0;
+  std::int64_t buffered = 0;
+  for (const Optimizer* optimizer : optimizers_) {
+    if (optimizer->communicator() != group_.get())
+      fail_everywhere(ErrorKind::usage,
+                      "local steps: an optimizer trains with other ranks than the group's; make it "
+                      "by create_multi_node_optimizer(..., LocalSteps::group())");
+    if (!optimizer->arena().values().device().is_cpu())
+      fail_everywhere(ErrorKind::usage,
+                      "--sync-every and --gpu: local steps are for CPUs only; "
+                      "leave one out");
+    if (!optimizer->arena().unshaped().empty())
+      fail_everywhere(ErrorKind::usage,
+                      "--sync-every: parameter {} has no shape yet; give the layer its input size",
+                      optimizer->arena().unshaped().front().path);
+    weights_ += optimizer->arena().update_count();
+    all_.bcast_data(optimizer->arena().values());
+    optimizer->arena().begin_update();
+    optimizer->arena().round_values();
+    optimizer->arena().end_update();
+    for (const Module::NamedBuffer& buffer : optimizer->model().buffers()) {
+      all_.bcast_data(*buffer.tensor);
+      if (buffer.tensor->dtype() == DType::float32) {
+        statistics_.push_back(*buffer.tensor);
+        buffered += buffer.tensor->count();
+      } else {
+        counters_.push_back(*buffer.tensor);
+      }
+    }
+  }
+  count_ = weights_ + buffered;
+  outer_ = Tensor::zeros({count_});
+  segments_ = {{0, count_}};
+  sums_ = Tensor(travel_->allocate(static_cast<std::size_t>(count_) * sizeof(float)), 0, {count_},
+                 DType::float32);
+  if (settings_.overlap) sent_ = Tensor::zeros({count_});
+  if (settings_.outer == OuterOptimizer::nesterov) momentum_ = Tensor::zeros({weights_});
+  read(outer_);
+  exchanges_ = 0;
+  is_changed_ = false;
+}
+
+void LocalSteps::check() const {
+  std::int64_t weights = 0;
+  for (const Optimizer* optimizer : optimizers_) weights += optimizer->arena().update_count();
+  if (optimizers_.empty() || weights != weights_)
+    fail(
+        ErrorKind::usage,
+        "local steps: the optimizers have {} weights, expected {}; call LocalSteps::follow() after "
+        "setup(), and after parameters were added, removed, frozen or unfrozen",
+        weights, weights_);
+}
+
+// --- values of this rank's models ---
+
+void LocalSteps::read(const Tensor& to) const {
+  std::int64_t begin = 0;
+  const auto copy = [&](const Tensor& values) {
+    to.slice(begin, begin + values.count()).copy_from(values.reshape({values.count()}));
+    begin += values.count();
+  };
+  for (const Optimizer* optimizer : optimizers_)
+    copy(optimizer->arena().values().slice(0, optimizer->arena().update_count()));
+  for (const Tensor& each : statistics_) copy(each);
+}
+
+// Where ranks of a machine share weights, each writes a part of them.
+void LocalSteps::write(const std::function<void(const Tensor& values, Range)>& change) const {
+  std::int64_t begin = 0;
+  for (Optimizer* optimizer : optimizers_) {
+    const ParameterArena& arena = optimizer->arena();
+    const Range own{arena.own_slice().begin, std::min(arena.own_slice().end, arena.update_count())};
+    arena.begin_update();
+    if (own.size() > 0)
+      change(arena.shared_values().slice(own.begin, own.end), {begin + own.begin, begin + own.end});
+    arena.round_values();
+    arena.end_update();
+    begin += arena.update_count();
+  }
+  for (const Tensor& each : statistics_) {
+    change(each.reshape({each.count()}), {begin, begin + each.count()});
+    begin += each.count();
+  }
+}
+
+void LocalSteps::merge_counters() const {
+  for (const Tensor& each : counters_) all_.allreduce(each, ReduceOp::max);
+}
+
+// --- synchronisations ---
+
+bool LocalSteps::is_due() const {
+  return steps_ <= settings_.warmup || (steps_ - settings_.warmup) % settings_.every == 0;
+}
+
+void LocalSteps::end_step(std::int64_t examples) {
+  ++steps_;
+  examples_ += examples;
+  is_changed_ = true;
+  if (!is_due()) return;
+  if (!settings_.overlap || steps_ <= settings_.warmup) return synchronise();
+  check();
+  const bool has_examples = agree();
+  if (under_way_) receive();
+  if (has_examples) send(true);
+}
+
+void LocalSteps::synchronise() {
+  if (is_synchronised()) return;
+  check();
+  const bool has_examples = agree();
+  if (under_way_) receive();
+  if (has_examples) {
+    send(false);
+    receive();
+  }
+  // What is left of a difference is rounding.
+  write([this](const Tensor& values, Range part) {
+    values.copy_from(outer_.slice(part.begin, part.end));
+  });
+  merge_counters();
+  is_changed_ = false;
+}
+
+bool LocalSteps::agree() {
+  const bool speaks = group_->rank() == 0;
+  auto* const numbers = numbers_.data<std::int64_t>();
+  numbers[0] = speaks ? examples_ : 0;
+  numbers[1] = stop_requested() ? 1 : 0;
+  all_.allreduce(numbers_, ReduceOp::sum, agreements_++ > 0);
+  asked_to_stop_ = numbers[1] > 0;
+  const std::int64_t all_examples = numbers[0];
+  weight_ =
+      all_examples > 0 ? static_cast<double>(examples_) / static_cast<double>(all_examples) : 0;
+  examples_ = 0;
+  return all_examples > 0;
+}
+
+// One rank of each group brings the group's difference.
+void LocalSteps::send(bool in_background) {
+  if (in_background || group_->rank() == 0) {
+    const Tensor& difference = in_background ? sent_ : sums_;
+    read(difference);
+    change_each(
+        difference, count_, [](float now, float outer) { return now - outer; }, outer_);
+  }
+  if (group_->rank() == 0) {
+    if (in_background) sums_.copy_from(sent_);
+    const auto weight = static_cast<float>(weight_);
+    change_each(sums_, count_, [weight](float difference) { return weight * difference; });
+  } else {
+    sums_.fill(0);
+  }
+  is_in_background_ = in_background;
+  takes_mean_ = settings_.outer == OuterOptimizer::mean || steps_ <= settings_.warmup;
+  under_way_ = travel_->start_sum_gradients(
+      {.arena = sums_, .segments = segments_, .is_agreed = exchanges_++ > 0});
+}
+
+void LocalSteps::receive() {
+  under_way_->wait();
+  under_way_.reset();
+  // From here on `sums_` is by how much the outer weights change.
+  if (!takes_mean_) {
+    const auto lr = static_cast<float>(settings_.lr),
+               momentum = static_cast<float>(settings_.momentum);
+    change_each(
+        momentum_, weights_, [momentum](float sum, float mean) { return momentum * sum - mean; },
+        sums_);
+    change_each(
+        sums_, weights_,
+        [lr, momentum](float mean, float sum) { return lr * (mean - momentum * sum); }, momentum_);
+  }
+  change_each(
+      outer_, count_, [](float outer, float change) { return outer + change; }, sums_);
+  if (!is_in_background_) return;
+  write([this](const Tensor& values, Range part) {
+    change_each(
+        values, part.size(),
+        [](float own, float change, float sent) { return own + (change - sent); },
+        sums_.slice(part.begin, part.end), sent_.slice(part.begin, part.end));
+  });
+}
+
+}  // namespace tasuki
