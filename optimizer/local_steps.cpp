@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -48,8 +49,8 @@ void change_each(const Tensor& result, std::int64_t count, const Change& change,
 LocalSteps::LocalSteps(Communicator& all, const LocalStepSettings& settings,
                        std::optional<int> group)
     : all_(all), settings_(settings), numbers_(Tensor::zeros({2}, DType::int64)) {
-  check_settings(settings);
   check_agreement(all, statements(settings), "all ranks need the same settings of local steps");
+  check_settings(settings);
   group_ = all.split(group.value_or(all.topology().inter_rank), all.rank());
   travel_ = all.split(0, all.rank());
   const Tensor leaders = Tensor::full({1}, group_->rank() == 0 ? 1 : 0, DType::int64);
@@ -59,61 +60,82 @@ LocalSteps::LocalSteps(Communicator& all, const LocalStepSettings& settings,
 
 LocalSteps::~LocalSteps() = default;
 
-void LocalSteps::follow(std::vector<Optimizer*> optimizers) {
-  optimizers_ = std::move(optimizers);
-  statistics_.clear();
-  counters_.clear();
-  weights_ = 0;
-  std::int64_t buffered = 0;
+std::string LocalSteps::why_not(const Optimizer& optimizer) const {
+  const ParameterArena& arena = optimizer.arena();
+  if (optimizer.communicator() != group_.get())
+    return "an optimizer trains with other ranks than the group's; make it by "
+           "create_multi_node_optimizer(..., LocalSteps::group())";
+  if (!arena.values().device().is_cpu()) return "weights on a GPU; local steps are for CPUs only";
+  if (!arena.unshaped().empty())
+    return fmt::format("parameter {} has no shape yet; give the layer its input size",
+                       arena.unshaped().front().path);
+  if (optimizer.step_exchange().settings().mode == ExchangeMode::double_buffered)
+    return "gradients are used a step late (double buffering), which local steps exclude";
+  for (const Module::NamedBuffer& buffer : optimizer.model().buffers())
+    if (const DType type = buffer.tensor->dtype(); type != DType::float32 && type != DType::int64)
+      return fmt::format("buffer {} has type {}; expected float32 or int64", buffer.path,
+                         name_of(type));
+  return "";
+}
+
+std::vector<std::string> LocalSteps::layout() const {
+  std::vector<std::string> lines;
   for (const Optimizer* optimizer : optimizers_) {
-    if (optimizer->communicator() != group_.get())
-      fail_everywhere(ErrorKind::usage,
-                      "local steps: an optimizer trains with other ranks than the group's; make it "
-                      "by create_multi_node_optimizer(..., LocalSteps::group())");
-    if (!optimizer->arena().values().device().is_cpu())
-      fail_everywhere(ErrorKind::usage,
-                      "--sync-every and --gpu: local steps are for CPUs only; "
-                      "leave one out");
-    if (!optimizer->arena().unshaped().empty())
-      fail_everywhere(ErrorKind::usage,
-                      "--sync-every: parameter {} has no shape yet; give the layer its input size",
-                      optimizer->arena().unshaped().front().path);
-    weights_ += optimizer->arena().update_count();
-    all_.bcast_data(optimizer->arena().values());
-    optimizer->arena().begin_update();
-    optimizer->arena().round_values();
-    optimizer->arena().end_update();
+    for (const ParameterArena::Entry& entry : optimizer->arena().entries())
+      lines.push_back(fmt::format("parameter {} {} at {}", entry.path,
+                                  entry.parameter->shape().text(), entry.offset));
+    for (const Module::NamedBuffer& buffer : optimizer->model().buffers())
+      lines.push_back(fmt::format("buffer {} {}", buffer.path, buffer.tensor->shape().text()));
+  }
+  return lines;
+}
+
+void LocalSteps::follow(std::vector<Optimizer*> optimizers) {
+  TASUKI_CHECK(optimizers_.empty() && !optimizers.empty(), "LocalSteps::follow() is called once");
+  optimizers_ = std::move(optimizers);
+  std::string refusal;
+  for (const Optimizer* optimizer : optimizers_)
+    if (refusal.empty()) refusal = why_not(*optimizer);
+  // Before anything is exchanged: a group alone must not fail.
+  check_agreement(all_, {"local steps are possible: " + (refusal.empty() ? "yes" : refusal)},
+                  "all groups train the same model");
+  if (!refusal.empty())
+    fail_everywhere(ErrorKind::usage, "local steps (--sync-every): {}", refusal);
+  layout_ = layout();
+  check_agreement(all_, layout_, "all groups train the same model");
+  std::int64_t buffered = 0;
+  std::set<const void*> known;  // a layer may be in several places
+  for (Optimizer* optimizer : optimizers_) {
+    const ParameterArena& arena = optimizer->arena();
+    weights_ += arena.update_count();
+    all_.bcast_data(arena.values());
+    arena.begin_update();
+    arena.round_values();
+    arena.end_update();
     for (const Module::NamedBuffer& buffer : optimizer->model().buffers()) {
+      if (!known.insert(buffer.tensor->raw()).second) continue;
       all_.bcast_data(*buffer.tensor);
-      if (buffer.tensor->dtype() == DType::float32) {
-        statistics_.push_back(*buffer.tensor);
-        buffered += buffer.tensor->count();
-      } else {
-        counters_.push_back(*buffer.tensor);
-      }
+      const bool is_mean = buffer.tensor->dtype() == DType::float32;
+      (is_mean ? statistics_ : counters_).push_back(*buffer.tensor);
+      if (is_mean) buffered += buffer.tensor->count();
     }
   }
   count_ = weights_ + buffered;
-  outer_ = Tensor::zeros({count_});
   segments_ = {{0, count_}};
+  outer_ = Tensor::zeros({count_});
   sums_ = Tensor(travel_->allocate(static_cast<std::size_t>(count_) * sizeof(float)), 0, {count_},
                  DType::float32);
+  if (all_.options().wire_dtype != DType::float32) residual_ = Tensor::zeros({count_});
   if (settings_.overlap) sent_ = Tensor::zeros({count_});
   if (settings_.outer == OuterOptimizer::nesterov) momentum_ = Tensor::zeros({weights_});
   read(outer_);
-  exchanges_ = 0;
-  is_changed_ = false;
 }
 
 void LocalSteps::check() const {
-  std::int64_t weights = 0;
-  for (const Optimizer* optimizer : optimizers_) weights += optimizer->arena().update_count();
-  if (optimizers_.empty() || weights != weights_)
-    fail(
-        ErrorKind::usage,
-        "local steps: the optimizers have {} weights, expected {}; call LocalSteps::follow() after "
-        "setup(), and after parameters were added, removed, frozen or unfrozen",
-        weights, weights_);
+  if (optimizers_.empty() || layout() != layout_)
+    fail(ErrorKind::usage,
+         "local steps: call LocalSteps::follow() before the first step, and do not add, remove, "
+         "freeze or unfreeze parameters after it");
 }
 
 // --- values of this rank's models ---
@@ -163,7 +185,7 @@ void LocalSteps::end_step(std::int64_t examples) {
   examples_ += examples;
   is_changed_ = true;
   if (!is_due()) return;
-  if (!settings_.overlap || steps_ <= settings_.warmup) return synchronise();
+  if (!settings_.overlap || steps_ <= settings_.warmup) return bring_together();
   check();
   const bool has_examples = agree();
   if (under_way_) receive();
@@ -171,7 +193,10 @@ void LocalSteps::end_step(std::int64_t examples) {
 }
 
 void LocalSteps::synchronise() {
-  if (is_synchronised()) return;
+  if (!is_synchronised()) bring_together();
+}
+
+void LocalSteps::bring_together() {
   check();
   const bool has_examples = agree();
   if (under_way_) receive();
@@ -218,8 +243,10 @@ void LocalSteps::send(bool in_background) {
   }
   is_in_background_ = in_background;
   takes_mean_ = settings_.outer == OuterOptimizer::mean || steps_ <= settings_.warmup;
-  under_way_ = travel_->start_sum_gradients(
-      {.arena = sums_, .segments = segments_, .is_agreed = exchanges_++ > 0});
+  under_way_ = travel_->start_sum_gradients({.arena = sums_,
+                                             .segments = segments_,
+                                             .residual = residual_,
+                                             .is_agreed = exchanges_++ > 0});
 }
 
 void LocalSteps::receive() {

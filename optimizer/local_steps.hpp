@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "communicator/communicator.hpp"
@@ -37,14 +38,17 @@ struct LocalStepSettings {
   std::int64_t warmup = 0;  // each of so many first steps is followed by one, with the plain mean
   OuterOptimizer outer = OuterOptimizer::mean;
   double lr = 0.7, momentum = 0.9;  // of nesterov; above 0, and from 0 to below 1
-  // The differences travel during the next steps, after which each group adds what the other ones
+  // The differences travel during the next steps (by a thread, which needs MPI_THREAD_MULTIPLE;
+  // otherwise at the next synchronisation), after which each group adds what the other ones
   // have brought: w += new outer weights - (old outer weights + what was sent).
   bool overlap = false;
 };
 
-// On CPUs. A group's difference counts by the number of examples that it has trained on since the
-// last synchronisation. Running statistics are averaged in the same way, counters become the
-// greatest one. Optimizer states, also the number of updates t, stay with the group.
+// On CPUs. How values travel is the communicator's matter, between groups as inside them: its kind,
+// wire type and algorithm. A group's difference counts by the number of examples that it has
+// trained on since the last synchronisation. Running statistics are averaged in the same way,
+// counters become the greatest one. Optimizer states, also the number of updates t, stay with the
+// group.
 class LocalSteps {
  public:
   // Collective over `all`, which outlives this object. `group`: ranks with the same number train
@@ -62,8 +66,12 @@ class LocalSteps {
   Communicator& group() const { return *group_; }
   int groups() const { return groups_; }
 
-  // After setup() of the optimizers, which outlive this object and train with group(). All ranks
-  // take the weights and running statistics of rank 0 of all(). Collective over all().
+  // Once, after setup() of the optimizers, which train with group() and are destroyed before this
+  // object. All ranks take the weights and running statistics of rank 0 of all(). A usage error
+  // where models are on GPUs, have parameters without a shape or buffers that are neither float32
+  // nor int64, or use gradients a step late; ErrorKind::disagreement if models differ between
+  // groups. Parameters must not be added, removed, frozen or unfrozen afterwards. Collective over
+  // all().
   void follow(std::vector<Optimizer*> optimizers);
 
   // After each update, on all ranks. `examples`: those of all ranks of the group in the step.
@@ -75,8 +83,8 @@ class LocalSteps {
   void set_steps(std::int64_t steps) { steps_ = steps; }
 
   // Ends what is under way; then all groups have the same weights and running statistics. Does
-  // nothing if they already have. The steps until the next synchronisation are counted on.
-  // Collective over all().
+  // nothing if they already have. With `nesterov` this is an outer step, too. The steps until the
+  // next synchronisation are counted on. Collective over all().
   void synchronise();
   bool is_synchronised() const { return !is_changed_ && under_way_ == nullptr; }
   // Whether any rank had been asked to stop (core/stop_request.hpp) at the last synchronisation.
@@ -87,7 +95,11 @@ class LocalSteps {
   const Tensor& momentum() const { return momentum_; }
 
  private:
-  // Whether the optimizers still have the weights that follow() saw.
+  void bring_together();
+  // Why local steps cannot follow this optimizer; empty: they can.
+  std::string why_not(const Optimizer& optimizer) const;
+  // What must be the same in all groups, and at all times.
+  std::vector<std::string> layout() const;
   void check() const;
   bool is_due() const;
   // Adds up what ranks report: examples since the last exchange, and requests to stop. Returns
@@ -114,6 +126,8 @@ class LocalSteps {
   Tensor sums_;   // what travels, then the mean difference
   Tensor sent_;   // with overlap: this group's difference
   Tensor momentum_;
+  Tensor residual_;  // rounding errors of what travelled in 16 bits
+  std::vector<std::string> layout_;
   std::unique_ptr<PendingExchange> under_way_;
   bool is_in_background_ = false, takes_mean_ = false;  // the exchange under way
   Tensor numbers_;                                      // for agree()

@@ -5,12 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "communicators.hpp"
 #include "core/philox.hpp"
+#include "core/stop_request.hpp"
 #include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
 #include "nn/functions/loss.hpp"
@@ -84,8 +86,7 @@ void set_values(const Net& model, const std::vector<double>& values) {
 // All groups in this process, as local SGD and DiLoCo are described.
 class Reference {
  public:
-  Reference(int groups, bool normalises, const LocalStepSettings& settings)
-      : settings_(settings) {
+  Reference(int groups, bool normalises, const LocalStepSettings& settings) : settings_(settings) {
     for (int i = 0; i < groups; ++i) {
       models_.push_back(std::make_unique<Net>(normalises));
       optimizers_.push_back(create_optimizer("momentum_sgd"));
@@ -184,8 +185,7 @@ class LocalTraining : public testing::WithCommunicator {
     for (int step = 1; step <= steps; ++step) {
       const Examples batch = batch_of(group(), step);
       const Range own = part_of(batch.t.count(), local.group().size(), local.group().rank());
-      const Examples part{batch.x.slice(own.begin, own.end),
-                                    batch.t.slice(own.begin, own.end)};
+      const Examples part{batch.x.slice(own.begin, own.end), batch.t.slice(own.begin, own.end)};
       optimizer.update([&] { return loss_of(model, part); }, own.size());
       local.end_step(batch.t.count());
     }
@@ -200,13 +200,13 @@ TEST_P(LocalTraining, EqualsGroupsInOneProcess) {
         LocalStepSettings{.every = 2, .outer = OuterOptimizer::nesterov},
         LocalStepSettings{.every = 3, .overlap = true},
         LocalStepSettings{.every = 2,
-                          .warmup = 1,
-                          .outer = OuterOptimizer::nesterov,
-                          .lr = 0.5,
-                          .momentum = 0.8,
-                          .overlap = true}}) {
-    SCOPED_TRACE(::testing::Message() << settings.every << ' ' << settings.warmup << ' '
-                                    << settings.overlap);
+        .warmup = 1,
+        .outer = OuterOptimizer::nesterov,
+        .lr = 0.5,
+        .momentum = 0.8,
+        .overlap = true}}) {
+    SCOPED_TRACE(::testing::Message()
+                 << settings.every << ' ' << settings.warmup << ' ' << settings.overlap);
     const bool normalises = size() <= 2;
     Net model(normalises);
     // Ranks begin with other weights, which must not matter.
@@ -214,7 +214,9 @@ TEST_P(LocalTraining, EqualsGroupsInOneProcess) {
       for (const auto& [path, parameter] : model.parameters()) parameter->value().fill(0.5);
     LocalSteps local(*communicator_, settings, group());
     EXPECT_EQ(local.groups(), groups());
-    const auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), local.group());
+    const auto optimizer =
+        create_multi_node_optimizer(create_optimizer("momentum_sgd"), local.group());
+    optimizer->weights().share(settings.overlap);
     optimizer->setup(model);
     local.follow({optimizer.get()});
     Reference reference(groups(), normalises, settings);
@@ -232,16 +234,42 @@ TEST_P(LocalTraining, EqualsGroupsInOneProcess) {
   }
 }
 
+// Rounded weights follow; ranks learn of requests to stop when they synchronise.
+TEST_P(LocalTraining, TellsAllRanksAtSynchronisations) {
+  const StoppableScope scope;
+  LocalSteps local(*communicator_, {.every = 3}, group());
+  Net model(false);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), local.group());
+  optimizer->compute_in(DType::bfloat16);
+  optimizer->setup(model);
+  local.follow({optimizer.get()});
+  if (rank() == size() - 1) request_stop();
+  train(local, *optimizer, model, 2);
+  EXPECT_FALSE(local.asked_to_stop());
+  EXPECT_FALSE(local.is_synchronised());
+  train(local, *optimizer, model, 1);
+  EXPECT_TRUE(local.asked_to_stop());
+  EXPECT_TRUE(local.is_synchronised());
+  EXPECT_EQ(local.steps(), 3);
+  const Tensor rounded = optimizer->arena().values().to(DType::bfloat16);
+  EXPECT_EQ(std::memcmp(optimizer->arena().rounded().raw(), rounded.raw(), rounded.bytes()), 0);
+  // The same values everywhere, and none that is not finite.
+  const std::vector<double> own = values_of(model);
+  const Tensor all = Tensor::empty({static_cast<std::int64_t>(own.size())}, DType::float64);
+  std::ranges::copy(own, all.data<double>());
+  communicator_->allreduce(all, ReduceOp::max);
+  for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(all.data<double>()[i], own[i], 1e-6);
+}
+
 TEST_P(LocalTraining, RefusesSettings) {
   for (const LocalStepSettings& settings :
-       {LocalStepSettings{.every = 0}, LocalStepSettings{.warmup = -1},
-        LocalStepSettings{.lr = 0}, LocalStepSettings{.momentum = 1}})
+       {LocalStepSettings{.every = 0}, LocalStepSettings{.warmup = -1}, LocalStepSettings{.lr = 0},
+        LocalStepSettings{.momentum = 1}})
     testing::expect_error(ErrorKind::usage, {"expected"},
                           [&] { LocalSteps(*communicator_, settings); });
   if (size() > 1)
-    testing::expect_error(ErrorKind::disagreement, {"local steps"}, [&] {
-      LocalSteps(*communicator_, {.every = 1 + rank()});
-    });
+    testing::expect_error(ErrorKind::disagreement, {"local steps"},
+                          [&] { LocalSteps(*communicator_, {.every = 1 + rank()}); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Communicators, LocalTraining,
