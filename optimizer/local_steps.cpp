@@ -10,6 +10,7 @@
 #include "communicator/agreement.hpp"
 #include "core/error.hpp"
 #include "core/stop_request.hpp"
+#include "core/stopwatch.hpp"
 
 namespace tasuki {
 namespace {
@@ -35,6 +36,19 @@ std::vector<std::string> statements(const LocalStepSettings& settings) {
           settings.overlap ? "exchanges that travel during steps" : "exchanges between steps"};
 }
 
+// Adds the seconds from its construction to its end.
+class Timed {
+ public:
+  explicit Timed(double& seconds) : seconds_(seconds) {}
+  ~Timed() { seconds_ += stopwatch_.lap(); }
+  Timed(const Timed&) = delete;
+  Timed& operator=(const Timed&) = delete;
+
+ private:
+  double& seconds_;
+  Stopwatch stopwatch_;
+};
+
 // result[i] = change(result[i], others[i]...)
 template <class Change, class... Others>
 void change_each(const Tensor& result, std::int64_t count, const Change& change,
@@ -53,9 +67,16 @@ LocalSteps::LocalSteps(Communicator& all, const LocalStepSettings& settings,
   check_settings(settings);
   group_ = all.split(group.value_or(all.topology().inter_rank), all.rank());
   travel_ = all.split(0, all.rank());
-  const Tensor leaders = Tensor::full({1}, group_->rank() == 0 ? 1 : 0, DType::int64);
-  all.allreduce(leaders);
-  groups_ = static_cast<int>(leaders.data<std::int64_t>()[0]);
+  // Groups are numbered in the order of their first ranks.
+  const Tensor is_first = Tensor::zeros({all.size()}, DType::int64);
+  const auto flags = is_first.span<std::int64_t>();
+  if (group_->rank() == 0) flags[static_cast<std::size_t>(all.rank())] = 1;
+  all.allreduce(is_first);
+  const Tensor first = Tensor::full({1}, all.rank(), DType::int64);
+  group_->bcast_data(first);
+  groups_ = static_cast<int>(std::ranges::count(flags, 1));
+  const auto before = flags.first(static_cast<std::size_t>(*first.data<std::int64_t>()));
+  own_group_ = static_cast<int>(std::ranges::count(before, 1));
 }
 
 LocalSteps::~LocalSteps() = default;
@@ -69,8 +90,12 @@ std::string LocalSteps::why_not(const Optimizer& optimizer) const {
   if (!arena.unshaped().empty())
     return fmt::format("parameter {} has no shape yet; give the layer its input size",
                        arena.unshaped().front().path);
-  if (optimizer.step_exchange().settings().mode == ExchangeMode::double_buffered)
+  const ExchangeSettings& exchange = optimizer.step_exchange().settings();
+  if (exchange.mode == ExchangeMode::double_buffered)
     return "gradients are used a step late (double buffering), which local steps exclude";
+  if (exchange.power_sgd_rank > 0 || exchange.error_feedback)
+    return "gradients are compressed or rounded with feedback, which local steps exclude; the "
+           "differences of weights always have feedback";
   for (const Module::NamedBuffer& buffer : optimizer.model().buffers())
     if (const DType type = buffer.tensor->dtype(); type != DType::float32 && type != DType::int64)
       return fmt::format("buffer {} has type {}; expected float32 or int64", buffer.path,
@@ -177,7 +202,7 @@ void LocalSteps::merge_counters() const {
 // --- synchronisations ---
 
 bool LocalSteps::is_due() const {
-  return steps_ <= settings_.warmup || (steps_ - settings_.warmup) % settings_.every == 0;
+  return steps_ <= settings_.warmup || steps_ - last_ >= settings_.every;
 }
 
 void LocalSteps::end_step(std::int64_t examples) {
@@ -186,6 +211,7 @@ void LocalSteps::end_step(std::int64_t examples) {
   is_changed_ = true;
   if (!is_due()) return;
   if (!settings_.overlap || steps_ <= settings_.warmup) return bring_together();
+  const Timed timed(seconds_);
   check();
   const bool has_examples = agree();
   if (under_way_) receive();
@@ -194,9 +220,38 @@ void LocalSteps::end_step(std::int64_t examples) {
 
 void LocalSteps::synchronise() {
   if (!is_synchronised()) bring_together();
+  if (residual_) residual_.fill(0);
+}
+
+void LocalSteps::continue_from(std::int64_t steps) {
+  TASUKI_CHECK(under_way_ == nullptr, "a run continues while an exchange is under way");
+  steps_ = last_ = steps;
+  examples_ = 0;
+  is_changed_ = false;
+  if (residual_) residual_.fill(0);
+  read(outer_);
+}
+
+Tensor LocalSteps::momentum_of(const Optimizer& optimizer) const {
+  if (!momentum_) return {};
+  std::int64_t begin = 0;
+  for (const Optimizer* const each : optimizers_) {
+    const std::int64_t count = each->arena().update_count();
+    if (each == &optimizer) return momentum_.slice(begin, begin + count);
+    begin += count;
+  }
+  fail(ErrorKind::internal, "LocalSteps does not follow this optimizer");
+}
+
+std::size_t LocalSteps::bytes() const {
+  std::size_t sum = 0;
+  for (const Tensor* const each : {&outer_, &sums_, &sent_, &momentum_, &residual_})
+    if (*each) sum += each->bytes();
+  return sum;
 }
 
 void LocalSteps::bring_together() {
+  const Timed timed(seconds_);
   check();
   const bool has_examples = agree();
   if (under_way_) receive();
@@ -213,34 +268,41 @@ void LocalSteps::bring_together() {
 }
 
 bool LocalSteps::agree() {
-  const bool speaks = group_->rank() == 0;
   auto* const numbers = numbers_.data<std::int64_t>();
-  numbers[0] = speaks ? examples_ : 0;
-  numbers[1] = stop_requested() ? 1 : 0;
-  all_.allreduce(numbers_, ReduceOp::sum, agreements_++ > 0);
+  const bool is_agreed = agreements_++ > 0;
+  const auto sum_over = [&](Communicator& ranks) {
+    numbers[0] = examples_;
+    numbers[1] = stop_requested() ? 1 : 0;
+    ranks.allreduce(numbers_, ReduceOp::sum, is_agreed);
+    return numbers[0];
+  };
+  const auto of_group = static_cast<double>(sum_over(*group_));
+  const std::int64_t of_all = sum_over(all_);
   asked_to_stop_ = numbers[1] > 0;
-  const std::int64_t all_examples = numbers[0];
-  weight_ =
-      all_examples > 0 ? static_cast<double>(examples_) / static_cast<double>(all_examples) : 0;
+  const auto scale = of_all > 0 ? 1 / static_cast<double>(of_all) : 0;
+  group_weight_ = of_group * scale;
+  own_weight_ = static_cast<double>(examples_) * scale;
   examples_ = 0;
-  return all_examples > 0;
+  last_ = steps_;
+  return of_all > 0;
 }
 
-// One rank of each group brings the group's difference.
+// One rank of each group brings the difference of its weights; each rank has running statistics of
+// its own.
 void LocalSteps::send(bool in_background) {
-  if (in_background || group_->rank() == 0) {
-    const Tensor& difference = in_background ? sent_ : sums_;
-    read(difference);
-    change_each(
-        difference, count_, [](float now, float outer) { return now - outer; }, outer_);
-  }
-  if (group_->rank() == 0) {
-    if (in_background) sums_.copy_from(sent_);
-    const auto weight = static_cast<float>(weight_);
-    change_each(sums_, count_, [weight](float difference) { return weight * difference; });
-  } else {
-    sums_.fill(0);
-  }
+  read(sums_);
+  change_each(
+      sums_, count_, [](float now, float outer) { return now - outer; }, outer_);
+  if (in_background) sent_.copy_from(sums_);
+  const auto scale = [this](Range part, double weight) {
+    change_each(sums_.slice(part.begin, part.end), part.size(),
+                [factor = static_cast<float>(weight)](float value) { return factor * value; });
+  };
+  if (group_->rank() == 0)
+    scale({0, weights_}, group_weight_);
+  else
+    sums_.slice(0, weights_).fill(0);
+  scale({weights_, count_}, own_weight_);
   is_in_background_ = in_background;
   takes_mean_ = settings_.outer == OuterOptimizer::mean || steps_ <= settings_.warmup;
   under_way_ = travel_->start_sum_gradients({.arena = sums_,

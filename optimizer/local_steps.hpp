@@ -11,7 +11,7 @@
 //   local.follow({optimizer.get()});
 //   for (...) {
 //     ... a step of this rank's examples ...
-//     local.end_step(examples of all ranks of the group in this step);
+//     local.end_step(examples of this rank in this step);
 //   }
 //   local.synchronise();  // before the weights are used, saved or compared
 #pragma once
@@ -24,31 +24,16 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
+#include "optimizer/local_step_settings.hpp"
 #include "optimizer/optimizer.hpp"
 
 namespace tasuki {
 
-// What happens to the mean difference of the groups' weights. `mean`: the weights become their
-// mean. `nesterov`: the difference is the negative gradient of a step of SGD with Nesterov's
-// momentum (in PyTorch's form) from the weights of the last synchronisation.
-enum class OuterOptimizer : std::uint8_t { mean, nesterov };
-
-struct LocalStepSettings {
-  std::int64_t every = 1;   // steps from one synchronisation to the next, at least 1
-  std::int64_t warmup = 0;  // each of so many first steps is followed by one, with the plain mean
-  OuterOptimizer outer = OuterOptimizer::mean;
-  double lr = 0.7, momentum = 0.9;  // of nesterov; above 0, and from 0 to below 1
-  // The differences travel during the next steps (by a thread, which needs MPI_THREAD_MULTIPLE;
-  // otherwise at the next synchronisation), after which each group adds what the other ones
-  // have brought: w += new outer weights - (old outer weights + what was sent).
-  bool overlap = false;
-};
-
 // On CPUs. How values travel is the communicator's matter, between groups as inside them: its kind,
 // wire type and algorithm. A group's difference counts by the number of examples that it has
-// trained on since the last synchronisation. Running statistics are averaged in the same way,
-// counters become the greatest one. Optimizer states, also the number of updates t, stay with the
-// group.
+// trained on since the last synchronisation. Running statistics are averaged in the same way, rank
+// by rank; counters become the greatest one. Optimizer states, also the number of updates t, stay
+// with the group.
 class LocalSteps {
  public:
   // Collective over `all`, which outlives this object. `group`: ranks with the same number train
@@ -65,34 +50,41 @@ class LocalSteps {
   // The ranks that exchange gradients in each step.
   Communicator& group() const { return *group_; }
   int groups() const { return groups_; }
+  int own_group() const { return own_group_; }  // from 0; rank 0 of all() is in group 0
 
   // Once, after setup() of the optimizers, which train with group() and are destroyed before this
   // object. All ranks take the weights and running statistics of rank 0 of all(). A usage error
   // where models are on GPUs, have parameters without a shape or buffers that are neither float32
-  // nor int64, or use gradients a step late; ErrorKind::disagreement if models differ between
-  // groups. Parameters must not be added, removed, frozen or unfrozen afterwards. Collective over
-  // all().
+  // nor int64, use gradients a step late, or compress them; ErrorKind::disagreement if models
+  // differ between groups. Parameters must not be added, removed, frozen or unfrozen afterwards.
+  // Collective over all().
   void follow(std::vector<Optimizer*> optimizers);
 
-  // After each update, on all ranks. `examples`: those of all ranks of the group in the step.
-  // Synchronises if it is time.
+  // After each update, on all ranks. `examples`: those of this rank in the step, as the optimizer
+  // weights gradients by. Synchronises if it is time.
   void end_step(std::int64_t examples);
-  // The number of steps so far. After a resume: those of the run before, with the weights of a
-  // synchronisation.
-  std::int64_t steps() const { return steps_; }
-  void set_steps(std::int64_t steps) { steps_ = steps; }
+  std::int64_t steps() const { return steps_; }  // so far
 
-  // Ends what is under way; then all groups have the same weights and running statistics. Does
-  // nothing if they already have. With `nesterov` this is an outer step, too. The steps until the
-  // next synchronisation are counted on. Collective over all().
+  // Ends what is under way; then all groups have the same weights and running statistics, and
+  // rounding errors of 16-bit exchanges are dropped. With `nesterov` this is an outer step, too,
+  // unless nothing has changed since the last one. Steps until the next synchronisation are counted
+  // from this one. Collective over all().
   void synchronise();
   bool is_synchronised() const { return !is_changed_ && under_way_ == nullptr; }
   // Whether any rank had been asked to stop (core/stop_request.hpp) at the last synchronisation.
   bool asked_to_stop() const { return asked_to_stop_; }
 
-  // The momentum of the outer optimizer, one array for all optimizers; undefined with `mean`. To be
-  // saved and loaded at a synchronisation.
-  const Tensor& momentum() const { return momentum_; }
+  // The outer optimizer's momentum for the weights of an optimizer, with its arena's offsets;
+  // undefined with `mean`. To be saved and loaded at a synchronisation.
+  Tensor momentum_of(const Optimizer& optimizer) const;
+  // A run goes on from what was saved at a synchronisation after so many steps: weights, running
+  // statistics and momentum have been loaded, and are the same on all ranks.
+  void continue_from(std::int64_t steps);
+
+  // Seconds that this rank has spent in synchronisations, without what travelled during steps.
+  double seconds() const { return seconds_; }
+  // Memory of this rank's arrays.
+  std::size_t bytes() const;
 
  private:
   void bring_together();
@@ -103,7 +95,7 @@ class LocalSteps {
   void check() const;
   bool is_due() const;
   // Adds up what ranks report: examples since the last exchange, and requests to stop. Returns
-  // whether there were examples.
+  // whether there were examples. Sets the weights of differences.
   bool agree();
   void send(bool in_background);
   // Changes the outer weights; after an exchange in the background, also the group's own ones.
@@ -116,7 +108,7 @@ class LocalSteps {
   LocalStepSettings settings_;
   std::unique_ptr<Communicator> group_;
   std::unique_ptr<Communicator> travel_;  // of all ranks, for exchanges in the background
-  int groups_ = 1;
+  int groups_ = 1, own_group_ = 0;
   std::vector<Optimizer*> optimizers_;
   std::vector<Tensor> statistics_, counters_;
   // Arrays of `count_` elements: the weights of all optimizers, then the running statistics.
@@ -131,9 +123,12 @@ class LocalSteps {
   std::unique_ptr<PendingExchange> under_way_;
   bool is_in_background_ = false, takes_mean_ = false;  // the exchange under way
   Tensor numbers_;                                      // for agree()
-  std::int64_t steps_ = 0, examples_ = 0;
+  std::int64_t steps_ = 0;
+  std::int64_t last_ = 0;      // step of the last synchronisation, or of its beginning
+  std::int64_t examples_ = 0;  // since then
   int agreements_ = 0, exchanges_ = 0;
-  double weight_ = 0;  // of this group's difference in the mean
+  double group_weight_ = 0, own_weight_ = 0;  // of this group's difference, and of this rank's
+  double seconds_ = 0;
   bool is_changed_ = false, asked_to_stop_ = false;
 };
 

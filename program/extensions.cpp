@@ -130,8 +130,8 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
                       const TrainingData& data) {
   const TrainingSettings& settings = program.settings;
   trainer.set_resume_flag("--resume");
-  // With --reproducible, running statistics are equal on all ranks, and a mean would round them.
-  if (!settings.reproducible) trainer.extend(allreduce_persistent());
+  // Running statistics are already equal on all ranks, and a mean would round them.
+  if (!settings.reproducible && !setup.local_steps) trainer.extend(allreduce_persistent());
   trainer.extend(report_step_times());
   if (settings.monitor) trainer.extend(monitor_devices(setup.devices, *settings.monitor));
   if (settings.trace)

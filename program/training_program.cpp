@@ -37,7 +37,8 @@ void check_flags(const TrainingProgram& program) {
   check_compute_flags(settings, devices_in_flags(settings));
   if (program.flags.has("fields")) check_array_file_flags(program.flags, program, program.settings);
   if (program.check_flags) program.check_flags();
-  if (!program.create_optimizer) create_optimizer(program.flags, settings, /*ranks=*/1);
+  if (!program.create_optimizer)
+    create_optimizer(program.flags, settings, examples_of_update(settings, /*ranks=*/1));
 }
 
 void check_functions(const TrainingProgram& program, const RankSetup& setup) {
@@ -106,7 +107,7 @@ std::vector<std::unique_ptr<Optimizer>> multi_node_optimizers(const RankSetup& s
                                                               const TrainingModel& model) {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
   const auto add = [&](Module& module) {
-    optimizers.push_back(create_multi_node_optimizer(run.create_optimizer(), setup.grid->data()));
+    optimizers.push_back(create_multi_node_optimizer(run.create_optimizer(), setup.exchanging()));
     run.configure(*optimizers.back(), module);
   };
   if (model.parts.empty()) add(*model.model);

@@ -145,8 +145,8 @@ struct TrainingRun::Parts {
         plan(std::make_shared<RecomputePlan>(mode_of(settings().recompute))) {}
   const TrainingSettings& settings() const { return program.settings; }
   std::unique_ptr<Optimizer> make_optimizer() const {
-    return program::create_optimizer(program.flags, settings(), setup.grid->models(),
-                                     program.create_optimizer);
+    return program::create_optimizer(
+        program.flags, settings(), setup.examples_of_update(settings()), program.create_optimizer);
   }
   BannerLines banner(const std::filesystem::path& out) const {
     return banner_lines(setup, settings(), optimizers, data, out, position,
@@ -167,6 +167,10 @@ TrainingRun::~TrainingRun() = default;
 
 Communicator& TrainingRun::communicator() const {
   return *setup().communicator;
+}
+
+Communicator& TrainingRun::gradient_communicator() const {
+  return setup().exchanging();
 }
 
 Device TrainingRun::device() const {
@@ -246,6 +250,11 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
     };
   parts.optimizers = optimizers;
   parts.model = &model;
+  if (setup().local_steps) {
+    std::vector<Optimizer*> followed;
+    for (const NamedOptimizer& each : optimizers) followed.push_back(each.optimizer);
+    setup().local_steps->follow(std::move(followed));
+  }
   parts.trial = std::move(trial);
   parts.position = find_position(parts.program, setup(), optimizers, parts.data.train.header.count);
   const bool has_ended =
@@ -372,6 +381,7 @@ StandardUpdater::Settings TrainingRun::updater_settings(
   step.seed = static_cast<std::uint64_t>(settings.seed);
   step.graph = settings.graph;
   step.accumulate = settings.accumulate;
+  step.local_steps = setup().local_steps.get();
   step.shard_threads = static_cast<std::size_t>(setup().threads.threads);
   step.create_copy = std::move(create_copy);
   return step;
@@ -400,6 +410,11 @@ void TrainingRun::train(const std::function<std::unique_ptr<Trainer>()>& create_
   std::unique_ptr<Trainer> trainer;
   const auto run = [&] {
     trainer = create_trainer();
+    if (setup().local_steps && trainer->updater().asked_to_stop() == std::nullopt)
+      fail_everywhere(ErrorKind::usage,
+                      "--sync-every: this program has an updater of its own, which does not "
+                      "synchronise machines (BatchUpdater::Settings::local_steps); leave the flag "
+                      "out");
     choose_blocks();
     TASUKI_CHECK(parts.summary, "TrainingRun::attach_extensions was not called");
     remove_old_results(communicator(), settings, output);

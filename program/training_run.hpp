@@ -40,6 +40,9 @@ class TrainingRun {
 
   // The communicator of all ranks, of the kind that --communicator names.
   Communicator& communicator() const;
+  // The ranks that exchange gradients in each step, for create_multi_node_optimizer(): all, or with
+  // --sync-every those of this machine.
+  Communicator& gradient_communicator() const;
   // The device that this rank computes on: the CPU, or with --gpu one of its node's GPUs.
   Device device() const;
   // Number, shapes and classes of the examples to train on.

@@ -206,11 +206,8 @@ void serialize_kind(const Serializer& serializer, const Optimizer& optimizer) {
                     name, optimizer.rule().name());
 }
 
-namespace {
-
-// Saves this rank's piece of each state of a parameter, if it has one.
-void save_pieces(const Serializer& of_parameter, const OptimizerStates& states,
-                 const ParameterArena::Entry& entry) {
+void save_state_pieces(const Serializer& of_parameter, const OptimizerStates& states,
+                       const ParameterArena::Entry& entry) {
   for (const std::string& name : states.names()) {
     const auto [own, values] = states.own(name);
     const std::int64_t begin = std::max(own.begin, entry.offset);
@@ -221,8 +218,11 @@ void save_pieces(const Serializer& of_parameter, const OptimizerStates& states,
   }
 }
 
+namespace {
+
 // States of the parameters that updates change.
 void serialize_states(const Serializer& serializer, const Optimizer& optimizer,
+                      const LocalSteps* local_steps,
                       const std::function<void(const Serializer& of_parameter)>& serialize_t) {
   const OptimizerStates& states = optimizer.states();
   const std::vector<std::string> names = states.names();
@@ -231,15 +231,19 @@ void serialize_states(const Serializer& serializer, const Optimizer& optimizer,
   std::vector<Tensor> whole;
   whole.reserve(names.size());
   const std::optional<int> saver =
-      serializer.communicator() == optimizer.communicator() ? std::optional(0) : std::nullopt;
+      local_steps != nullptr || serializer.communicator() == optimizer.communicator()
+          ? std::optional(0)
+          : std::nullopt;
+  const bool are_saved = local_steps == nullptr || local_steps->own_group() == 0;
   for (const std::string& name : names)
-    whole.push_back(serializer.is_loading() || in_pieces ? Tensor() : states.gather(name, saver));
+    whole.push_back(
+        serializer.is_loading() || in_pieces || !are_saved ? Tensor() : states.gather(name, saver));
   for (const ParameterArena::Entry& entry : optimizer.arena().entries()) {
     const Serializer of_parameter = serializer[entry.path];
     const Shape& shape = entry.parameter->shape();
     serialize_t(of_parameter);
     if (in_pieces) {
-      save_pieces(of_parameter, states, entry);
+      if (are_saved) save_state_pieces(of_parameter, states, entry);
       continue;
     }
     for (std::size_t i = 0; i < names.size(); ++i) {
@@ -253,10 +257,13 @@ void serialize_states(const Serializer& serializer, const Optimizer& optimizer,
 
 }  // namespace
 
-void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
+void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer,
+                         const LocalSteps* local_steps) {
   serialize_kind(serializer, optimizer);
   serialize_hooks_and_groups(serializer, optimizer);
-  serialize_data_parallelism(serializer, optimizer);
+  // A group may be a single rank, while others are not. What is compared here is the same in all
+  // runs with local steps.
+  if (local_steps == nullptr) serialize_data_parallelism(serializer, optimizer);
   serialize_frozen(serializer, optimizer);
   std::int64_t t = optimizer.t();
   serialize_count(serializer, "t", t);
@@ -272,7 +279,7 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
   const auto serialize_t = [&](const Serializer& of_parameter) {
     if (!serializer.is_loading()) of_parameter("t", t);
   };
-  serialize_states(serializer, optimizer, serialize_t);
+  serialize_states(serializer, optimizer, local_steps, serialize_t);
   // What was unfrozen since the last update still lies with the frozen ones; the run that loads it
   // wants its states.
   const OptimizerStates& states = optimizer.states();
@@ -288,13 +295,13 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer) {
 }
 
 void serialize_optimizers(const Serializer& serializer, const NamedOptimizers& optimizers,
-                          std::int64_t epoch) {
+                          std::int64_t epoch, const LocalSteps* local_steps) {
   for (const auto& [name, optimizer] : optimizers) {
     const Serializer of_model = serializer["model:" + name];
     const Serializer of_optimizer = serializer["optimizer:" + name];
     load_shapes(of_model, *optimizer);
-    serialize_model(of_model, optimizer->model(), optimizer->shards() > 0);
-    serialize_optimizer(of_optimizer, *optimizer);
+    serialize_model(of_model, optimizer->model(), local_steps || optimizer->shards() > 0);
+    serialize_optimizer(of_optimizer, *optimizer, local_steps);
     if (!serializer.is_loading()) of_optimizer("epoch", epoch);
   }
 }

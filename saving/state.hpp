@@ -15,6 +15,7 @@
 
 #include "dataset/iterators/iterator.hpp"
 #include "nn/module.hpp"
+#include "optimizer/local_steps.hpp"
 #include "optimizer/optimizer.hpp"
 #include "saving/serializer.hpp"
 
@@ -58,9 +59,15 @@ void serialize_model(const Serializer& serializer, const Module& model, bool are
 
 // Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses
 // the state of another kind of optimizer, and warns of other hooks, groups, ways to exchange
-// gradients and statistics of batch normalisation, which stay as they are.
+// gradients and statistics of batch normalisation, which stay as they are. `local_steps`: which the
+// optimizer trains with; the states of the first group are saved, and loaded by all groups.
 // Collective like all of Serializer.
-void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer);
+void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer,
+                         const LocalSteps* local_steps = nullptr);
+// With Serializer::takes_pieces(): saves this rank's piece of each state of a parameter, if it has
+// one.
+void save_state_pieces(const Serializer& of_parameter, const OptimizerStates& states,
+                       const ParameterArena::Entry& entry);
 // Only the first check of serialize_optimizer(): refuses another kind of optimizer.
 void serialize_kind(const Serializer& serializer, const Optimizer& optimizer);
 // An optimizer by its name in saved states, as in Chainer's: updater/optimizer:main, and
@@ -72,9 +79,10 @@ struct NamedOptimizer {
 using NamedOptimizers = std::vector<NamedOptimizer>;
 
 // Shapes, model and optimizer of each: model:main, optimizer:main. `epoch`: of the run, for other
-// readers.
+// readers. `local_steps`: see serialize_optimizer(); running statistics are then the same on all
+// ranks.
 void serialize_optimizers(const Serializer& serializer, const NamedOptimizers& optimizers,
-                          std::int64_t epoch);
+                          std::int64_t epoch, const LocalSteps* local_steps = nullptr);
 
 // Refuses a saved state of other models, on all ranks. Collective.
 void check_models(const ResumeSource& from, const NamedOptimizers& optimizers,

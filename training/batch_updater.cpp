@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "saving/local_steps_state.hpp"
 #include "training/named_examples.hpp"
 #include "training/workers/shard_threads.hpp"
 
@@ -28,8 +29,13 @@ RandomKeys& RandomKeysOfBatches::of(std::int64_t batch) {
 
 AccumulatedBatches::AccumulatedBatches(StepRunner& runner, Iterator& iterator,
                                        RandomKeysOfBatches& keys, std::int64_t most,
-                                       std::optional<Range> shards)
-    : runner_(runner), iterator_(iterator), keys_(keys), most_(most), shards_(shards) {}
+                                       std::optional<Range> shards, bool is_of_group)
+    : runner_(runner),
+      iterator_(iterator),
+      keys_(keys),
+      most_(most),
+      is_of_group_(is_of_group),
+      shards_(shards) {}
 
 Batch AccumulatedBatches::read() {
   Batch batch = runner_.read(iterator_);
@@ -97,7 +103,8 @@ BatchUpdater::BatchUpdater(std::unique_ptr<Iterator> iterator, NamedOptimizers o
       random_(settings_.seed),
       runner_(pointers_of(optimizers_), {.graph = settings_.graph}),
       position_{0, iterator_->state()},
-      transfer_before_(transfer_times()) {
+      transfer_before_(transfer_times()),
+      synchronised_before_(settings_.local_steps ? settings_.local_steps->seconds() : 0) {
   if (iterator_->steps_per_epoch() < 1)
     fail_everywhere(ErrorKind::data, "there are no examples to train on");
   TASUKI_CHECK(settings_.accumulate >= 1, "an iteration of {} batches", settings_.accumulate);
@@ -143,7 +150,8 @@ AccumulatedBatches BatchUpdater::next_batches() {
   last_examples_.clear();
   std::optional<Range> shards;
   if (optimizer().shards() > 0) shards = optimizer().own_shards();
-  return {runner_, *iterator_, random_, settings_.accumulate, shards};
+  return {
+      runner_, *iterator_, random_, settings_.accumulate, shards, settings_.local_steps != nullptr};
 }
 
 void BatchUpdater::begin_shard(const AccumulatedBatches& batches) const {
@@ -239,6 +247,17 @@ void BatchUpdater::finish(AccumulatedBatches& batches) {
   batches.succeeded();
   position_ = {position_.iteration + 1, iterator_->state()};
   has_seen_examples_ = has_seen_examples_ || batches.have_examples();
+  if (settings_.local_steps) settings_.local_steps->end_step(batches.weight());
+}
+
+void BatchUpdater::flush() {
+  Updater::flush();
+  if (settings_.local_steps) settings_.local_steps->synchronise();
+}
+
+std::optional<bool> BatchUpdater::asked_to_stop() const {
+  return settings_.local_steps ? std::optional(settings_.local_steps->asked_to_stop())
+                               : std::nullopt;
 }
 
 TransferTimes BatchUpdater::transfer_times() const {
@@ -248,6 +267,10 @@ TransferTimes BatchUpdater::transfer_times() const {
     times.transfer += own.transfer;
     times.exposed += own.exposed;
   }
+  if (settings_.local_steps) {
+    times.transfer += settings_.local_steps->seconds();
+    times.exposed += settings_.local_steps->seconds();
+  }
   return times;
 }
 
@@ -256,15 +279,24 @@ RankTimes BatchUpdater::times() const {
   const TransferTimes now = transfer_times();
   times.transfer = now.transfer - transfer_before_.transfer;
   times.exposed = now.exposed - transfer_before_.exposed;
+  if (settings_.local_steps)
+    times.exchange += settings_.local_steps->seconds() - synchronised_before_;
   return {times};
 }
 
 void BatchUpdater::serialize(const Serializer& serializer) {
-  const Communicator* const dealt_to = optimizer().communicator();
+  LocalSteps* const local_steps = settings_.local_steps;
+  const Communicator* const dealt_to =
+      local_steps ? &local_steps->all() : optimizer().communicator();
   const std::int64_t ranks = dealt_to ? dealt_to->size() : 1;
   serialize_position(serializer, {settings_.seed, ranks, settings_.accumulate}, position_,
                      *iterator_);
-  serialize_optimizers(serializer, optimizers_, position_.data.epoch);
+  serialize_optimizers(serializer, optimizers_, position_.data.epoch, local_steps);
+  if (local_steps)
+    serialize_local_steps(serializer["local_steps"], optimizers_, *local_steps,
+                          position_.iteration);
+  else
+    warn_of_local_steps(serializer["local_steps"]);
 }
 
 }  // namespace tasuki

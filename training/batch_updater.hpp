@@ -14,6 +14,7 @@
 #include "core/range.hpp"
 #include "dataset/iterators/iterator.hpp"
 #include "nn/random.hpp"
+#include "optimizer/local_steps.hpp"
 #include "saving/state.hpp"
 #include "tensor/late_values.hpp"
 #include "training/observation.hpp"
@@ -45,9 +46,10 @@ class AccumulatedBatches {
   // The next `most` batches, at least 1, or as many as are left in the epoch. With `most` above 1,
   // they are in one StepScope, which lives as long as this object. `shards`: of this rank, if the
   // optimizer divides steps (Optimizer::set_shards). Each shard's part of a batch is then a batch
-  // by itself, and those of one shard follow one another.
+  // by itself, and those of one shard follow one another. `is_of_group`: only some of the ranks
+  // that share the batches exchange gradients with this one.
   AccumulatedBatches(StepRunner& runner, Iterator& iterator, RandomKeysOfBatches& keys,
-                     std::int64_t most, std::optional<Range> shards = {});
+                     std::int64_t most, std::optional<Range> shards = {}, bool is_of_group = false);
 
   // Reads all batches.
   void read_all();
@@ -69,10 +71,10 @@ class AccumulatedBatches {
     return shards_ ? begins_shard(taken_ - 1) : std::nullopt;
   }
 
-  // The weight of all batches so far on all ranks together (Batch::weight); empty if the weight of
-  // one of them is unknown.
+  // The weight of all batches so far on all ranks that exchange gradients (Batch::weight); empty if
+  // the weight of one of them is unknown.
   std::optional<std::int64_t> global_weight() const {
-    return is_weighted_ ? std::nullopt : global_examples_;
+    return is_weighted_ || is_of_group_ ? std::nullopt : global_examples_;
   }
   bool have_examples() const { return have_examples_; }  // of this rank
   // The weight of all batches read so far on this rank.
@@ -89,6 +91,7 @@ class AccumulatedBatches {
   RandomKeysOfBatches& keys_;
   std::int64_t most_, read_ = 0, taken_ = 0;
   bool all_read_ = false, is_last_ = false, have_examples_ = false, is_weighted_ = false;
+  bool is_of_group_;
   std::optional<std::int64_t> global_examples_ = 0;
   std::optional<StepScope> all_;  // empty: the runner opens the scope of a single batch
   std::optional<Range> shards_;
@@ -116,6 +119,9 @@ class BatchUpdater : public Updater {
     // ranks that exchange gradients with this one (Optimizer::communicator). Null: these are the
     // same.
     Communicator* all_ranks = nullptr;
+    // For optimizers that train with LocalSteps::group(), which follows them already: the updater
+    // ends steps and synchronises. It must outlive the updater.
+    LocalSteps* local_steps = nullptr;
     // False: the loss is on another rank, and the loss function returns a delegate variable
     // (parallel/functions/messages.hpp), which is not observed.
     bool has_loss = true;
@@ -141,7 +147,14 @@ class BatchUpdater : public Updater {
   NamedOptimizers optimizers() const override { return optimizers_; }
   Communicator* replicas() const override { return optimizer().communicator(); }
   Communicator* communicator() const override {
+    if (settings_.local_steps) return &settings_.local_steps->all();
     return settings_.all_ranks ? settings_.all_ranks : optimizer().communicator();
+  }
+  // Also synchronises.
+  void flush() override;
+  std::optional<bool> asked_to_stop() const override;
+  bool has_states_by_group() const override {
+    return settings_.local_steps && settings_.local_steps->groups() > 1;
   }
   const Module* evaluated_model() const override {
     return settings_.evaluated_model ? settings_.evaluated_model : &optimizer().model();
@@ -202,7 +215,9 @@ class BatchUpdater : public Updater {
   RunPosition position_;                   // after the last iteration; the iterator may be further
   bool has_seen_examples_ = false;
   std::vector<std::int64_t> last_examples_;
+  // When this updater was made.
   TransferTimes transfer_before_;
+  double synchronised_before_;  // LocalSteps::seconds
 };
 
 }  // namespace tasuki

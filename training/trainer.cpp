@@ -238,6 +238,7 @@ bool Trainer::saves_by_checkpoint() const {
 
 // The same on all ranks.
 bool Trainer::is_asked_to_stop() const {
+  if (const std::optional<bool> is_asked = updater_->asked_to_stop()) return *is_asked;
   if (communicator_ == nullptr || communicator_->size() == 1) return stop_requested();
   const Optimizer& optimizer = updater_->optimizer();
   const Communicator* const exchanging = optimizer.communicator();

@@ -67,7 +67,7 @@ class Trainer {
   // by the attached Checkpoint; if there is none or it fails, by the first attached Snapshot whose
   // file names contain the iteration; if there is none either, by the trainer itself, as
   // snapshot_iter_{iteration}. Ranks whose communicator exchanges nothing ("dummy") end at the end
-  // of an epoch.
+  // of an epoch, those that train by themselves (LocalSteps) when they synchronise.
   //
   // If a file cannot be written at the end of a run, the other extensions still save. Then the
   // Checkpoint's error is thrown, or, if it has none, the first error of another extension. In a

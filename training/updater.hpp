@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,6 +62,11 @@ class Updater {
   virtual void flush() {
     for (const NamedOptimizer& each : optimizers()) each.optimizer->flush();
   }
+  // Whether any rank has been asked to stop, the same on all ranks, if the updater knows it;
+  // nothing: the ranks exchange messages about it after each iteration.
+  virtual std::optional<bool> asked_to_stop() const { return {}; }
+  // Whether ranks that exchange no gradients keep optimizer states of their own (LocalSteps).
+  virtual bool has_states_by_group() const { return false; }
   // Whether any batch of this rank had examples since the updater was made; if not, the model's
   // running statistics are still the initial ones.
   virtual bool has_seen_examples() const { return true; }

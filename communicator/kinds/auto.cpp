@@ -26,7 +26,10 @@ Choice choose(const Topology& topology, const CommunicatorOptions& options) {
 }
 
 std::unique_ptr<Communicator> create_chosen(CommunicatorSetup setup) {
-  const Choice choice = choose(discover_topology(mpi_ranks(setup)), setup.options);
+  const Topology topology = discover_topology(mpi_ranks(setup));
+  const Choice choice = choose(topology, setup.options);
+  // For a part of the ranks (Communicator::split): what was chosen for messages between nodes.
+  if (setup.ranks != nullptr && topology.inter_size == 1) setup.options.algorithm.reset();
   setup.chosen_by = std::exchange(setup.name, choice.name);
   setup.reason = choice.reason;
   return create_communicator(setup);

@@ -121,6 +121,7 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
       "one copy of weights and optimizer states, and each updates a part (with naive, flat and "
       "dummy each rank has its own copy nevertheless); private: each rank has its own copy. "
       "Results are the same");
+  add_local_step_flags(options, settings);
 }
 
 }  // namespace tasuki::program

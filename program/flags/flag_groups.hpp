@@ -31,6 +31,10 @@ std::string to_text(const CheckpointPeriod& period);
 
 // How ranks communicate: --communicator, --exchange, --compress, --node-weights, those below, ...
 void add_communication_flags(Options& options, TrainingSettings& settings);
+// --sync-every, --outer-optimizer, ...
+void add_local_step_flags(Options& options, TrainingSettings& settings);
+// Refuses what local steps exclude, and flags about them without --sync-every.
+void check_local_step_flags(const Options& options, const TrainingSettings& settings);
 // --allreduce; empty: `auto`.
 void add_allreduce_flag(Options& options, std::optional<AllreduceAlgorithm>& algorithm);
 // --probe

@@ -122,6 +122,7 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
                                             .skips_non_finite = settings.on_nan == OnNan::skip,
                                             .layers_communicate = settings.sync_bn});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
+  check_local_step_flags(options, settings);
   check_learning_rate_flags(options, settings);
   check_checkpoint_flags(options, settings);
 }

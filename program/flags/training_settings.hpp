@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "dataset/images/exif.hpp"
+#include "optimizer/local_step_settings.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tensor/cpu/instruction_set.hpp"
 #include "tensor/device.hpp"
@@ -140,6 +141,9 @@ struct TrainingSettings {
   bool error_feedback = false;
   std::int64_t power_sgd_rank = 0;  // 0: gradients are not compressed
   bool sync_bn = false;             // statistics of the global batch
+  // Empty: machines exchange gradients in each step. Replaces LocalStepSettings::every.
+  std::optional<std::int64_t> sync_every;
+  LocalStepSettings local_steps;
   GpuSettings gpu;
   std::optional<WorkerSettings> workers;  // in place of gpu
   std::optional<std::int64_t> threads;

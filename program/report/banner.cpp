@@ -73,6 +73,18 @@ std::string describe_shards(const TrainingSettings& settings, int ranks) {
                      shards / ranks);
 }
 
+std::string describe_local_steps(const LocalSteps& local_steps) {
+  const LocalStepSettings& settings = local_steps.settings();
+  std::string text = fmt::format("{} machine{} synchronise every {} steps", local_steps.groups(),
+                                 local_steps.groups() == 1 ? "" : "s", settings.every);
+  if (settings.warmup > 0) text += fmt::format(", in each of the first {}", settings.warmup);
+  text += settings.outer == OuterOptimizer::mean
+              ? "; weights become their mean"
+              : fmt::format("; Nesterov, lr {}, momentum {}", settings.lr, settings.momentum);
+  if (settings.overlap) text += ", while the next steps are computed";
+  return text;
+}
+
 std::string describe_workers(const RankSetup& setup, const WorkerSettings& workers) {
   const int threads = threads_of_worker(setup.processors, setup.threads, workers.devices.size());
   return fmt::format("{}, {} thread{} each on a CPU, batches split {}",
@@ -95,13 +107,13 @@ std::string describe_data(const TrainingData& data) {
 }
 
 std::string describe_optimizer(const TrainingSettings& settings, const Optimizer& optimizer,
-                               int ranks) {
+                               std::int64_t examples) {
   std::string text = optimizer.rule().name();
   for (const std::string& parameter : optimizer.hyperparameters()) {
     const double value = optimizer.get(parameter);
     text += fmt::format(", {} {}", parameter, value);
     if (parameter == optimizer.rule().rate_name())
-      text += describe_scaling(settings, value, examples_of_update(settings, ranks));
+      text += describe_scaling(settings, value, examples);
   }
   text += describe_hooks(optimizer, settings);
   if (optimizer.states().are_sharded()) text += ", each rank with the states of its part";
@@ -156,10 +168,11 @@ BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& setting
   if (settings.recompute != Recompute::none)
     add("Recomputed blocks",
         settings.recompute == Recompute::all ? "all" : "all that do not fit in memory");
+  if (setup.local_steps) add("Local steps", describe_local_steps(*setup.local_steps));
   if (settings.reproducible) add("Reproducible", describe_shards(settings, grid.models()));
   if (settings.sync_bn) add("Batch normalisation", "by the statistics of all ranks");
   add("Data", describe_data(data));
-  add("Optimizer", describe_optimizer(settings, optimizer, grid.models()));
+  add("Optimizer", describe_optimizer(settings, optimizer, setup.examples_of_update(settings)));
   if (optimizers.size() > 1) {
     std::vector<std::string> names;
     for (const NamedOptimizer& each : optimizers) names.push_back(each.name);

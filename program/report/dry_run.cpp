@@ -158,6 +158,8 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
       setup.grid->is_divided() ? "of rank 0" : "per rank", in_megabytes(parameters),
       in_megabytes(gradients), in_megabytes(states), in_megabytes(activations),
       in_megabytes(examples));
+  if (setup.local_steps)
+    text += fmt::format(", {} local steps", in_megabytes(setup.local_steps->bytes()));
   if (copied > 0) text += fmt::format(", {} copy for checkpoints", in_megabytes(copied));
   if (gathered > 0)
     text += fmt::format(", {} states gathered on rank 0 to be saved", in_megabytes(gathered));

@@ -41,9 +41,9 @@ bool decays_weights(const Optimizer& optimizer) {
 
 constexpr std::int64_t epochs_to_half = 25;
 
-double scale_of(const TrainingSettings& settings, std::int64_t global_batch) {
+double scale_of(const TrainingSettings& settings, std::int64_t examples) {
   const double ratio =
-      static_cast<double>(global_batch) / static_cast<double>(settings.reference_batch);
+      static_cast<double>(examples) / static_cast<double>(settings.reference_batch);
   switch (settings.lr_scaling) {
     case LrScaling::linear:
       return ratio;
@@ -78,16 +78,17 @@ void check_decay(const Options& options, const TrainingSettings& settings,
 }
 
 std::unique_ptr<Optimizer> create_optimizer(
-    const Options& options, const TrainingSettings& settings, int ranks,
+    const Options& options, const TrainingSettings& settings, std::int64_t examples,
     const std::function<std::unique_ptr<Optimizer>()>& create) {
   auto optimizer = create ? create() : tasuki::create_optimizer(settings.optimizer);
   check_decay(options, settings, *optimizer);
-  configure_optimizer(*optimizer, settings, ranks);
+  configure_optimizer(*optimizer, settings, examples);
   return optimizer;
 }
 
-void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, int ranks) {
-  set_learning_rate(optimizer, settings, examples_of_update(settings, ranks));
+void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
+                         std::int64_t examples) {
+  set_learning_rate(optimizer, settings, examples);
   const std::vector<std::string> known = optimizer.hyperparameters();
   if (settings.momentum) {
     if (std::ranges::count(known, "momentum") == 0)
@@ -129,7 +130,7 @@ std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& s
 // --- learning rate ---
 
 void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
-                       std::int64_t global_batch) {
+                       std::int64_t examples) {
   const std::string name = optimizer.rule().rate_name();
   if (name.empty()) {
     const char* flag = settings.lr                                    ? "--lr"
@@ -142,15 +143,14 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
                       optimizer.rule().name(), flag);
     return;
   }
-  optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * scale_of(settings, global_batch));
+  optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * scale_of(settings, examples));
 }
 
-std::string describe_scaling(const TrainingSettings& settings, double rate,
-                             std::int64_t global_batch) {
-  const double scale = scale_of(settings, global_batch);
+std::string describe_scaling(const TrainingSettings& settings, double rate, std::int64_t examples) {
+  const double scale = scale_of(settings, examples);
   if (scale == 1) return "";
   return fmt::format(" = {:.6g} x {:.6g} ({} scaling: global batch {}, recipe {})", rate / scale,
-                     scale, name_of(lr_scalings(), settings.lr_scaling), global_batch,
+                     scale, name_of(lr_scalings(), settings.lr_scaling), examples,
                      settings.reference_batch);
 }
 

@@ -170,6 +170,11 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   if (settings.workers) take_worker_devices(options.program(), settings, setup);
   setup.precision = apply_compute_flags(settings, setup.devices);
   setup.grid = std::make_unique<ModelGrid>(*setup.communicator, settings, options.program());
+  if (const auto local = local_step_settings(settings)) {
+    setup.local_steps = std::make_unique<LocalSteps>(*setup.communicator, *local);
+    if (setup.local_steps->groups() == 1 && setup.communicator->rank() == 0)
+      log_warning("--sync-every has no effect: all ranks are on one machine");
+  }
   return setup;
 }
 

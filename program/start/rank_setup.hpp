@@ -9,6 +9,8 @@
 
 #include "communicator/algorithms/link_probe.hpp"
 #include "communicator/communicator.hpp"
+#include "optimizer/local_steps.hpp"
+#include "program/flags/batch_sizes.hpp"
 #include "program/flags/options.hpp"
 #include "program/flags/training_settings.hpp"
 #include "program/start/model_grid.hpp"
@@ -26,6 +28,7 @@ inline constexpr const char* supervisor_variable = "TASUKI_SUPERVISOR";
 struct RankSetup {
   std::unique_ptr<Communicator> communicator;  // of all ranks
   std::unique_ptr<ModelGrid> grid;             // which of them hold a model together
+  std::unique_ptr<LocalSteps> local_steps;     // null without --sync-every
   Links links;                                 // as measured, where --allreduce auto needs them
   std::vector<Device> devices;                 // of this rank; several only with settings.workers
   Device batch_device;                         // of iterators; the CPU with settings.workers
@@ -37,6 +40,13 @@ struct RankSetup {
 
   // The device of the model.
   Device device() const { return devices.front(); }
+  // The ranks that exchange gradients with this one in each step.
+  Communicator& exchanging() const { return local_steps ? local_steps->group() : grid->data(); }
+  // Examples of an update; of the machines' mean, where they train by themselves.
+  std::int64_t examples_of_update(const TrainingSettings& settings) const {
+    return program::examples_of_update(settings, grid->models()) /
+           (local_steps ? local_steps->groups() : 1);
+  }
 };
 
 // Checks that all ranks run the same program with the same arguments, parses these (rank 0 reads

@@ -27,12 +27,18 @@ namespace {
 const char* const extension_name = "Flags";
 
 // In this order, because later ones depend on earlier ones.
-const std::vector<std::string> kept = {
-    "optimizer",   "lr",       "lr-scaling",     "lr-reference-batch",
-    "lr-schedule", "lr-drops", "lr-drop-factor", "lr-power",
-    "warmup",      "momentum", "weight-decay",   "no-decay-1d",
-    "clip-norm",   "lars",     "epoch",          "exif",
-    "skip-damaged"};
+const std::vector<std::string> kept = {"optimizer",      "lr",
+                                       "lr-scaling",     "lr-reference-batch",
+                                       "lr-schedule",    "lr-drops",
+                                       "lr-drop-factor", "lr-power",
+                                       "warmup",         "momentum",
+                                       "weight-decay",   "no-decay-1d",
+                                       "clip-norm",      "lars",
+                                       "epoch",          "exif",
+                                       "skip-damaged",   "sync-every",
+                                       "sync-warmup",    "outer-optimizer",
+                                       "outer-lr",       "outer-momentum",
+                                       "sync-overlap"};
 // Flags that set no hyper-parameter of the optimizer: their texts are compared. --epoch is one of
 // them if the schedule depends on it.
 const std::vector<std::string> of_schedule = {"lr-schedule", "lr-drops", "lr-drop-factor",

@@ -189,6 +189,85 @@ TEST_F(Cluster, TracesExchangesOfAllRanks) {
   }
 }
 
+// The last line of a run's hashes, which has the arrays of each node.
+std::string last_hashes(const std::filesystem::path& out) {
+  std::ifstream lines(out / "hashes");
+  std::string line, last;
+  while (std::getline(lines, line)) last = line;
+  return last;
+}
+
+// Each kind of communicator inside nodes and between them, and nodes of different sizes.
+TEST_F(Cluster, BringsNodesTogetherEveryFewSteps) {
+  const std::vector<std::string> flags = {"--sync-every",     "4",  "--log-every", "4",
+                                          "--batchsize",      "16", "--optimizer", "momentum_sgd",
+                                          "--max-iterations", "8",  "--epoch",     "9"};
+  for (const std::string slots : {"2,2", "2,1"}) {
+    std::vector<double> losses;
+    for (const std::string name : {"auto", "hierarchical", "flat", "naive"}) {
+      SCOPED_TRACE(slots + " " + name);
+      const Finished job =
+          run_on_nodes(slots, "kinds", with(flags, {"--communicator", name, "--overwrite"}));
+      if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+      ASSERT_EQ(job.exit_code, 0) << job.all();
+      EXPECT_EQ(count_of(job.out,
+                         "Local steps: 2 machines synchronise every 4 steps; weights become "
+                         "their mean\n"),
+                1)
+          << job.out;
+      const std::vector<double> found = values_of(read_log("kinds"), "main/loss");
+      ASSERT_EQ(found.size(), 2u);
+      if (losses.empty()) losses = found;
+      expect_near(found, losses, 1e-4);
+    }
+  }
+}
+
+// A run that goes on from a checkpoint has the bits of the one that saved it, also where machines
+// have disks of their own or exchange messages during steps.
+TEST_F(Cluster, ResumesLocalStepsWithTheSameBits) {
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"--outer-optimizer", "nesterov", "--sync-warmup", "2"},
+        {"--sync-overlap", "--shard-optimizer", "--wire-dtype", "bf16"}}) {
+    const std::vector<std::string> flags =
+        with(with({"--sync-every", "3", "--checkpoint-every", "5it", "--hash-every", "14",
+                   "--batchsize", "16", "--max-iterations", "14", "--epoch", "9"},
+                  more),
+             {"--overwrite"});
+    const Finished whole = run_on_nodes("2,1", "whole", flags);
+    if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+    ASSERT_EQ(whole.exit_code, 0) << whole.all();
+    std::vector<std::string> resuming = flags;
+    resuming.pop_back();
+    std::filesystem::remove_all(folder / "second");
+    const Finished second = run_on_nodes(
+        "2,1", "second", with(resuming, {"--resume", folder / "whole/checkpoints/iter_5"}));
+    ASSERT_EQ(second.exit_code, 0) << second.all();
+    const std::string hashes = last_hashes(folder / "whole");
+    EXPECT_NE(hashes.find("part1/"), std::string::npos) << hashes;
+    EXPECT_EQ(last_hashes(folder / "second"), hashes);
+  }
+}
+
+TEST_F(Cluster, SaysWhatLocalStepsNeed) {
+  const Finished dry = run_on_nodes("1,1", "dry",
+                                    {"--dry-run", "--sync-every", "9", "--sync-warmup", "3",
+                                     "--outer-optimizer", "nesterov", "--sync-overlap"});
+  if (!reason_to_skip.empty()) GTEST_SKIP() << reason_to_skip;
+  ASSERT_EQ(dry.exit_code, 0) << dry.all();
+  EXPECT_EQ(count_of(dry.out,
+                     "synchronise every 9 steps, in each of the first 3; Nesterov, lr 0.7, "
+                     "momentum 0.9, while the next steps are computed\n"),
+            1)
+      << dry.out;
+  EXPECT_EQ(count_of(dry.out, " MB local steps"), 1) << dry.out;
+  const Finished alone =
+      run_program(mpirun(2, program("alone", {"--sync-every", "4", "--max-iterations", "4"})));
+  EXPECT_EQ(alone.exit_code, 0) << alone.all();
+  EXPECT_EQ(count_of(alone.all(), "--sync-every has no effect: all ranks are on one machine"), 1)
+      << alone.all();
+}
+
 TEST_F(Cluster, RejectsUnsuitableCommunicatorInOneLine) {
   const std::vector<std::vector<std::string>> cases = {
       {"3,1", "two_dimensional", "node1 has 3 and node2 has 1"},

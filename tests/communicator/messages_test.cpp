@@ -328,6 +328,15 @@ TEST(AutoCommunicator, ChoosesAgainForEachPart) {
   EXPECT_EQ(alone->describe().find("single_node"), 0) << alone->describe();
 }
 
+// Also where an algorithm was chosen for messages between nodes, which a part does not send.
+TEST(AutoCommunicator, ForgetsTheAlgorithmInPartsOnOneNode) {
+  if (create_communicator("naive")->topology().inter_size == 1)
+    GTEST_SKIP() << "needs several nodes";
+  const auto comm = create_communicator("auto", {.algorithm = AllreduceAlgorithm::ring});
+  const auto node = comm->split(comm->topology().inter_rank, comm->rank());
+  EXPECT_EQ(node->describe().find("single_node"), 0) << node->describe();
+}
+
 TEST_P(Messages, SplitRejectsNegativeColours) {
   EXPECT_THROW(comm_->split(-1, 0), Error);
 }

@@ -187,7 +187,7 @@ class LocalTraining : public testing::WithCommunicator {
       const Range own = part_of(batch.t.count(), local.group().size(), local.group().rank());
       const Examples part{batch.x.slice(own.begin, own.end), batch.t.slice(own.begin, own.end)};
       optimizer.update([&] { return loss_of(model, part); }, own.size());
-      local.end_step(batch.t.count());
+      local.end_step(own.size());
     }
   }
 };
@@ -214,6 +214,7 @@ TEST_P(LocalTraining, EqualsGroupsInOneProcess) {
       for (const auto& [path, parameter] : model.parameters()) parameter->value().fill(0.5);
     LocalSteps local(*communicator_, settings, group());
     EXPECT_EQ(local.groups(), groups());
+    EXPECT_EQ(local.own_group(), group());
     const auto optimizer =
         create_multi_node_optimizer(create_optimizer("momentum_sgd"), local.group());
     optimizer->weights().share(settings.overlap);

@@ -1,5 +1,6 @@
 #include "small_run.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "dataset/iterators/device_iterator.hpp"
@@ -46,7 +47,14 @@ std::unique_ptr<Classifier> small_model(std::int64_t units, std::uint64_t seed, 
 SmallRun::SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options)
     : model(small_model(options.units, 5, options.lazy)),
       optimizer(create_optimizer(options.optimizer)) {
-  if (communicator) optimizer = create_multi_node_optimizer(std::move(optimizer), *communicator);
+  Communicator* exchanging = communicator;
+  if (options.local) {
+    const int groups = std::min(options.groups, communicator->size());
+    local_steps = std::make_unique<LocalSteps>(
+        *communicator, *options.local, communicator->rank() * groups / communicator->size());
+    exchanging = &local_steps->group();
+  }
+  if (exchanging) optimizer = create_multi_node_optimizer(std::move(optimizer), *exchanging);
   model->to(options.device);
   optimizer->compute_in(options.dtype);
   if (!options.frozen.empty()) optimizer->freeze(options.frozen);
@@ -56,10 +64,12 @@ SmallRun::SmallRun(const std::filesystem::path& out, Communicator* communicator,
   optimizer->setup(*model);
   if (options.dtype == DType::float16) optimizer->guard().scale_losses({});
   if (options.skips_non_finite) optimizer->guard().skip_non_finite();
+  if (local_steps) local_steps->follow({optimizer.get()});
   StandardUpdater::Settings settings;
   settings.seed = options.seed;
   settings.graph = options.graph;
   settings.accumulate = options.accumulate;
+  settings.local_steps = local_steps.get();
   trainer = std::make_unique<Trainer>(
       std::make_unique<StandardUpdater>(
           on_device(create_shuffled_iterator(

@@ -12,6 +12,7 @@
 #include "dataset/iterators/share_iterator.hpp"
 #include "dataset/scatter.hpp"
 #include "nn/classifier.hpp"
+#include "optimizer/local_steps.hpp"
 #include "optimizer/optimizer.hpp"
 #include "training/extensions/log_report.hpp"
 #include "training/standard_updater.hpp"
@@ -60,6 +61,9 @@ struct SmallRun {
     std::optional<ExchangeMode> exchange = std::nullopt;
     std::int64_t power_sgd_rank = 0;
     bool skips_non_finite = false;
+    // Groups of neighbouring ranks, as even as possible, that train by themselves.
+    std::optional<LocalStepSettings> local = std::nullopt;
+    int groups = 2;
   };
 
   SmallRun(const std::filesystem::path& out, Communicator* communicator, Options options);
@@ -68,6 +72,7 @@ struct SmallRun {
   static std::unique_ptr<Iterator> on_device(std::unique_ptr<ShareIterator> iterator,
                                              const Options& options);
 
+  std::unique_ptr<LocalSteps> local_steps;  // null without Options::local
   std::unique_ptr<Classifier> model;
   std::unique_ptr<Optimizer> optimizer;
   std::unique_ptr<Trainer> trainer;

@@ -28,10 +28,12 @@ namespace tasuki {
 namespace fs = std::filesystem;
 namespace {
 
-bool shards_states(const Trainer& trainer) {
-  return std::ranges::any_of(trainer.updater().optimizers(), [](const NamedOptimizer& each) {
-    return each.optimizer->states().are_sharded();
-  });
+// Whether states are on several ranks, each of which can write those that it has.
+bool divides_states(const Trainer& trainer) {
+  return trainer.updater().has_states_by_group() ||
+         std::ranges::any_of(trainer.updater().optimizers(), [](const NamedOptimizer& each) {
+           return each.optimizer->states().are_sharded();
+         });
 }
 
 }  // namespace
@@ -63,7 +65,7 @@ SavingRanks Checkpoint::ranks_of(const Trainer& trainer) const {
 }
 
 bool Checkpoint::writes(const Trainer& trainer) const {
-  return ranks_of(trainer).is_first() || (!settings_.replicas && shards_states(trainer));
+  return ranks_of(trainer).is_first() || (!settings_.replicas && divides_states(trainer));
 }
 
 bool Checkpoint::is_saved(const Trainer& trainer, Communicator* all) const {
@@ -82,7 +84,7 @@ void Checkpoint::initialize(Trainer& trainer) {
   Communicator* const all = ranks_of(trainer).whole;
   // A run that makes no step has nothing to save.
   if (is_saved(trainer, all)) saved_iteration_ = complete_iteration_;
-  if (all != nullptr && (settings_.replicas || shards_states(trainer)))
+  if (all != nullptr && (settings_.replicas || divides_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
   if (trainer.is_root()) record_start(trainer.out(), trainer.last_saved());
   if (best_) best_->find(trainer, all, ranks_of(trainer).is_first());
