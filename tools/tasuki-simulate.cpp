@@ -33,7 +33,8 @@ constexpr double most_ranks = 16'384, most_ms = 1e9, most_rate = 1e9;
 struct Settings {
   std::optional<std::string> single, trace, link, json;
   std::int64_t batch = 1, buckets = 16, ranks_per_node = 1;
-  std::optional<std::int64_t> global_batch;
+  std::optional<std::int64_t> global_batch, sync_every;
+  bool sync_overlap = false;
   std::optional<double> input_ms, forward_ms, backward_ms, update_ms, jitter, gradient_mb;
   std::optional<double> latency, rate;  // microseconds, MB per second
   double inside_latency = 2, inside_rate = 5000;
@@ -121,6 +122,13 @@ void add_flags(Options& options, Settings& settings) {
       .add("exchange", settings.exchange, {"overlapped", "whole"}, "NAME",
            "gradients travel during the backward pass, or after it")
       .in_short("overlapped or whole");
+  options
+      .add("sync-every", settings.sync_every, "none", {1, 1'000'000'000}, "H",
+           "nodes exchange their weights every H steps, as with --sync-every of training programs; "
+           "rows are means over all steps. `none`: gradients of all ranks in each step")
+      .in_short("steps between exchanges of nodes");
+  options.add("sync-overlap", settings.sync_overlap,
+              "with --sync-every: weights travel while the next H steps are computed");
   options
       .add("global-batch", settings.global_batch, "none", {1, std::int64_t{1} << 50}, "N",
            "strong scaling: examples of all ranks in a step; compute times are proportional to a "
@@ -256,6 +264,10 @@ class Simulation {
     if (settings_.global_batch)
       question_.global_batch = static_cast<double>(*settings_.global_batch);
     question_.overlaps = settings_.exchange == "overlapped";
+    if (settings_.sync_overlap && !settings_.sync_every)
+      fail(ErrorKind::usage, "--sync-overlap has no effect without --sync-every H; add it");
+    if (settings_.sync_every)
+      question_.local = {static_cast<int>(*settings_.sync_every), settings_.sync_overlap};
   }
 
   Settings settings_;

@@ -42,6 +42,33 @@ TEST(Predict, OneRankHasNoExchangeOrWait) {
   EXPECT_EQ(alone.waiting, 0);
 }
 
+TEST(PredictLocal, SharesAnExchangeAmongSteps) {
+  // Two nodes of two ranks: 3.6 s and 1.001 s for the gradients inside a node; then two allreduces
+  // of 1 MB, inside and between nodes.
+  const Cluster nodes{.ranks_per_node = 2, .between = slow, .inside = slow};
+  const double inside = predict(one_range(), 2, nodes, false).step;
+  const double between = exchange_seconds(1e6, 4, nodes);
+  EXPECT_NEAR(inside, 3.6 + exchange_seconds(1e6, 2, nodes), 1e-12);
+  const Prediction local = predict_local(one_range(), 4, nodes, false, {.every = 10});
+  EXPECT_NEAR(local.step, inside + between / 10, 1e-12);
+  EXPECT_NEAR(local.exposed, exchange_seconds(1e6, 2, nodes) + between / 10, 1e-12);
+  EXPECT_NEAR(predict_local(one_range(), 4, nodes, false, {.every = 10, .overlaps = true}).step,
+              inside, 1e-12);
+  // One node synchronises with nobody.
+  EXPECT_EQ(predict_local(one_range(), 2, nodes, false, {.every = 10}).step, inside);
+  // An exchange longer than its H steps.
+  Cluster link = slow_nodes;
+  link.between.bytes_per_second = 1e5;
+  const Prediction late =
+      predict_local(one_range(), 2, link, false, {.every = 2, .overlaps = true});
+  EXPECT_NEAR(late.step, exchange_seconds(1e6, 2, link) / 2, 1e-12);
+  // Jitter of sums of H steps.
+  Workload uneven = one_range();
+  uneven.jitter = 0.1;
+  EXPECT_NEAR(predict_local(uneven, 2, slow_nodes, false, {.every = 4}).waiting,
+              0.1 * expected_maximum(2) / 2, 1e-12);
+}
+
 TEST(Predict, LastRangeIsNeverHidden) {
   // Two ranks, directly: one message of 1 MB.
   for (const bool overlaps : {false, true}) {

@@ -84,6 +84,17 @@ TEST_F(Simulate, PredictsFromNumbersOnly) {
   ASSERT_EQ(strong.exit_code, 0) << strong.all();
   EXPECT_THAT(strong.out, HasSubstr("    2     2    155.00     32.3 %"));
   EXPECT_EQ(simulate({"--help"}).exit_code, 0);
+  // 100 ms a step and 100 ms for the weights, in one of ten steps; ten steps hide them.
+  for (const bool overlaps : {false, true}) {
+    const Finished local = simulate(with(
+        {"--forward-ms", "30", "--backward-ms", "60", "--update-ms", "10", "--gradient-mb", "100",
+         "--latency", "0", "--rate", "1000", "--ranks", "2", "--jitter", "0", "--sync-every", "10"},
+        overlaps ? std::vector<std::string>{"--sync-overlap"} : std::vector<std::string>{}));
+    ASSERT_EQ(local.exit_code, 0) << local.all();
+    EXPECT_THAT(local.out, HasSubstr(overlaps ? "    2     2    100.00    100.0 %"
+                                              : "    2     2    110.00     90.9 %"));
+  }
+  expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--sync-overlap"}, 64, "--sync-every");
 }
 
 TEST_F(Simulate, NamesUnusableInput) {

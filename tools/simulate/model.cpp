@@ -74,6 +74,25 @@ Prediction predict(const Workload& workload, int ranks, const Cluster& cluster, 
   return of;
 }
 
+Prediction predict_local(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps,
+                         const LocalSync& sync) {
+  const int inside = std::min(ranks, cluster.ranks_per_node);
+  const int nodes = (ranks + inside - 1) / inside;
+  Prediction of = predict(workload, inside, cluster, overlaps);
+  if (nodes == 1) return of;
+  double bytes = 0;
+  for (const GradientRange& range : workload.ranges) bytes += range.bytes;
+  const double every = sync.every;
+  const double exchange = exchange_seconds(bytes, ranks, cluster);
+  const double exposed = std::max(0.0, exchange - (sync.overlaps ? every * of.step : 0)) / every;
+  const double waiting = workload.jitter * expected_maximum(nodes) / std::sqrt(every);
+  of.exchange += exchange / every;
+  of.exposed += exposed;
+  of.waiting += waiting;
+  of.step += exposed + waiting;
+  return of;
+}
+
 Workload with_batch(const Workload& workload, double factor) {
   Workload scaled = workload;
   for (double* const seconds : {&scaled.input, &scaled.forward, &scaled.backward, &scaled.jitter})

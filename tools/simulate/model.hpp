@@ -33,6 +33,13 @@ struct Cluster {
   std::optional<AllreduceAlgorithm> algorithm{};  // empty: the fastest for each range
 };
 
+// Nodes that exchange their weights every few steps (optimizer/local_steps.hpp).
+struct LocalSync {
+  int every = 1;  // steps
+  bool overlaps = false;
+};
+
+// Of a step; with LocalSync the mean of all steps.
 struct Prediction {
   double step = 0;      // seconds
   double exchange = 0;  // of all ranges, without other work
@@ -57,6 +64,12 @@ double end_of_exchange(const Workload& workload, int ranks, const Cluster& clust
 // step = input + forward + jitter * expected_maximum(ranks)
 //        + max(backward, end_of_exchange) + update; of one rank: without exchange and jitter.
 Prediction predict(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps);
+
+// A step inside a node as predict() says, and every `sync.every` steps an allreduce of all bytes
+// over all ranks, of which as many steps can hide a part with `sync.overlaps`. Nodes wait for the
+// slowest at a synchronisation: the deviation of a node's sum of H steps is sqrt(H) times a step's.
+Prediction predict_local(const Workload& workload, int ranks, const Cluster& cluster, bool overlaps,
+                         const LocalSync& sync);
 
 // The same step with a batch `factor` times as large: input, forward, backward, and the times at
 // which ranges are ready, grow by this factor, and jitter in proportion.

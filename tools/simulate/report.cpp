@@ -32,8 +32,10 @@ nlohmann::json as_json(const Link& link) {
 std::vector<PredictionRow> rows_of(const Question& question, const std::vector<int>& ranks) {
   const auto examples = [&](int p) { return question.global_batch.value_or(question.batch * p); };
   const auto step = [&](int p, const Workload& of) {
-    return predict(with_batch(of, examples(p) / p / question.batch), p, question.cluster,
-                   question.overlaps);
+    const Workload workload = with_batch(of, examples(p) / p / question.batch);
+    return question.local
+               ? predict_local(workload, p, question.cluster, question.overlaps, *question.local)
+               : predict(workload, p, question.cluster, question.overlaps);
   };
   Workload even = question.several;
   even.jitter = 0;
@@ -101,6 +103,8 @@ nlohmann::json as_json(const Question& question, const std::vector<PredictionRow
                         {"overlaps", question.overlaps},
                         {"rows", nlohmann::json::array()}};
   if (question.global_batch) all["global_batch"] = *question.global_batch;
+  if (question.local)
+    all["local_steps"] = {{"every", question.local->every}, {"overlaps", question.local->overlaps}};
   if (hiding)
     all["hiding"] = {{"exchange", hiding->exchange},
                      {"can_be_hidden", hiding->can_be_hidden},

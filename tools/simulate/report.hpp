@@ -27,6 +27,7 @@ struct Question {
   double batch = 1;                      // examples per rank, in both
   std::optional<double> global_batch{};  // of all ranks; empty: each rank keeps its `batch`
   bool overlaps = true;
+  std::optional<LocalSync> local{};  // empty: gradients of all ranks in each step
 };
 
 // For each number of ranks.
