@@ -28,9 +28,9 @@ static void train(TrainingRun& run, std::int64_t unit) {
   run.initialize(model);   // weights from --seed or --init
   model.to(run.device());  // this rank's: the CPU, or one of the node's GPUs
 
-  // All ranks start from rank 0's weights, and each update uses the mean gradient of all ranks
-  // (with
-  // --sync-every: of this machine's).
+  // All ranks start from rank 0's weights, and each update uses the mean gradient of all ranks;
+  // with
+  // --sync-every, of this machine's.
   const auto optimizer =
       create_multi_node_optimizer(run.create_optimizer(), run.gradient_communicator());
   run.configure(*optimizer, model);

@@ -81,7 +81,7 @@ class Run:
 
 def speed(options):
     text = "| | examples/s | min..max | of alone |\n|-|-|-|-|\n"
-    for case in CASES:
+    for case in options.cases.split(","):
         every = CASES[case][2]
         runs = {"alone": (Run(options, case, 1, []), every, 4 * every),
                 # The first steps try several modes of the exchange.
@@ -109,7 +109,7 @@ def sent_per_step(run, lengths):
 
 def bytes_sent(options):
     text = "| | bytes a step | times H, of gradients in each step |\n|-|-|-|\n"
-    for case in CASES:
+    for case in options.cases.split(","):
         every = CASES[case][2]
         each = sent_per_step(Run(options, case, 2, ["--exchange", "whole"]), (8, 24))
         text += f"| {case}, gradients in each step | {each:.0f} | |\n"
@@ -131,11 +131,13 @@ def accuracy(options):
         ("perceptron", 3, ["--epoch", "5"],
          [["--sync-every", "16"], ["--sync-every", "64"], ["--sync-every", "64", "--sync-overlap"],
           ["--sync-every", "64", "--outer-optimizer", "nesterov"]]),
-        ("cnn10", 5, ["--epoch", str(options.cnn_epochs), "--examples", "10000"],
-         [["--sync-every", "16"]]),
+        ("cnn10", 5, ["--epoch", str(options.cnn_epochs), "--examples", "10000", "--test-examples",
+                      "4000", "--dtype", "bf16"], [["--sync-every", "16"]]),
     )
     text = "| | flags | accuracy, % | mean | difference |\n|-|-|-|-|-|\n"
     for case, seeds, more, variants in studies:
+        if case not in options.cases.split(","):
+            continue
         base = None
         for flags in [[], *variants]:
             found = []
@@ -157,7 +159,8 @@ def main():
     parser = parser_for_programs(__doc__)
     parser.add_argument("--rate", default="100mbit", help="of the link in the table of speeds")
     parser.add_argument("--parts", default=",".join(PARTS))
-    parser.add_argument("--cnn-epochs", type=int, default=6)
+    parser.add_argument("--cases", default=",".join(CASES))
+    parser.add_argument("--cnn-epochs", type=int, default=5)
     options = read_data(parser.parse_args())
     text = heading("Local steps over a slow link") + f" Turns: {options.rounds}.\n\n"
     text += "\n".join(PARTS[part](options) for part in options.parts.split(","))

@@ -86,6 +86,8 @@ std::string LocalSteps::why_not(const Optimizer& optimizer) const {
   if (optimizer.communicator() != group_.get())
     return "an optimizer trains with other ranks than the group's; make it by "
            "create_multi_node_optimizer(..., LocalSteps::group())";
+  if (!group_->exchanges_gradients())
+    return fmt::format("the communicator {} exchanges no gradients", all_.name());
   if (!arena.values().device().is_cpu()) return "weights on a GPU; local steps are for CPUs only";
   if (!arena.unshaped().empty())
     return fmt::format("parameter {} has no shape yet; give the layer its input size",
@@ -95,7 +97,13 @@ std::string LocalSteps::why_not(const Optimizer& optimizer) const {
     return "gradients are used a step late (double buffering), which local steps exclude";
   if (exchange.power_sgd_rank > 0 || exchange.error_feedback)
     return "gradients are compressed or rounded with feedback, which local steps exclude; the "
-           "differences of weights always have feedback";
+           "differences of weights have feedback themselves";
+  const StepGuard& guard = optimizer.guard();
+  if (guard.skips_non_finite() || guard.loss_scaler() != nullptr)
+    return "steps that are not finite are left out, or losses are scaled, which all groups would "
+           "have to do alike";
+  if (optimizer.model().communicates())
+    return "layers exchange messages in each step (synchronised batch normalisation, for example)";
   for (const Module::NamedBuffer& buffer : optimizer.model().buffers())
     if (const DType type = buffer.tensor->dtype(); type != DType::float32 && type != DType::int64)
       return fmt::format("buffer {} has type {}; expected float32 or int64", buffer.path,
@@ -115,9 +123,39 @@ std::vector<std::string> LocalSteps::layout() const {
   return lines;
 }
 
+std::vector<std::string> LocalSteps::rules() const {
+  std::vector<std::string> lines;
+  for (const Optimizer* optimizer : optimizers_) {
+    lines.push_back("optimizer " + optimizer->rule().name());
+    for (const std::string& name : optimizer->hyperparameters())
+      lines.push_back(fmt::format("{} {}", name, optimizer->get(name)));
+    for (const auto& hook : optimizer->hooks()) lines.push_back("gradient hook " + hook->name());
+  }
+  return lines;
+}
+
 void LocalSteps::follow(std::vector<Optimizer*> optimizers) {
   TASUKI_CHECK(optimizers_.empty() && !optimizers.empty(), "LocalSteps::follow() is called once");
   optimizers_ = std::move(optimizers);
+  try {
+    agree_to_follow();
+  } catch (...) {
+    optimizers_.clear();
+    throw;
+  }
+  for (Optimizer* optimizer : optimizers_) {
+    const ParameterArena& arena = optimizer->arena();
+    all_.bcast_data(arena.values());
+    arena.begin_update();
+    arena.round_values();
+    arena.end_update();
+    for (const Module::NamedBuffer& buffer : optimizer->model().buffers())
+      all_.bcast_data(*buffer.tensor);
+  }
+  make_arrays();
+}
+
+void LocalSteps::agree_to_follow() const {
   std::string refusal;
   for (const Optimizer* optimizer : optimizers_)
     if (refusal.empty()) refusal = why_not(*optimizer);
@@ -126,20 +164,28 @@ void LocalSteps::follow(std::vector<Optimizer*> optimizers) {
                   "all groups train the same model");
   if (!refusal.empty())
     fail_everywhere(ErrorKind::usage, "local steps (--sync-every): {}", refusal);
+  check_agreement(all_, rules(), "all groups train with the same optimizers");
+  check_agreement(all_, layout(), "all groups train the same model");
+}
+
+void LocalSteps::follow_changes() {
+  TASUKI_CHECK(is_synchronised(), "parameters have changed since the last synchronisation");
+  if (layout() == layout_) return;
+  check_agreement(all_, layout(), "all groups train the same model");
+  make_arrays();
+}
+
+void LocalSteps::make_arrays() {
   layout_ = layout();
-  check_agreement(all_, layout_, "all groups train the same model");
+  statistics_.clear();
+  counters_.clear();
+  weights_ = 0;
   std::int64_t buffered = 0;
   std::set<const void*> known;  // a layer may be in several places
-  for (Optimizer* optimizer : optimizers_) {
-    const ParameterArena& arena = optimizer->arena();
-    weights_ += arena.update_count();
-    all_.bcast_data(arena.values());
-    arena.begin_update();
-    arena.round_values();
-    arena.end_update();
+  for (const Optimizer* optimizer : optimizers_) {
+    weights_ += optimizer->arena().update_count();
     for (const Module::NamedBuffer& buffer : optimizer->model().buffers()) {
       if (!known.insert(buffer.tensor->raw()).second) continue;
-      all_.bcast_data(*buffer.tensor);
       const bool is_mean = buffer.tensor->dtype() == DType::float32;
       (is_mean ? statistics_ : counters_).push_back(*buffer.tensor);
       if (is_mean) buffered += buffer.tensor->count();
@@ -159,8 +205,8 @@ void LocalSteps::follow(std::vector<Optimizer*> optimizers) {
 void LocalSteps::check() const {
   if (optimizers_.empty() || layout() != layout_)
     fail(ErrorKind::usage,
-         "local steps: call LocalSteps::follow() before the first step, and do not add, remove, "
-         "freeze or unfreeze parameters after it");
+         "local steps: call LocalSteps::follow() before the first step, and follow_changes() at a "
+         "synchronisation if parameters were added, removed, frozen or unfrozen");
 }
 
 // --- values of this rank's models ---
@@ -259,7 +305,7 @@ void LocalSteps::bring_together() {
     send(false);
     receive();
   }
-  // What is left of a difference is rounding.
+  // The weights become exactly the outer ones: w - w0 + w0 may be rounded.
   write([this](const Tensor& values, Range part) {
     values.copy_from(outer_.slice(part.begin, part.end));
   });
@@ -314,6 +360,7 @@ void LocalSteps::send(bool in_background) {
 void LocalSteps::receive() {
   under_way_->wait();
   under_way_.reset();
+  if (!travel_->sums_alike()) travel_->bcast_data(sums_);
   // From here on `sums_` is by how much the outer weights change.
   if (!takes_mean_) {
     const auto lr = static_cast<float>(settings_.lr),

@@ -54,11 +54,15 @@ class LocalSteps {
 
   // Once, after setup() of the optimizers, which train with group() and are destroyed before this
   // object. All ranks take the weights and running statistics of rank 0 of all(). A usage error
-  // where models are on GPUs, have parameters without a shape or buffers that are neither float32
-  // nor int64, use gradients a step late, or compress them; ErrorKind::disagreement if models
-  // differ between groups. Parameters must not be added, removed, frozen or unfrozen afterwards.
-  // Collective over all().
+  // where models are on GPUs, have parameters without a shape, buffers that are neither float32 nor
+  // int64, or layers that communicate, or where optimizers use gradients a step late, compress
+  // them, scale losses or leave out steps that are not finite; ErrorKind::disagreement if models,
+  // optimizers or what they do with gradients differ between groups. Collective over all().
   void follow(std::vector<Optimizer*> optimizers);
+  // At a synchronisation, after parameters have been added, removed, frozen or unfrozen in the same
+  // way on all ranks: adapts the arrays. The outer momentum becomes zeros if anything has changed.
+  // Collective over all().
+  void follow_changes();
 
   // After each update, on all ranks. `examples`: those of this rank in the step, as the optimizer
   // weights gradients by. Synchronises if it is time.
@@ -71,8 +75,9 @@ class LocalSteps {
   // from this one. Collective over all().
   void synchronise();
   bool is_synchronised() const { return !is_changed_ && under_way_ == nullptr; }
-  // Whether any rank had been asked to stop (core/stop_request.hpp) at the last synchronisation.
-  bool asked_to_stop() const { return asked_to_stop_; }
+  // Whether any rank had been asked to stop (core/stop_request.hpp), if the last step ended with a
+  // synchronisation; otherwise false.
+  bool asked_to_stop() const { return asked_to_stop_ && last_ == steps_; }
 
   // The outer optimizer's momentum for the weights of an optimizer, with its arena's offsets;
   // undefined with `mean`. To be saved and loaded at a synchronisation.
@@ -88,10 +93,16 @@ class LocalSteps {
 
  private:
   void bring_together();
+  // Throws on all ranks if follow() cannot follow these optimizers.
+  void agree_to_follow() const;
+  // Makes the arrays for layout(), and reads the present values.
+  void make_arrays();
   // Why local steps cannot follow this optimizer; empty: they can.
   std::string why_not(const Optimizer& optimizer) const;
   // What must be the same in all groups, and at all times.
   std::vector<std::string> layout() const;
+  // What must be the same in all groups when they begin.
+  std::vector<std::string> rules() const;
   void check() const;
   bool is_due() const;
   // Adds up what ranks report: examples since the last exchange, and requests to stop. Returns

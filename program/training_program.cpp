@@ -38,7 +38,8 @@ void check_flags(const TrainingProgram& program) {
   if (program.flags.has("fields")) check_array_file_flags(program.flags, program, program.settings);
   if (program.check_flags) program.check_flags();
   if (!program.create_optimizer)
-    create_optimizer(program.flags, settings, examples_of_update(settings, /*ranks=*/1));
+    create_optimizer(program.flags, settings,
+                     static_cast<double>(examples_of_update(settings, /*ranks=*/1)));
 }
 
 void check_functions(const TrainingProgram& program, const RankSetup& setup) {

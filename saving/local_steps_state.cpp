@@ -56,6 +56,13 @@ Tensor updates_of(const Optimizer& optimizer) {
   return Tensor::full({1}, static_cast<double>(optimizer.t()), DType::int64);
 }
 
+// Whether this rank's states are no other rank's copies: ranks of each socket may hold all of them.
+bool has_first_copy(const Optimizer& optimizer) {
+  if (optimizer.states().are_sharded()) return true;
+  const auto rank = static_cast<std::size_t>(optimizer.communicator()->rank());
+  return optimizer.weights().holders()[rank] == 0;
+}
+
 // Each rank of a group saves what it has.
 void save_pieces(const Serializer& serializer, const NamedOptimizers& optimizers,
                  const LocalSteps& local_steps) {
@@ -65,44 +72,47 @@ void save_pieces(const Serializer& serializer, const NamedOptimizers& optimizers
   for (const auto& [name, optimizer] : optimizers) {
     const Serializer of_optimizer = of_group[name];
     if (is_first) of_optimizer.save_piece("t", {1}, 0, updates_of(*optimizer));
-    if (!is_first && !optimizer->states().are_divided()) continue;
+    if (!has_first_copy(*optimizer)) continue;
     for (const ParameterArena::Entry& entry : optimizer->arena().entries())
       save_state_pieces(of_optimizer[entry.path], optimizer->states(), entry);
   }
 }
 
-// The first rank of each group has all of its states for a moment, and rank 0 then those of all
-// groups.
-void save_whole(const Serializer& serializer, const NamedOptimizers& optimizers,
-                const std::vector<GroupArray>& arrays, const LocalSteps& local_steps) {
-  Bytes own;
-  const auto append = [&own](const Tensor& values) {
+// The states of this rank's group, on its first rank; empty on others. Collective among the group.
+Bytes pack_states(const NamedOptimizers& optimizers, const LocalSteps& local_steps) {
+  Bytes packed;
+  const auto append = [&packed](const Tensor& values) {
     const auto* const raw = static_cast<const std::byte*>(values.raw());
-    own.insert(own.end(), raw, raw + values.bytes());
+    packed.insert(packed.end(), raw, raw + values.bytes());
   };
-  const bool speaks = local_steps.group().rank() == 0 && local_steps.own_group() > 0;
   for (const auto& [name, optimizer] : optimizers) {
     const OptimizerStates& states = optimizer->states();
     std::vector<Tensor> whole;
     for (const std::string& state : states.names()) whole.push_back(states.gather(state, 0));
-    if (!speaks) continue;
+    if (local_steps.group().rank() != 0) continue;
     append(updates_of(*optimizer));
     for (const ParameterArena::Entry& entry : optimizer->arena().entries())
       for (const Tensor& state : whole) append(ParameterArena::part(state, entry));
   }
-  std::int64_t group = 0;
-  for (const Bytes& sent : gather_bytes(local_steps.all(), own, 0)) {
-    if (sent.empty()) continue;
-    const Serializer of_group = serializer[std::to_string(++group)];
+  return packed;
+}
+
+// Rank 0 gets the states of one group after the other.
+void save_whole(const Serializer& serializer, const NamedOptimizers& optimizers,
+                const std::vector<GroupArray>& arrays, const LocalSteps& local_steps) {
+  for (int group = 1; group < local_steps.groups(); ++group) {
+    const Bytes own =
+        group == local_steps.own_group() ? pack_states(optimizers, local_steps) : Bytes();
     std::size_t at = 0;
-    for (const GroupArray& each : arrays) {
-      const Tensor values = Tensor::empty(each.shape(), each.dtype());
-      TASUKI_CHECK(values.bytes() <= sent.size() - at, "states of group {} end at {}", group,
-                   each.path);
-      std::memcpy(values.raw(), sent.data() + at, values.bytes());
-      at += values.bytes();
-      of_group(each.path, values);
-    }
+    for (const Bytes& sent : gather_bytes(local_steps.all(), own, 0))
+      for (std::size_t i = 0; i < arrays.size() && !sent.empty(); ++i) {
+        const Tensor values = Tensor::empty(arrays[i].shape(), arrays[i].dtype());
+        TASUKI_CHECK(values.bytes() <= sent.size() - at, "states of group {} end at {}", group,
+                     arrays[i].path);
+        std::memcpy(values.raw(), sent.data() + at, values.bytes());
+        at += values.bytes();
+        serializer[std::to_string(group)](arrays[i].path, values);
+      }
   }
 }
 
@@ -125,6 +135,7 @@ void load_states(const Serializer& serializer, const std::vector<GroupArray>& ar
 void serialize_local_steps(const Serializer& serializer, const NamedOptimizers& optimizers,
                            LocalSteps& local_steps, std::int64_t steps) {
   const bool is_loading = serializer.is_loading();
+  if (is_loading) local_steps.follow_changes();  // loading may have frozen parameters
   if (!is_loading || serializer.contains("groups")) {
     std::int64_t groups = local_steps.groups();
     serialize_count(serializer, "groups", groups);

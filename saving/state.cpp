@@ -261,8 +261,7 @@ void serialize_optimizer(const Serializer& serializer, Optimizer& optimizer,
                          const LocalSteps* local_steps) {
   serialize_kind(serializer, optimizer);
   serialize_hooks_and_groups(serializer, optimizer);
-  // A group may be a single rank, while others are not. What is compared here is the same in all
-  // runs with local steps.
+  // All ranks must compare or none, and a group of a single rank exchanges no gradients.
   if (local_steps == nullptr) serialize_data_parallelism(serializer, optimizer);
   serialize_frozen(serializer, optimizer);
   std::int64_t t = optimizer.t();

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "core/activity.hpp"
+#include "saving/local_steps_state.hpp"
 #include "saving/npz.hpp"
 #include "saving/replica_set.hpp"
 #include "saving/saved_states.hpp"
@@ -14,9 +15,22 @@ namespace {
 
 constexpr const char* names_entry = "names";
 
-void serialize_training(const Serializer& serializer, Optimizer& optimizer,
-                        ProgramNumbers& numbers) {
-  serialize_optimizers(serializer["updater"], {{"main", &optimizer}}, 0);
+// The ranks that save and load together.
+Communicator* ranks_of(const Optimizer& optimizer, const LocalSteps* local_steps) {
+  return local_steps ? &local_steps->all() : optimizer.communicator();
+}
+
+void serialize_training(const Serializer& serializer, Optimizer& optimizer, ProgramNumbers& numbers,
+                        LocalSteps* local_steps) {
+  const NamedOptimizers named = {{"main", &optimizer}};
+  serialize_optimizers(serializer["updater"], named, 0, local_steps);
+  if (local_steps != nullptr) {
+    const Serializer of_local_steps = serializer["updater"]["local_steps"];
+    std::int64_t steps = local_steps->steps();
+    if (!serializer.is_loading() || of_local_steps.contains("steps"))
+      serialize_count(of_local_steps, "steps", steps);
+    serialize_local_steps(of_local_steps, named, *local_steps, steps);
+  }
   const Serializer program = serializer["program"];
   std::string names;
   for (const auto& [name, number] : numbers) names += name + '\n';
@@ -32,7 +46,7 @@ void serialize_training(const Serializer& serializer, Optimizer& optimizer,
 }  // namespace
 
 void save_training(const std::filesystem::path& path, Optimizer& optimizer,
-                   const ProgramNumbers& numbers) {
+                   const ProgramNumbers& numbers, LocalSteps* local_steps) {
   const PhaseScope saving(Phase::saving);
   for (const auto& [name, number] : numbers)
     if (name.empty() || name.find_first_of("/\n") != std::string::npos)
@@ -41,20 +55,23 @@ void save_training(const std::filesystem::path& path, Optimizer& optimizer,
                       "'{}'",
                       name);
   optimizer.flush();
-  const SavingRanks ranks(optimizer.communicator(), nullptr);
+  if (local_steps != nullptr) local_steps->synchronise();
+  const SavingRanks ranks(ranks_of(optimizer, local_steps), nullptr);
   std::vector<NpzEntry> entries;
   ProgramNumbers own = numbers;
-  serialize_training(Serializer::saver(entries, ranks.members), optimizer, own);
+  serialize_training(Serializer::saver(entries, ranks.members), optimizer, own, local_steps);
   ranks.on_first([&] { write_npz(path, entries); });
 }
 
-ProgramNumbers load_training(const std::filesystem::path& path, Optimizer& optimizer) {
+ProgramNumbers load_training(const std::filesystem::path& path, Optimizer& optimizer,
+                             LocalSteps* local_steps) {
   const PhaseScope restoring(Phase::restoring);
-  const ResumeSource from = open_to_resume(path, optimizer.communicator());
-  const SavingRanks ranks(optimizer.communicator(), nullptr);
+  const ResumeSource from = open_to_resume(path, ranks_of(optimizer, local_steps));
+  const SavingRanks ranks(ranks_of(optimizer, local_steps), nullptr);
   check_models(from, {{"main", &optimizer}}, ranks);
   ProgramNumbers numbers;
-  serialize_training(Serializer::loader(from.source.get(), ranks.members), optimizer, numbers);
+  serialize_training(Serializer::loader(from.source.get(), ranks.members), optimizer, numbers,
+                     local_steps);
   return numbers;
 }
 

@@ -16,8 +16,9 @@ void add_local_step_flags(Options& options, TrainingSettings& settings) {
            "to stop takes effect at the next synchronisation. `none`: machines exchange gradients "
            "in each step")
       .in_short("steps between exchanges of machines");
-  options.add("sync-warmup", local.warmup, {0, billion}, "N",
-              "with --sync-every: machines synchronise after each of the first N steps");
+  options.add(
+      "sync-warmup", local.warmup, {0, billion}, "N",
+      "with --sync-every: machines synchronise after each of the first N steps, by the mean");
   options
       .add("outer-optimizer", local.outer,
            {{"none", OuterOptimizer::mean}, {"nesterov", OuterOptimizer::nesterov}}, "NAME",
@@ -38,13 +39,13 @@ void check_local_step_flags(const Options& options, const TrainingSettings& sett
   if (!settings.sync_every) {
     for (const char* const flag :
          {"sync-warmup", "outer-optimizer", "outer-lr", "outer-momentum", "sync-overlap"})
-      if (options.is_changed(flag))
+      if (options.is_given(flag))
         fail_everywhere(ErrorKind::usage, "--{} has no effect without --sync-every H; add it",
                         flag);
     return;
   }
   for (const char* const flag : {"outer-lr", "outer-momentum"})
-    if (settings.local_steps.outer == OuterOptimizer::mean && options.is_changed(flag))
+    if (settings.local_steps.outer == OuterOptimizer::mean && options.is_given(flag))
       fail_everywhere(ErrorKind::usage,
                       "--{} has no effect without --outer-optimizer nesterov; add it", flag);
   const auto refuse = [](const char* flag, const char* reason) {
@@ -63,7 +64,8 @@ void check_local_step_flags(const Options& options, const TrainingSettings& sett
     refuse("--exchange double-buffered", "gradients must be used in their own step");
   if (settings.power_sgd_rank > 0) refuse("--compress", "gradients do not leave the machine");
   if (settings.error_feedback)
-    refuse("--error-feedback", "gradients do not leave the machine, and what does always has it");
+    refuse("--error-feedback",
+           "gradients do not leave the machine; what does has its rounding errors kept anyway");
   if (settings.communicator == "dummy")
     refuse("--communicator dummy", "it does not exchange gradients");
   if (settings.on_nan == OnNan::skip)

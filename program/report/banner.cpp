@@ -51,18 +51,19 @@ std::string describe_exchange(const Optimizer& optimizer, const TrainingSettings
 }
 
 // A warning; empty if the moments of saves do not matter.
-std::string describe_timed_saves(const TrainingSettings& settings, const Optimizer& optimizer) {
+std::string describe_timed_saves(const TrainingSettings& settings, const Optimizer& optimizer,
+                                 bool is_local) {
   const auto& period = settings.checkpoint_every;
   const bool is_timed =
       period && (period->unit == PeriodUnit::minute || period->unit == PeriodUnit::second);
   const Communicator* const ranks = optimizer.communicator();
-  if (!is_timed || settings.exchange != ExchangeMode::double_buffered || ranks == nullptr ||
-      ranks->size() == 1)
-    return "";
+  const bool is_late =
+      settings.exchange == ExchangeMode::double_buffered && ranks != nullptr && ranks->size() > 1;
+  if (!is_timed || (!is_late && !is_local)) return "";
   return fmt::format(
-      "every {}, by the clock: with double-buffered gradients the times of saves affect the bits "
-      "of the results; --checkpoint-every in `it` or `epoch` avoids that",
-      to_text(*period));
+      "every {}, by the clock: with {} the times of saves affect the bits of the results; "
+      "--checkpoint-every in `it` or `epoch` avoids that",
+      to_text(*period), is_local ? "local steps" : "double-buffered gradients");
 }
 
 std::string describe_shards(const TrainingSettings& settings, int ranks) {
@@ -75,8 +76,8 @@ std::string describe_shards(const TrainingSettings& settings, int ranks) {
 
 std::string describe_local_steps(const LocalSteps& local_steps) {
   const LocalStepSettings& settings = local_steps.settings();
-  std::string text = fmt::format("{} machine{} synchronise every {} steps", local_steps.groups(),
-                                 local_steps.groups() == 1 ? "" : "s", settings.every);
+  std::string text =
+      fmt::format("{} machines synchronise every {} steps", local_steps.groups(), settings.every);
   if (settings.warmup > 0) text += fmt::format(", in each of the first {}", settings.warmup);
   text += settings.outer == OuterOptimizer::mean
               ? "; weights become their mean"
@@ -107,7 +108,7 @@ std::string describe_data(const TrainingData& data) {
 }
 
 std::string describe_optimizer(const TrainingSettings& settings, const Optimizer& optimizer,
-                               std::int64_t examples) {
+                               double examples) {
   std::string text = optimizer.rule().name();
   for (const std::string& parameter : optimizer.hyperparameters()) {
     const double value = optimizer.get(parameter);
@@ -154,7 +155,9 @@ BannerLines banner_lines(const RankSetup& setup, const TrainingSettings& setting
   const Optimizer& optimizer = *optimizers.front().optimizer;
   if (const std::string text = describe_exchange(optimizer, settings); !text.empty())
     add("Gradients", text);
-  if (const std::string text = describe_timed_saves(settings, optimizer); !text.empty())
+  if (const std::string text =
+          describe_timed_saves(settings, optimizer, setup.local_steps != nullptr);
+      !text.empty())
     add("Checkpoints", text);
   for (auto& line : own) lines.push_back(std::move(line));
   if (settings.workers) add("Workers", describe_workers(setup, *settings.workers));

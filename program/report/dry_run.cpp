@@ -70,19 +70,24 @@ struct SavingMemory {
   // What rank 0, or with sharded states each rank, copies for checkpoints: weights and the states
   // that it has.
   std::size_t copied = 0;
-  // States that are divided between ranks, which rank 0 puts together for the snapshot at the end,
-  // and for checkpoints unless the states are sharded.
+  // States that are divided between ranks, or those of other machines, which rank 0 puts together
+  // for the snapshot at the end, and for checkpoints unless ranks write them themselves.
   std::size_t gathered = 0;
 };
 
-SavingMemory memory_for_saving(const NamedOptimizers& optimizers,
-                               const TrainingSettings& settings) {
+SavingMemory memory_for_saving(const NamedOptimizers& optimizers, const TrainingSettings& settings,
+                               const LocalSteps* local_steps) {
   SavingMemory memory;
   for (const NamedOptimizer& each : optimizers) {
     const Optimizer& optimizer = *each.optimizer;
     const std::size_t weights = optimizer.arena().values().bytes();
     const OptimizerStates& states = optimizer.states();
-    if (states.are_divided()) memory.gathered += weights * states.names().size();
+    // With local steps, one array of a group and those of all other groups.
+    if (local_steps != nullptr)
+      memory.gathered +=
+          weights * states.names().size() * static_cast<std::size_t>(local_steps->groups());
+    else if (states.are_divided())
+      memory.gathered += weights * states.names().size();
     if (!settings.checkpoint_every) continue;
     memory.copied += weights;
     if (states.are_sharded() || !states.are_divided()) memory.copied += states.bytes();
@@ -141,7 +146,7 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
     states += each.optimizer->states().bytes();
   }
-  const auto [copied, gathered] = memory_for_saving(optimizers, settings);
+  const auto [copied, gathered] = memory_for_saving(optimizers, settings, setup.local_steps.get());
   std::size_t examples = share_bytes(data.train, *setup.communicator, setup.grid->models());
   if (data.test) examples += share_bytes(*data.test, *setup.communicator, setup.grid->models());
 

@@ -41,9 +41,8 @@ bool decays_weights(const Optimizer& optimizer) {
 
 constexpr std::int64_t epochs_to_half = 25;
 
-double scale_of(const TrainingSettings& settings, std::int64_t examples) {
-  const double ratio =
-      static_cast<double>(examples) / static_cast<double>(settings.reference_batch);
+double scale_of(const TrainingSettings& settings, double examples) {
+  const double ratio = examples / static_cast<double>(settings.reference_batch);
   switch (settings.lr_scaling) {
     case LrScaling::linear:
       return ratio;
@@ -78,7 +77,7 @@ void check_decay(const Options& options, const TrainingSettings& settings,
 }
 
 std::unique_ptr<Optimizer> create_optimizer(
-    const Options& options, const TrainingSettings& settings, std::int64_t examples,
+    const Options& options, const TrainingSettings& settings, double examples,
     const std::function<std::unique_ptr<Optimizer>()>& create) {
   auto optimizer = create ? create() : tasuki::create_optimizer(settings.optimizer);
   check_decay(options, settings, *optimizer);
@@ -86,8 +85,7 @@ std::unique_ptr<Optimizer> create_optimizer(
   return optimizer;
 }
 
-void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
-                         std::int64_t examples) {
+void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, double examples) {
   set_learning_rate(optimizer, settings, examples);
   const std::vector<std::string> known = optimizer.hyperparameters();
   if (settings.momentum) {
@@ -129,8 +127,7 @@ std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& s
 
 // --- learning rate ---
 
-void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
-                       std::int64_t examples) {
+void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings, double examples) {
   const std::string name = optimizer.rule().rate_name();
   if (name.empty()) {
     const char* flag = settings.lr                                    ? "--lr"
@@ -146,7 +143,7 @@ void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
   optimizer.set(name, settings.lr.value_or(optimizer.get(name)) * scale_of(settings, examples));
 }
 
-std::string describe_scaling(const TrainingSettings& settings, double rate, std::int64_t examples) {
+std::string describe_scaling(const TrainingSettings& settings, double rate, double examples) {
   const double scale = scale_of(settings, examples);
   if (scale == 1) return "";
   return fmt::format(" = {:.6g} x {:.6g} ({} scaling: global batch {}, recipe {})", rate / scale,

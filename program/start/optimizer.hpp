@@ -16,7 +16,7 @@ namespace tasuki::program {
 // The optimizer that `create` makes (default: the one of --optimizer), with check_decay() and
 // configure_optimizer(). `examples`: of an update.
 std::unique_ptr<Optimizer> create_optimizer(
-    const Options& options, const TrainingSettings& settings, std::int64_t examples,
+    const Options& options, const TrainingSettings& settings, double examples,
     const std::function<std::unique_ptr<Optimizer>()>& create = {});
 // Refuses --no-decay-1d if neither the flags nor the optimizer decay weights. Accepts it as a
 // default or a resumed run's flag.
@@ -24,19 +24,17 @@ void check_decay(const Options& options, const TrainingSettings& settings,
                  const Optimizer& optimizer);
 // Applies --lr, --lr-scaling, --momentum, --weight-decay, --clip-norm and --lars to an optimizer. A
 // flag for a hyper-parameter that it does not have is a usage error.
-void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings,
-                         std::int64_t examples);
+void configure_optimizer(Optimizer& optimizer, const TrainingSettings& settings, double examples);
 // The hooks of the flags, for messages: ", clip_norm 1, weight_decay 0.0005"; empty without hooks.
 std::string describe_hooks(const Optimizer& optimizer, const TrainingSettings& settings);
 
 // Sets the rate for updates of `examples` examples: --lr or the optimizer's default, scaled as
 // LrScaling says. Flags about the rate are a usage error if the optimizer has none.
-void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings,
-                       std::int64_t examples);
+void set_learning_rate(Optimizer& optimizer, const TrainingSettings& settings, double examples);
 
 // How the rate was scaled, " = 0.1 x 4 (linear scaling: global batch 400, recipe 100)"; empty if it
 // was not.
-std::string describe_scaling(const TrainingSettings& settings, double rate, std::int64_t examples);
+std::string describe_scaling(const TrainingSettings& settings, double rate, double examples);
 
 // The schedule for messages, "x 0.1 after 50 % and 80 % of the epochs, rising for 5 epochs"; empty
 // for a constant rate.

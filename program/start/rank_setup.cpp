@@ -172,8 +172,15 @@ std::optional<RankSetup> set_up_rank(Options& options, TrainingSettings& setting
   setup.grid = std::make_unique<ModelGrid>(*setup.communicator, settings, options.program());
   if (const auto local = local_step_settings(settings)) {
     setup.local_steps = std::make_unique<LocalSteps>(*setup.communicator, *local);
-    if (setup.local_steps->groups() == 1 && setup.communicator->rank() == 0)
+    const bool is_alone = setup.local_steps->groups() == 1;
+    if (is_alone) setup.local_steps.reset();
+    if (setup.communicator->rank() == 0 && is_alone)
       log_warning("--sync-every has no effect: all ranks are on one machine");
+    else if (setup.communicator->rank() == 0 && local->overlap &&
+             !setup.communicator->supports(Background::thread))
+      log_warning(
+          "--sync-overlap has no effect: this MPI does not allow calls from several threads, so "
+          "differences travel at the next synchronisation");
   }
   return setup;
 }

@@ -28,12 +28,13 @@ inline constexpr const char* supervisor_variable = "TASUKI_SUPERVISOR";
 struct RankSetup {
   std::unique_ptr<Communicator> communicator;  // of all ranks
   std::unique_ptr<ModelGrid> grid;             // which of them hold a model together
-  std::unique_ptr<LocalSteps> local_steps;     // null without --sync-every
-  Links links;                                 // as measured, where --allreduce auto needs them
-  std::vector<Device> devices;                 // of this rank; several only with settings.workers
-  Device batch_device;                         // of iterators; the CPU with settings.workers
-  Precision precision;                         // of all devices
-  std::string device_text;                     // with the GPU's name, for the banner
+  // Null without --sync-every, and where all ranks are on one machine.
+  std::unique_ptr<LocalSteps> local_steps;
+  Links links;                  // as measured, where --allreduce auto needs them
+  std::vector<Device> devices;  // of this rank; several only with settings.workers
+  Device batch_device;          // of iterators; the CPU with settings.workers
+  Precision precision;          // of all devices
+  std::string device_text;      // with the GPU's name, for the banner
   Processors processors;
   ThreadPlan threads;
   Resumption resumption;
@@ -42,9 +43,9 @@ struct RankSetup {
   Device device() const { return devices.front(); }
   // The ranks that exchange gradients with this one in each step.
   Communicator& exchanging() const { return local_steps ? local_steps->group() : grid->data(); }
-  // Examples of an update; of the machines' mean, where they train by themselves.
-  std::int64_t examples_of_update(const TrainingSettings& settings) const {
-    return program::examples_of_update(settings, grid->models()) /
+  // Examples of an update of exchanging(); with local steps the mean over the machines.
+  double examples_of_update(const TrainingSettings& settings) const {
+    return static_cast<double>(program::examples_of_update(settings, grid->models())) /
            (local_steps ? local_steps->groups() : 1);
   }
 };

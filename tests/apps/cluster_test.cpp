@@ -220,6 +220,15 @@ TEST_F(Cluster, BringsNodesTogetherEveryFewSteps) {
       if (losses.empty()) losses = found;
       expect_near(found, losses, 1e-4);
     }
+    // The second line is of steps with weights that machines have brought together.
+    const auto losses_with = [&](const char* every) {
+      const Finished job =
+          run_on_nodes(slots, "kinds", with(flags, {"--sync-every", every, "--overwrite"}));
+      EXPECT_EQ(job.exit_code, 0) << job.all();
+      return values_of(read_log("kinds"), "main/loss");
+    };
+    EXPECT_NE(losses_with("none"), losses);
+    EXPECT_NE(losses_with("9").at(1), losses.at(1));
   }
 }
 
@@ -246,6 +255,21 @@ TEST_F(Cluster, ResumesLocalStepsWithTheSameBits) {
     const std::string hashes = last_hashes(folder / "whole");
     EXPECT_NE(hashes.find("part1/"), std::string::npos) << hashes;
     EXPECT_EQ(last_hashes(folder / "second"), hashes);
+    // Flags are kept, and can be switched off.
+    std::filesystem::remove_all(folder / "third");
+    const Finished third = run_on_nodes("2,1", "third",
+                                        {"--resume", folder / "whole/checkpoints/iter_5",
+                                         "--max-iterations", "6", "--batchsize", "16"});
+    EXPECT_EQ(third.exit_code, 0) << third.all();
+    EXPECT_EQ(count_of(third.out, "Local steps: 2 machines synchronise every 3 steps"), 1)
+        << third.out;
+    std::filesystem::remove_all(folder / "fourth");
+    const Finished fourth =
+        run_on_nodes("2,1", "fourth",
+                     {"--resume", folder / "whole/checkpoints/iter_5", "--max-iterations", "6",
+                      "--batchsize", "16", "--sync-every", "none"});
+    EXPECT_EQ(fourth.exit_code, 0) << fourth.all();
+    EXPECT_EQ(count_of(fourth.all(), "machines that trained by themselves"), 1) << fourth.all();
   }
 }
 

@@ -262,6 +262,70 @@ TEST_P(LocalTraining, TellsAllRanksAtSynchronisations) {
   for (std::size_t i = 0; i < own.size(); ++i) EXPECT_NEAR(all.data<double>()[i], own[i], 1e-6);
 }
 
+// A group without examples has no weight in the mean; without any, nothing changes.
+TEST_P(LocalTraining, CountsGroupsByTheirExamples) {
+  LocalSteps local(*communicator_, {.every = 1}, group());
+  Net model(size() <= 2);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), local.group());
+  optimizer->setup(model);
+  local.follow({optimizer.get()});
+  for (const bool has_any : {true, false}) {
+    for (const auto& [path, parameter] : model.parameters()) {
+      parameter->value().fill(group() == 0 ? 1 : 3);
+      parameter->value_changed();
+    }
+    local.end_step(has_any && group() == 0 ? 4 : 0);
+    for (const auto& [path, parameter] : model.parameters())
+      for (const float value : parameter->value().span<float>())
+        ASSERT_NEAR(value, 1, 1e-6) << path;
+  }
+}
+
+// Statistics of each rank, by its examples; counters become the greatest.
+TEST_P(LocalTraining, AveragesStatisticsOfAllRanks) {
+  LocalSteps local(*communicator_, {.every = 1}, group());
+  Net model(true);
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), local.group());
+  optimizer->setup(model);
+  local.follow({optimizer.get()});
+  double sum = 0, examples = 0;
+  for (int other = 0; other < size(); ++other) {
+    sum += static_cast<double>(other + 1) * (other + 2);
+    examples += other + 1;
+  }
+  for (const auto& [path, buffer] : model.buffers()) buffer->fill(rank() + 2);
+  local.end_step(rank() + 1);
+  for (const auto& [path, buffer] : model.buffers())
+    if (buffer->dtype() == DType::float32) {
+      for (const float value : buffer->span<float>()) ASSERT_NEAR(value, sum / examples, 1e-5);
+    } else {
+      for (const std::int64_t value : buffer->span<std::int64_t>()) ASSERT_EQ(value, size() + 1);
+    }
+}
+
+TEST_P(LocalTraining, RefusesOptimizers) {
+  LocalSteps local(*communicator_, {.every = 2}, group());
+  const auto refusal_of = [&](const std::function<void(Optimizer&)>& change) {
+    Net model(false);
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), local.group());
+    optimizer->setup(model);
+    change(*optimizer);
+    return testing::error_of([&] { local.follow({optimizer.get()}); });
+  };
+  EXPECT_NE(refusal_of([](Optimizer& optimizer) {
+              optimizer.guard().skip_non_finite();
+            }).find("not finite"),
+            std::string::npos);
+  EXPECT_NE(refusal_of([](Optimizer& optimizer) {
+              optimizer.set_exchange({.mode = ExchangeMode::double_buffered});
+            }).find("a step late"),
+            std::string::npos);
+  if (groups() == 1) return;
+  EXPECT_NE(
+      refusal_of([this](Optimizer& optimizer) { optimizer.set("lr", 1 + group()); }).find("lr"),
+      std::string::npos);
+}
+
 TEST_P(LocalTraining, RefusesSettings) {
   for (const LocalStepSettings& settings :
        {LocalStepSettings{.every = 0}, LocalStepSettings{.warmup = -1}, LocalStepSettings{.lr = 0},

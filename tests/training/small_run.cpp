@@ -59,7 +59,8 @@ SmallRun::SmallRun(const std::filesystem::path& out, Communicator* communicator,
   optimizer->compute_in(options.dtype);
   if (!options.frozen.empty()) optimizer->freeze(options.frozen);
   optimizer->states().shard(options.sharded);
-  optimizer->weights().share(options.shares);
+  optimizer->weights().share(options.shares,
+                             communicator ? communicator->rank() % options.sockets : 0);
   optimizer->set_exchange({.mode = options.exchange, .power_sgd_rank = options.power_sgd_rank});
   optimizer->setup(*model);
   if (options.dtype == DType::float16) optimizer->guard().scale_losses({});

@@ -56,7 +56,8 @@ struct SmallRun {
     bool is_resident = true;  // on another device than a CPU
     std::string frozen = "";  // a pattern; from before the setup
     bool sharded = false;     // the optimizer's states
-    bool shares = false;      // weights, among the ranks of a node
+    bool shares = false;      // weights, among the ranks of a node ...
+    int sockets = 1;          // ... or of each of so many sockets
     std::int64_t accumulate = 1;
     std::optional<ExchangeMode> exchange = std::nullopt;
     std::int64_t power_sgd_rank = 0;

@@ -42,10 +42,9 @@ class BestCheckpoint;
 //
 // The first rank writes everything, except:
 // - With replica sets, the first rank of each writes the part of its set.
-// - If the optimizer's states are sharded (OptimizerStates::shard) or groups of ranks have their
-// own
-//   (LocalSteps), and all ranks see one folder, each rank writes the states that it has, so nobody
-//   needs memory for all of them.
+// - If states are sharded (OptimizerStates::shard) or groups of ranks have their own (LocalSteps),
+//   and all ranks see one folder, each rank writes the states that it has, so nobody needs memory
+//   for all of them.
 // Such writers agree that all have succeeded before the checkpoint counts. They do so in the
 // background if MPI allows calls from several threads; if not, they write in the foreground.
 class Checkpoint : public Extension {
