@@ -69,7 +69,7 @@ class Run:
 
     def launcher(self):
         rate = ["--rate", self.rate] if self.rate else []
-        return [str(HERE.parent / "tests/cluster/run.sh"), "--slots", ",".join(["1"] * self.nodes),
+        return [str(HERE.parent / "tests/cluster/run.sh"), "--nodes", str(self.nodes), "--slots", "1",
                 *rate, "--"]
 
     def examples_per_second(self, first, last):
