@@ -104,6 +104,7 @@
 #include "optimizer/finite_guard.hpp"
 #include "optimizer/gradient_exchange.hpp"
 #include "optimizer/hook.hpp"
+#include "optimizer/local_step_settings.hpp"
 #include "optimizer/local_steps.hpp"
 #include "optimizer/loss_scaler.hpp"
 #include "optimizer/module_exchange.hpp"

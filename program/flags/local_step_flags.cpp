@@ -35,17 +35,26 @@ void add_local_step_flags(Options& options, TrainingSettings& settings) {
               "other machines' are added after them");
 }
 
+namespace {
+
+// Whether this run asks for it, not only the one that it continues or a file of defaults.
+bool asks_for(const Options& options, const char* flag) {
+  return options.is_given(flag) && options.is_changed(flag);
+}
+
+}  // namespace
+
 void check_local_step_flags(const Options& options, const TrainingSettings& settings) {
   if (!settings.sync_every) {
     for (const char* const flag :
          {"sync-warmup", "outer-optimizer", "outer-lr", "outer-momentum", "sync-overlap"})
-      if (options.is_given(flag))
+      if (asks_for(options, flag))
         fail_everywhere(ErrorKind::usage, "--{} has no effect without --sync-every H; add it",
                         flag);
     return;
   }
   for (const char* const flag : {"outer-lr", "outer-momentum"})
-    if (settings.local_steps.outer == OuterOptimizer::mean && options.is_given(flag))
+    if (settings.local_steps.outer == OuterOptimizer::mean && asks_for(options, flag))
       fail_everywhere(ErrorKind::usage,
                       "--{} has no effect without --outer-optimizer nesterov; add it", flag);
   const auto refuse = [](const char* flag, const char* reason) {

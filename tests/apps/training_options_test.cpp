@@ -277,7 +277,9 @@ TEST(DoubleBuffering, RejectsRanges) {
 double rate_of(const std::vector<std::string>& arguments, int ranks) {
   Program program;
   program.parse(arguments);
-  const auto optimizer = create_optimizer(program.options, program.settings, ranks);
+  const auto optimizer =
+      create_optimizer(program.options, program.settings,
+                       static_cast<double>(examples_of_update(program.settings, ranks)));
   return optimizer->get(optimizer->rule().rate_name());
 }
 

@@ -40,7 +40,7 @@ INTERNAL = {
                   "kernel_hook", "power_sgd", "power_sgd_arithmetic", "range_exchange", "update_plan"],
     "parallel/functions": ["exchange"],
     "program": ["device_workers", "extensions", "largest_batch"],
-    "saving": ["checkpoint_writer", "regular_file", "retention", "writers"],
+    "saving": ["checkpoint_writer", "local_steps_state", "regular_file", "retention", "writers"],
     "saving/onnx": ["entry", "graph", "graph_builder", "repeated", "sequence_translation",
                     "translation"],
     "tensor": ["bad_index", "clock_scope", "embed_check", "gather_check", "geometry", "half", "host_memory",
