@@ -69,7 +69,7 @@ struct Trainer::Attached {
 };
 
 Trainer::Trainer(std::unique_ptr<Updater> updater, std::unique_ptr<Trigger> stop,
-                 std::filesystem::path out)
+                 std::filesystem::path out)  // NOLINT(performance-unnecessary-value-param): moved
     : Trainer(std::move(updater), std::move(stop), std::make_shared<OutputFolder>(std::move(out))) {
 }
 
