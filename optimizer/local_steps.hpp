@@ -64,8 +64,8 @@ class LocalSteps {
   // Collective over all().
   void follow_changes();
 
-  // After each update, on all ranks. `examples`: those of this rank in the step, as the optimizer
-  // weights gradients by. Synchronises if it is time.
+  // Call it after each update, on all ranks. `examples`: this rank's number for the step, as passed
+  // to the optimizer. Synchronises if it is time.
   void end_step(std::int64_t examples);
   std::int64_t steps() const { return steps_; }  // so far
 

@@ -82,7 +82,7 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers, const Training
     const Optimizer& optimizer = *each.optimizer;
     const std::size_t weights = optimizer.arena().values().bytes();
     const OptimizerStates& states = optimizer.states();
-    // With local steps, one array of a group and those of all other groups.
+    // With local steps, rank 0 holds the packed states of one group, and all arrays of the others.
     if (local_steps != nullptr)
       memory.gathered +=
           weights * states.names().size() * static_cast<std::size_t>(local_steps->groups());

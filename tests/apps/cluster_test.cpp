@@ -232,8 +232,8 @@ TEST_F(Cluster, BringsNodesTogetherEveryFewSteps) {
   }
 }
 
-// A run that goes on from a checkpoint has the bits of the one that saved it, also where machines
-// have disks of their own or exchange messages during steps.
+// A run that goes on from a checkpoint has the bits of the one that saved it, also if differences
+// travel during steps.
 TEST_F(Cluster, ResumesLocalStepsWithTheSameBits) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--outer-optimizer", "nesterov", "--sync-warmup", "2"},
