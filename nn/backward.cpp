@@ -2,10 +2,12 @@
 #include "nn/backward.hpp"
 
 #include <algorithm>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/activity.hpp"
+#include "nn/gradient_memory.hpp"
 #include "nn/node.hpp"
 #include "tensor/backend.hpp"
 
@@ -108,6 +110,7 @@ class InputGradients final : public Gradients {
   void add(std::size_t i, Tensor gradient) override {
     Node& node = input(i);
     if (node.parameter != nullptr) {
+      provide_memory();
       add_to_parameter(node, gradient);
     } else {
       node.add_gradient(node.is_leaf() ? gradient.plain() : std::move(gradient));
@@ -126,7 +129,10 @@ class InputGradients final : public Gradients {
   Destination into(std::size_t i, const Shape& shape) override {
     Node& node = input(i);
     node.write_late_grad();
-    if (node.parameter != nullptr) return {node.grad, std::exchange(node.has_grad, true)};
+    if (node.parameter != nullptr) {
+      provide_memory();
+      return {node.grad, std::exchange(node.has_grad, true)};
+    }
     fresh_.emplace_back(i, Tensor::empty(shape, DType::float32, device_));
     return {fresh_.back().second, false};
   }
@@ -157,11 +163,25 @@ class InputGradients final : public Gradients {
     return *function_.inputs()[i];
   }
 
+  // Before the function's first write to a parameter's gradient.
+  void provide_memory() {
+    if (std::exchange(is_provided_, true)) return;
+    std::map<std::shared_ptr<GradientMemory>, std::vector<Parameter*>> parameters;
+    for (std::size_t i = 0; i < function_.inputs().size(); ++i) {
+      if (!needed(i)) continue;
+      const Node& node = *function_.inputs()[i];
+      if (auto memory = node.grad_memory.lock(); memory && node.parameter != nullptr)
+        parameters[std::move(memory)].push_back(node.parameter);
+    }
+    for (const auto& [memory, of_function] : parameters) memory->provide(of_function);
+  }
+
   const Function& function_;
   const Graph& graph_;
   Device device_;
   Readiness& readiness_;
   LateProducts* late_;
+  bool is_provided_ = false;
   std::vector<bool> is_written_;  // reported by the function, per input
   std::vector<std::pair<std::size_t, Tensor>> fresh_;
 };
@@ -265,8 +285,9 @@ void run_backward(std::span<const Variable> results, std::span<const Tensor> gra
     const NodePointer& node = results[i].node();
     if (!gradients[i] || !node || node->is_frozen) continue;
     if (node->parameter != nullptr) {
-      if (!pass.leaves_out || !pass.leaves_out(*node->parameter))
-        add_to_parameter(*node, gradients[i]);
+      if (pass.leaves_out && pass.leaves_out(*node->parameter)) continue;
+      if (const auto memory = node->grad_memory.lock()) memory->provide({&node->parameter, 1});
+      add_to_parameter(*node, gradients[i]);
     } else if (!graph.left_out.contains(node.get())) {
       node->add_gradient(node->is_leaf() ? gradients[i].plain() : gradients[i]);
     }

@@ -9,6 +9,7 @@
 
 namespace tasuki {
 
+class GradientMemory;
 struct RoundedValue;
 
 namespace detail {
@@ -35,6 +36,7 @@ struct Node {
   bool has_grad = false;    // of parameters: `grad` is their memory, this says whether it counts
   bool has_values = false;  // of parameters: values were given to them
   bool is_frozen = false;   // of parameters: functions treat it as an input without gradients
+  std::weak_ptr<GradientMemory> grad_memory;  // of parameters: where it gives `grad` its memory
   // Of parameters with has_grad: keeps the gradient in place of `grad`.
   LateProducts* late = nullptr;
   void write_late_grad();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/printable.hpp"
+#include "nn/gradient_memory.hpp"
 #include "nn/node.hpp"
 
 namespace tasuki {
@@ -88,7 +89,11 @@ void Parameter::clear_grad() {
 
 void Parameter::fill_missing_grad() {
   if (is_frozen()) return;
-  if (!node_->has_grad) node_->grad.fill(0);
+  if (!node_->has_grad) {
+    Parameter* const self = this;
+    if (const auto memory = node_->grad_memory.lock()) memory->provide({&self, 1});
+    node_->grad.fill(0);
+  }
   node_->has_grad = true;
 }
 
@@ -103,6 +108,7 @@ void Parameter::move_to(const Tensor& value, const Tensor& grad) {
   if (node_->has_grad) grad.copy_from(node_->grad);
   move_value(value);
   node_->grad = grad;
+  node_->grad_memory.reset();
   node_->is_frozen = false;
 }
 
@@ -113,6 +119,10 @@ void Parameter::move_grad(const Tensor& grad) {
                grad.shape().text());
   node_->grad = grad;
   place_.advance();
+}
+
+void Parameter::place_grad_by(const std::weak_ptr<GradientMemory>& memory) {
+  node_->grad_memory = memory;
 }
 
 void Parameter::freeze_at(const Tensor& value) {

@@ -13,6 +13,8 @@
 
 namespace tasuki {
 
+class GradientMemory;
+
 // A parameter's value in a half type, kept by an optimizer.
 struct RoundedValue {
   explicit RoundedValue(Tensor rounded) : values(std::move(rounded)) {}
@@ -65,6 +67,9 @@ class Parameter : public Variable {
   void move_to(const Tensor& value, const Tensor& grad);
   // Makes this memory the gradient's. Copies nothing; has_grad() does not change.
   void move_grad(const Tensor& grad);
+  // Until the next move_to(), and while `memory` exists, it gives the gradient its memory before a
+  // first gradient is written.
+  void place_grad_by(const std::weak_ptr<GradientMemory>& memory);
   // Like move_to(), without a gradient: until the next move_to(), functions treat the value as an
   // input without gradients.
   void freeze_at(const Tensor& value);
