@@ -1,6 +1,7 @@
 // The exchange of gradients, blocking and in the background, and the broadcast of rank 0's values.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "communicator/algorithms/shard_tree.hpp"
@@ -11,6 +12,7 @@
 #include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/mpi/ranks.hpp"
 #include "communicator/mpi/transfer.hpp"
+#include "core/polite_wait.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki {
@@ -101,7 +103,11 @@ std::unique_ptr<PendingExchange> Communicator::start_sum_gradients(const Gradien
                                  name_of(gradients.arena.dtype()));
   if (!exchanges_gradients()) return exchanges_->start_queued([] {}, [] {});
   const auto kept = std::make_shared<const KeptGradients>(gradients);
-  const auto work = [this, kept] { sum_gradients(kept->view); };
+  const auto work = [this, kept] {
+    std::optional<UnhurriedWaits> waits;
+    if (kept->view.is_unhurried) waits.emplace();
+    sum_gradients(kept->view);
+  };
   if (is_on_gpu(gradients.arena)) {
     const auto place = std::make_shared<GpuExchange::Background>(gpu().background_start());
     const auto work_on_gpu = [this, place, work] { gpu().in_background(*place, work); };

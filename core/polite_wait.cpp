@@ -9,7 +9,10 @@
 namespace tasuki {
 namespace {
 
+constexpr std::chrono::microseconds longest_nap{200}, longest_unhurried_nap{2000};
+
 thread_local const WaitCheck* present_check = nullptr;
+thread_local int unhurried = 0;  // scopes
 
 }  // namespace
 
@@ -26,11 +29,18 @@ bool WaitCheck::run() {
   return true;
 }
 
+UnhurriedWaits::UnhurriedWaits() {
+  ++unhurried;
+}
+
+UnhurriedWaits::~UnhurriedWaits() {
+  --unhurried;
+}
+
 void PoliteWait::pause() {
   using std::chrono::steady_clock;
   constexpr int spins = 32;
   constexpr std::chrono::milliseconds awake{1};
-  constexpr std::chrono::microseconds longest_nap{200};
 
   // The first few calls do nothing, because often the event has already happened.
   if (++pauses_ <= spins) return;
@@ -42,7 +52,7 @@ void PoliteWait::pause() {
   }
   WaitCheck::run();
   std::this_thread::sleep_for(nap_);
-  nap_ = std::min(nap_ * 2, longest_nap);
+  nap_ = std::min(nap_ * 2, unhurried > 0 ? longest_unhurried_nap : longest_nap);
 }
 
 }  // namespace tasuki

@@ -24,10 +24,21 @@ class WaitCheck {
   const WaitCheck* before_;
 };
 
+// While it exists, waits of this thread may sleep for up to two milliseconds at a time, where they
+// have taken long already: nobody waits for their end soon, and each look costs ranks that compute
+// some of their time.
+class UnhurriedWaits {
+ public:
+  UnhurriedWaits();
+  ~UnhurriedWaits();
+  UnhurriedWaits(const UnhurriedWaits&) = delete;
+  UnhurriedWaits& operator=(const UnhurriedWaits&) = delete;
+};
+
 // One wait: `while (!done()) waiting.pause();`. The first pauses return at once; later ones yield
 // the core to any rank that is ready to run (at no cost if there is none). After about a
-// millisecond they sleep, for up to 200 microseconds, so that long waits leave the cores to ranks
-// that compute.
+// millisecond they sleep, for up to 200 microseconds (UnhurriedWaits: more), so that long waits
+// leave the cores to ranks that compute.
 class PoliteWait {
  public:
   void pause();

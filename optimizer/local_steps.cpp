@@ -354,7 +354,8 @@ void LocalSteps::send(bool in_background) {
   under_way_ = travel_->start_sum_gradients({.arena = sums_,
                                              .segments = segments_,
                                              .residual = residual_,
-                                             .is_agreed = exchanges_++ > 0});
+                                             .is_agreed = exchanges_++ > 0,
+                                             .is_unhurried = in_background});
 }
 
 void LocalSteps::receive() {
