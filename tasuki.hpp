@@ -111,6 +111,7 @@
 #include "optimizer/optimizer.hpp"
 #include "optimizer/optimizer_states.hpp"
 #include "optimizer/parameter_group.hpp"
+#include "optimizer/sharding.hpp"
 #include "optimizer/shared_weights.hpp"
 #include "optimizer/step_exchange.hpp"
 #include "optimizer/step_guard.hpp"

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "communicator/node/node_array.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
 namespace {
@@ -37,35 +38,64 @@ std::unique_ptr<NodeArray> share(std::int64_t count, DType type, Communicator& s
 
 }  // namespace
 
-ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
-                               const FrozenPaths& frozen, Communicator* sharers,
-                               std::int64_t shards)
-    : sharers_(sharers && sharers->size() > 1 ? sharers : nullptr),
-      unshaped_(distinct(model.unshaped_parameters())) {
+// The parameters of a model that are frozen, or those that are not, one after the other from
+// `begin` on.
+std::vector<ParameterArena::Entry> ParameterArena::placed(const Module& model,
+                                                          const FrozenPaths& frozen, bool is_frozen,
+                                                          std::int64_t begin) {
   std::vector<Module::NamedParameter> parameters = distinct(model.parameters());
   std::reverse(parameters.begin(), parameters.end());
   const Device device = model.device();
+  std::vector<Entry> entries;
+  for (const auto& [path, parameter] : parameters) {
+    if (frozen.has(path) != is_frozen) continue;
+    TASUKI_CHECK(parameter->value().device() == device,
+                 "parameter {} is on {}, others are on {}; a model lives on one device", path,
+                 parameter->value().device().text(), device.text());
+    entries.push_back({path, parameter, begin, parameter->value().count()});
+    begin = end_of(entries);
+  }
+  return entries;
+}
 
-  std::int64_t end = 0;
-  const auto place = [&](bool is_frozen, std::vector<Entry>& entries) {
-    for (const auto& [path, parameter] : parameters) {
-      if (frozen.has(path) != is_frozen) continue;
-      TASUKI_CHECK(parameter->value().device() == device,
-                   "parameter {} is on {}, others are on {}; a model lives on one device", path,
-                   parameter->value().device().text(), device.text());
-      const std::int64_t count = parameter->value().count();
-      entries.push_back({path, parameter, end, count});
-      end += (count + padding - 1) / padding * padding;
-    }
-  };
-  place(false, entries_);
+std::int64_t ParameterArena::end_of(const std::vector<Entry>& entries) {
+  if (entries.empty()) return 0;
+  const Entry& last = entries.back();
+  return last.offset + (last.count + padding - 1) / padding * padding;
+}
+
+std::vector<ParameterArena::Entry> ParameterArena::trained_entries(const Module& model,
+                                                                   const FrozenPaths& frozen) {
+  return placed(model, frozen, false, 0);
+}
+
+ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
+                               const FrozenPaths& frozen, Communicator* sharers,
+                               std::int64_t shards, bool keeps_sums_only)
+    : sharers_(sharers && sharers->size() > 1 ? sharers : nullptr),
+      keeps_sums_only_(keeps_sums_only),
+      unshaped_(distinct(model.unshaped_parameters())) {
+  const Device device = model.device();
+  entries_ = trained_entries(model, frozen);
   for (const Entry& entry : entries_) segments_.push_back({entry.offset, entry.count});
+  std::int64_t end = end_of(entries_);
   segments_.push_back({end, notices});
   end += padding;
   if (shards > 0) divide_into(shards, end, allocator);
-  gradients_ = new_gradients(end, device, allocator);
+  if (keeps_sums_only_) {
+    TASUKI_CHECK(device.is_cpu() && shards == 0, "sums only, but {} shards on {}", shards,
+                 device.text());
+    const std::size_t bytes = static_cast<std::size_t>(end) * sizeof(float);
+    const int ranks = allocator ? allocator->size() : 1;
+    gradients_ = Tensor(allocate_sparse_host(bytes, bytes / static_cast<std::size_t>(ranks)), 0,
+                        {end}, DType::float32);
+    for (const Entry& entry : entries_) entry.parameter->clear_grad();
+  } else {
+    gradients_ = new_gradients(end, device, allocator);
+  }
   pointed_at_ = gradients_;
-  place(true, frozen_);
+  frozen_ = placed(model, frozen, true, end);
+  end = std::max(end, end_of(frozen_));
   own_slice_ = {0, end};
   if (sharers_ != nullptr) {
     own_slice_ =
@@ -203,8 +233,9 @@ bool ParameterArena::matches(const Module& model) const {
   };
   return std::equal(now.begin(), first_frozen, entries_.begin(), entries_.end(),
                     [&](const Module::NamedParameter& named, const Entry& entry) {
-                      return is_in_place(named, entry) && named.parameter->grad_storage().raw() ==
-                                                              part(pointed_at_, entry).raw();
+                      return is_in_place(named, entry) &&
+                             (keeps_sums_only_ || named.parameter->grad_storage().raw() ==
+                                                      part(pointed_at_, entry).raw());
                     }) &&
          std::equal(first_frozen, now.end(), frozen_.begin(), frozen_.end(), is_in_place);
 }

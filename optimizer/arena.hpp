@@ -39,9 +39,11 @@ class ParameterArena {
   // are several, call begin_update() and end_update() before a rank reads what another one has
   // written.
   // `shards`: the number of shards of all ranks whose gradients are added in the order of a tree
-  // (shards()); 0: none.
+  // (shards()); 0: none. `keeps_sums_only`: of the array of gradients, only what is written takes
+  // memory: sums over all ranks, a part of it on each rank. On CPUs, without shards.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
-                 Communicator* sharers = nullptr, std::int64_t shards = 0);
+                 Communicator* sharers = nullptr, std::int64_t shards = 0,
+                 bool keeps_sums_only = false);
   ~ParameterArena();
 
   // The values that the model reads. If ranks share them, a rank's changes here are visible to
@@ -61,6 +63,8 @@ class ParameterArena {
   void end_update() const;
   void wait_for_sharers() const;
   const Tensor& gradients() const { return gradients_; }
+  // If so, gradients of a backward pass lie elsewhere until they are exchanged (GradientSlots).
+  bool keeps_sums_only() const { return keeps_sums_only_; }
   // Replaces the array of gradients by another one of make_gradients(), with that one's values.
   // Returns the former array.
   Tensor swap_gradients(const Tensor& other);
@@ -82,6 +86,10 @@ class ParameterArena {
   // How many arrays of gradients this rank has; without shards 1.
   std::size_t gradient_arrays() const { return arrays_; }
 
+  // The parameters of `model` that would be trained, and their places.
+  static std::vector<Entry> trained_entries(const Module& model, const FrozenPaths& frozen);
+  // The elements up to the end of the last one, padding included.
+  static std::int64_t end_of(const std::vector<Entry>& entries);
   // The parameters that are trained, and those that are frozen.
   const std::vector<Entry>& entries() const { return entries_; }
   const std::vector<Entry>& frozen() const { return frozen_; }
@@ -128,12 +136,15 @@ class ParameterArena {
     return gradients_.slice(first, first + n);
   }
 
+  static std::vector<Entry> placed(const Module& model, const FrozenPaths& frozen, bool is_frozen,
+                                   std::int64_t begin);
   void divide_into(std::int64_t shards, std::int64_t count, const Communicator* ranks);
   Tensor new_gradients(std::int64_t count, Device device, Communicator* allocator) const;
 
   static constexpr std::int64_t padding = 16;  // elements; parts start at multiples of it
 
   Communicator* sharers_;
+  bool keeps_sums_only_;
   std::unique_ptr<NodeArray> node_values_, node_rounded_;  // where values are shared
   Range own_slice_;
   Tensor values_, shared_values_, gradients_, rounded_, shared_rounded_;

@@ -59,6 +59,7 @@ struct ExchangeContext {
   bool skips_non_finite = false;      // StepGuard::skip_non_finite
   bool layers_communicate = false;    // Module::communicates
   bool has_shards = false;            // Optimizer::set_shards
+  bool keeps_sums_only = false;       // ParameterArena::keeps_sums_only
 };
 
 // Returns one line that names settings which exclude each other and says what to leave out; empty

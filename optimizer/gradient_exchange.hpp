@@ -66,6 +66,17 @@ class GradientExchange {
   // rank needs, of this step or of an earlier one. Empty: there are no sums yet, and the arena's
   // gradients must not be used.
   virtual std::optional<Sums> finish() = 0;
+  // Whether the gradients of each backward pass of a step are exchanged by themselves, because
+  // ranks keep sums only. A pass that is not followed by finish() then has begin_pass() and
+  // finish_pass() in the places of begin() and finish(), on all ranks, also those without
+  // gradients. The sums of a step's passes are added up.
+  virtual bool exchanges_each_pass() const { return false; }
+  virtual void begin_pass() {}
+  // Returns whether the model of another rank has changed.
+  virtual bool finish_pass() { return false; }
+  // begin() of a step all of whose passes were finished by finish_pass(): finish() then exchanges
+  // the notices.
+  virtual void begin_after_passes(const Examples& /*examples*/) {}
   // Called after finish() with the number of examples of the sums, on all ranks together.
   virtual void set_examples(std::int64_t /*examples*/) {}
 
@@ -95,6 +106,8 @@ class GradientExchange {
   const std::vector<Range>& ranges() const { return ranges_; }
   // "in 3 range(s) after the backward pass"
   virtual std::string describe() const = 0;
+  // The memory for gradients beside the arena's.
+  virtual std::size_t bytes() const { return 0; }
   // Null: gradients are not compressed.
   virtual const PowerSgd* power_sgd() const { return nullptr; }
   // Communicator::exchange_seconds() of the communicator through which gradients travel.

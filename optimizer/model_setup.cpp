@@ -5,8 +5,10 @@
 
 #include "communicator/agreement.hpp"
 #include "core/log.hpp"
+#include "optimizer/gradient_slots.hpp"
 #include "optimizer/module_exchange.hpp"
 #include "optimizer/optimizer.hpp"
+#include "optimizer/range_exchange.hpp"
 #include "optimizer/update_plan.hpp"
 #include "tensor/storage.hpp"
 
@@ -44,20 +46,23 @@ void Optimizer::build_arena() {
   if (trained_.communicator) check_same_everywhere(true);
   trained_.check_parameters(frozen_);
   plan_->check(trained_.model->device());
+  if (sharding_ == Sharding::gradients && !trained_.model->device().is_cpu())
+    fail_everywhere(ErrorKind::usage, "{}",
+                    conflict_in({}, {.is_on_gpu = true, .keeps_sums_only = true}));
   if (states_.will_be_sharded() && !plan_->can_update_slices(trained_.model->device()))
-    fail_everywhere(
-        ErrorKind::usage,
-        "--shard-optimizer and --gpu: an update by {} needs the states of all parameters "
-        "on each GPU; leave one out, or choose another --optimizer",
-        rule_->name());
+    fail_everywhere(ErrorKind::usage,
+                    "--shard and --gpu: an update by {} needs the states of all parameters "
+                    "on each GPU; leave one out, or choose another --optimizer",
+                    rule_->name());
   // If only the set of frozen parameters has changed, ranks have the same values already, and
   // running statistics remain those of each rank.
   const bool has_same_parameters =
       trained_.all_ranks(trained_.arena && trained_.arena->matches(*trained_.model));
   // The old arena and its sharers live until its values and states have moved.
   const std::unique_ptr<Communicator> old_sharers = weights_.find_sharers(plan_->hook_of_arrays());
-  auto arena = std::make_unique<ParameterArena>(*trained_.model, trained_.communicator, frozen_,
-                                                weights_.sharers(), trained_.shards);
+  auto arena =
+      std::make_unique<ParameterArena>(*trained_.model, trained_.communicator, frozen_,
+                                       weights_.sharers(), trained_.shards, will_keep_sums_only());
   exchange_.leave_arena();
   states_.move_to(*arena);
   trained_.arena = std::move(arena);
@@ -77,6 +82,17 @@ void Optimizer::build_arena() {
   // The parameters' former memory would stay unused, because batches need other sizes. Memory
   // cached from earlier batches is freed with it, and allocated again in the next step.
   give_back_cached_host_memory();
+}
+
+// Slots would take more memory than the slices of others if one parameter is most of the model.
+bool Optimizer::will_keep_sums_only() const {
+  if (sharding_ != Sharding::gradients || !states_.will_be_sharded() || trained_.shards > 0)
+    return false;
+  const auto entries = ParameterArena::trained_entries(*trained_.model, frozen_);
+  const std::int64_t count = ParameterArena::end_of(entries);
+  const std::int64_t of_slots =
+      GradientSlots::elements_for(slot_ranges(entries, count, exchange_settings_));
+  return of_slots + count / trained_.communicator->size() < count;
 }
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
@@ -123,6 +139,7 @@ void Optimizer::check_same_everywhere(bool changed) const {
   lines.push_back("gradients exchanged " + exchange_settings_.text());
   if (trained_.shards > 0) lines.push_back(fmt::format("steps of {} shards", trained_.shards));
   lines.emplace_back(states_.setting());
+  if (sharding_ == Sharding::gradients) lines.emplace_back("gradients shared by the ranks");
   lines.emplace_back(weights_.setting());
   // Ranks on GPUs exchange a message before each step that ranks on CPUs do not expect.
   lines.emplace_back(trained_.model->device().is_cpu() ? "a model on a CPU" : "a model on a GPU");

@@ -68,6 +68,11 @@ void Optimizer::freeze_only(const FrozenPaths& frozen) {
   states_.clear_frozen();
 }
 
+void Optimizer::shard(Sharding what) {
+  states_.shard(what != Sharding::none);
+  sharding_ = what;
+}
+
 void Optimizer::compute_in(DType type) {
   if (type == compute_type_) return;
   compute_type_ = type;

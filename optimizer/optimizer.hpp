@@ -23,6 +23,7 @@
 #include "optimizer/optimizer_states.hpp"
 #include "optimizer/parameter_group.hpp"
 #include "optimizer/sharded_step.hpp"
+#include "optimizer/sharding.hpp"
 #include "optimizer/shared_weights.hpp"
 #include "optimizer/step_exchange.hpp"
 #include "optimizer/step_guard.hpp"
@@ -240,6 +241,14 @@ class Optimizer {
   // then loads the states that the snapshot has. Collective.
   void freeze_only(const FrozenPaths& frozen);
 
+  // --- what ranks divide ---
+  // As Sharding says; `states` is OptimizerStates::shard(true). Default: none. Has no effect with a
+  // single rank. Call it before setup(), identically on all ranks. `gradients`: backward() is then
+  // collective, as backward_and_exchange() is, and Parameter::grad() has sums, in the rank's own
+  // slice only; it excludes some settings of the exchange (exchange_settings.hpp).
+  void shard(Sharding what);
+  Sharding sharding() const { return sharding_; }
+
   // --- precision ---
   // Sets the type in which the model computes on its device: float32, or a 16-bit type, for which a
   // rounded copy of the weights is kept (ParameterArena::keep_rounded). Updaters and evaluators
@@ -269,6 +278,7 @@ class Optimizer {
 
   void setup(Module& model, std::size_t size_of_model);
   void build_arena();
+  bool will_keep_sums_only() const;
   void plan_changed();
   // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
   void check_same_everywhere(bool changed) const;
@@ -297,6 +307,7 @@ class Optimizer {
   std::optional<double> learning_rate_;
   std::unique_ptr<UpdatePlan> plan_;
   FrozenPaths frozen_;
+  Sharding sharding_ = Sharding::none;
   DType compute_type_ = DType::float32;
   bool graph_is_checked_ = false;  // since arrays were made
   bool keeps_graphs_ = false;

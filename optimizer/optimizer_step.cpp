@@ -94,7 +94,7 @@ bool Optimizer::begin_backward(const Variable& loss, std::int64_t examples) {
   if (!std::exchange(graph_is_checked_, true)) trained_.check_graph(loss);
   if (sharded_.is_on())
     sharded_.begin_pass(0, examples);
-  else if (!exchange_.has_gradients())
+  else if (!exchange_.has_gradients() || exchange_.exchanges_each_pass())
     trained_.model->clear_grads();
   exchange_.add_batch(examples);
   guard_.note_loss(examples > 0 && loss.defined() ? loss.value() : Tensor(),
@@ -137,7 +137,19 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
 }
 
 void Optimizer::backward(const Variable& loss, std::int64_t examples) {
-  if (begin_backward(loss, examples)) run_backward(loss, examples);
+  const bool has_pass = begin_backward(loss, examples);
+  if (!exchange_.exchanges_each_pass()) {
+    if (has_pass) run_backward(loss, examples);
+    return;
+  }
+  try {
+    exchange_.begin_pass();
+    if (has_pass) run_backward(loss, examples);
+    if (exchange_.finish_pass()) check_same_everywhere(false);
+  } catch (...) {
+    give_up_pass();
+    throw;
+  }
 }
 
 void Optimizer::backward_in(std::size_t thread, const Variable& loss, std::int64_t examples) {
@@ -179,13 +191,14 @@ std::int64_t Optimizer::exchange(std::optional<std::int64_t> global_examples) {
     for (const Tensor& loss : sharded_.losses()) guard_.note_loss(loss, true);
     sharded_.finish();
   }
-  exchange_.begin(global_examples);
+  exchange_.begin(global_examples, /*after_passes=*/exchange_.exchanges_each_pass());
   return finish_exchange();
 }
 
 std::int64_t Optimizer::finish_exchange() {
-  for (const ParameterArena::Entry& entry : trained_.arena->entries())
-    entry.parameter->fill_missing_grad();
+  if (!exchange_.exchanges_each_pass())
+    for (const ParameterArena::Entry& entry : trained_.arena->entries())
+      entry.parameter->fill_missing_grad();
   const StepExchange::Sums sums = exchange_.finish();
   if (sums.model_changed) check_same_everywhere(false);
   guard_.search();

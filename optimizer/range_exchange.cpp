@@ -22,6 +22,7 @@ bool is_on_gpu(const ParameterArena& arena) {
 
 ExchangeMode mode_of(const ExchangeSettings& settings, const ParameterArena& arena,
                      const Communicator& communicator) {
+  if (arena.keeps_sums_only()) return settings.mode.value_or(ExchangeMode::overlapped);
   if (!communicator.exchanges_gradients() || settings.power_sgd_rank > 0)
     return ExchangeMode::whole;
   if (is_on_gpu(arena)) {
@@ -41,7 +42,9 @@ std::vector<ExchangeMode> modes_to_try(const ExchangeSettings& settings, Exchang
   std::vector<ExchangeMode> modes;
   if (communicator.supports(Background::thread)) modes.push_back(ExchangeMode::thread);
   if (communicator.supports(Background::slices)) modes.push_back(ExchangeMode::slices);
-  if (!settings.mode || modes.empty()) modes.push_back(ExchangeMode::whole);
+  // With slots, `whole` is each range when it is complete, by a call that waits for it.
+  if (modes.empty() || (!settings.mode && !arena.keeps_sums_only()))
+    modes.push_back(ExchangeMode::whole);
   return modes;
 }
 
@@ -61,7 +64,7 @@ std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
 }  // namespace
 
 std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& entries,
-                                   std::int64_t count, std::int64_t range_bytes) {
+                                   std::int64_t count, std::int64_t range_bytes, bool whole) {
   constexpr std::int64_t step = 16;  // elements
   const std::int64_t most = std::max(step, range_bytes / std::int64_t{sizeof(float)} / step * step);
   std::vector<Range> ranges;
@@ -72,11 +75,22 @@ std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& ent
   };
   for (const ParameterArena::Entry& entry : entries) {
     const std::int64_t end = entry.offset + (entry.count + step - 1) / step * step;
-    if (end - begin > most) end_range(entry.offset);
-    while (end - begin > most) end_range(begin + most);
+    // Small parameters before a large one share its range if that is not divided, so that ranges
+    // have similar sizes.
+    if (end - begin > most && (!whole || entry.offset - begin >= most / 2)) end_range(entry.offset);
+    while (!whole && end - begin > most) end_range(begin + most);
   }
   end_range(count);
   return ranges;
+}
+
+std::vector<Range> slot_ranges(const std::vector<ParameterArena::Entry>& entries,
+                               std::int64_t count, const ExchangeSettings& settings) {
+  const std::int64_t bytes = count * std::int64_t{sizeof(float)};
+  return exchange_ranges(entries, count,
+                         settings.range_bytes > 0 ? settings.range_bytes
+                                                  : std::clamp(bytes / 16, mebibyte, 25 * mebibyte),
+                         /*whole=*/true);
 }
 
 RangeExchange::RangeExchange(const ParameterArena& arena, Communicator& communicator,
@@ -88,8 +102,10 @@ RangeExchange::RangeExchange(ExchangeMode mode, const ParameterArena& arena,
                              Communicator& communicator, const ExchangeSettings& settings,
                              std::span<const Range> needed)
     : GradientExchange(mode,
-                       exchange_ranges(arena.entries(), arena.gradients().count(),
-                                       range_bytes_of(settings, mode, arena, communicator)),
+                       arena.keeps_sums_only()
+                           ? slot_ranges(arena.entries(), arena.gradients().count(), settings)
+                           : exchange_ranges(arena.entries(), arena.gradients().count(),
+                                             range_bytes_of(settings, mode, arena, communicator)),
                        communicator),
       arena_(arena),
       communicator_(communicator),
@@ -104,6 +120,12 @@ RangeExchange::RangeExchange(ExchangeMode mode, const ParameterArena& arena,
   else if (settings.error_feedback)
     residual_ = Tensor::zeros(arena.gradients().shape(), DType::float32, Device::cpu());
   std::iota(order_.begin(), order_.end(), std::size_t{0});
+  if (arena.keeps_sums_only()) {
+    slots_ = std::make_shared<GradientSlots>(arena, ranges(), communicator,
+                                             [this](std::size_t range) { wait_for(range); });
+    for (const ParameterArena::Entry& entry : arena.entries())
+      entry.parameter->place_grad_by(slots_);
+  }
   for (const GradientView::Segment& segment : arena.gradient_view().segments) {
     for (std::size_t i = 0; i < ranges().size(); ++i) {
       const std::int64_t begin = std::max(segment.offset, ranges()[i].begin);
@@ -160,10 +182,10 @@ void RangeExchange::adapt_errors() {
   before = now;
 }
 
-GradientView RangeExchange::view_of(std::size_t range) const {
+GradientView RangeExchange::view_of(std::size_t range) {
   const auto [begin, end] = ranges()[range];
   const bool has_notices = range + 1 == ranges().size();
-  return {.arena = arena_.gradients().slice(begin, end),
+  return {.arena = slots_ ? taken(range) : arena_.gradients().slice(begin, end),
           .segments = segments_[range],
           .wire_scale_hint = wire_scale_hint(),
           .exact_at_end = has_notices ? end - arena_.update_count() : 0,
@@ -177,6 +199,10 @@ GradientView RangeExchange::view_of(std::size_t range) const {
 void RangeExchange::begin(const Examples& examples) {
   if (mode() != ExchangeMode::whole && has_exchanged_ && !is_agreed_) agree_on_order();
   examples_ = examples;
+  content_ = Content::gradients;
+  is_last_pass_ = true;
+  kept_ = 0;
+  if (slots_) slots_->begin_pass();
   adapt_errors();
   mode_of_step_ = trials_.mode();
   has_gradient_ = false;
@@ -187,6 +213,17 @@ void RangeExchange::begin(const Examples& examples) {
 
 void RangeExchange::begin_without_gradients() {
   begin({0, has_exchanged_ ? examples_.global : 1});
+  content_ = Content::no_gradients;
+}
+
+void RangeExchange::begin_pass() {
+  begin({});
+  is_last_pass_ = false;
+}
+
+void RangeExchange::begin_after_passes(const Examples& examples) {
+  begin(examples);
+  content_ = Content::notices_alone;
 }
 
 void RangeExchange::ready(Parameter& parameter) {
@@ -197,7 +234,7 @@ void RangeExchange::ready(Parameter& parameter) {
   parameter.fill_missing_grad();
   for (std::int64_t i = found->second.begin; i < found->second.end; ++i)
     if (--incomplete_[static_cast<std::size_t>(i)] == 0) complete(static_cast<std::size_t>(i));
-  if (overlaps()) start_complete_ranges();
+  if (overlaps()) start_complete_ranges(/*may_move=*/false);
 }
 
 std::string RangeExchange::describe() const {
@@ -217,35 +254,113 @@ void RangeExchange::complete(std::size_t range) {
          .bytes = ranges()[range].size() * std::int64_t{sizeof(float)}});
 }
 
-void RangeExchange::start_complete_ranges() {
+// `may_move`: no function of the backward pass is under way, whose gradients would have to stay.
+void RangeExchange::start_complete_ranges(bool may_move) {
   const Background how =
       mode_of_step_ == ExchangeMode::slices ? Background::slices : Background::thread;
-  while (under_way_.size() < order_.size() && incomplete_[order_[under_way_.size()]] == 0)
-    under_way_.push_back(
-        communicator_.start_sum_gradients(view_of(order_[under_way_.size()]), how));
+  while (under_way_.size() < order_.size() && incomplete_[order_[under_way_.size()]] == 0) {
+    const std::size_t range = order_[under_way_.size()];
+    if (slots_ && !may_move && !slots_->is_in_place(range)) return;
+    start(range, how);
+  }
 }
+
+void RangeExchange::start(std::size_t range, Background how) {
+  const GradientView view = view_of(range);
+  if (slots_ && mode_of_step_ == ExchangeMode::whole) {
+    communicator_.sum_gradients(view);
+    under_way_.push_back(nullptr);
+    wait_for(range);
+  } else {
+    under_way_.push_back(communicator_.start_sum_gradients(view, how));
+  }
+}
+
+// --- with slots ---
+
+// And for all that were started before it.
+void RangeExchange::wait_for(std::size_t range) {
+  bool is_found = false;
+  while (!is_found && kept_ < under_way_.size()) {
+    if (under_way_[kept_]) under_way_[kept_]->wait();
+    is_found = order_[kept_] == range;
+    keep(order_[kept_++]);
+  }
+  TASUKI_CHECK(is_found, "range {} of gradients is not under way", range);
+}
+
+Tensor RangeExchange::notices() const {
+  return arena_.gradients().slice(arena_.update_count(), arena_.gradients().count());
+}
+
+// A step's notices travel with its last pass. Those of other passes say no more than that a rank's
+// model has changed.
+Tensor RangeExchange::taken(std::size_t range) {
+  const Tensor own = is_last_pass_ ? notices() : Tensor::zeros(notices().shape());
+  return content_ == Content::no_gradients ? slots_->take_zeros(range, own)
+                                           : slots_->take(range, own);
+}
+
+void RangeExchange::keep(std::size_t range) {
+  const Range own = needed_[static_cast<std::size_t>(communicator_.rank())];
+  const Tensor found = slots_->kept(range, own, adds_);
+  if (!found) return;
+  if (is_last_pass_)
+    notices().copy_from(found);
+  else
+    model_changed_ = found.data<float>()[0] != 0;
+}
+
+bool RangeExchange::finish_pass() {
+  finish_ranges();
+  has_exchanged_ = true;
+  adds_ = true;
+  return model_changed_;
+}
+
+// ---
 
 // The last exchange also advances those that were started before it.
 void RangeExchange::advance() {
-  if (!under_way_.empty()) under_way_.back()->advance();
+  if (slots_ && slots_->has_pass()) {
+    slots_->function_ended();
+    start_complete_ranges();
+  }
+  if (kept_ < under_way_.size() && under_way_.back()) under_way_.back()->advance();
 }
 
 void RangeExchange::give_up() {
   under_way_.clear();
   completed_.clear();
+  kept_ = 0;
+  adds_ = false;
+  if (slots_) slots_->end_pass();
+}
+
+void RangeExchange::finish_ranges() {
+  if (slots_) slots_->function_ended();
+  std::ranges::fill(incomplete_, 0);
+  start_complete_ranges();
+  if (slots_ && kept_ < under_way_.size()) wait_for(order_[under_way_.size() - 1]);
+  for (const auto& exchange : under_way_)
+    if (!slots_) exchange->wait();
+  under_way_.clear();
+  kept_ = 0;
+  if (slots_) slots_->end_pass();
 }
 
 std::optional<GradientExchange::Sums> RangeExchange::finish() {
   if (power_sgd_ && takes_errors_) {
     power_sgd_->exchange(wire_scale_hint());
+  } else if (content_ == Content::notices_alone) {
+    communicator_.allreduce(notices());
   } else if (overlaps()) {
-    std::ranges::fill(incomplete_, 0);
-    start_complete_ranges();
-    for (const auto& exchange : under_way_) exchange->wait();
-    under_way_.clear();
+    finish_ranges();
   } else {
     for (const std::size_t range : order_) communicator_.sum_gradients(view_of(range));
   }
+  adds_ = false;
+  if (content_ == Content::notices_alone) return Sums{examples_.global};
   has_exchanged_ = true;
   if (is_agreed_ && !trials_.is_over()) measure_step();
   return Sums{examples_.global};

@@ -10,6 +10,9 @@
 // On GPUs, with communicators that queue their exchanges there, a range's sum is queued beside the
 // computation when its last gradient is queued, so recorded steps contain it. Other communicators
 // exchange all gradients of GPUs as one range after the backward pass.
+//
+// If the arena keeps sums only, ranges are of whole parameters, lie in slots (gradient_slots.hpp),
+// and are exchanged in every backward pass.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +26,22 @@
 #include "core/stopwatch.hpp"
 #include "optimizer/exchange_trials.hpp"
 #include "optimizer/gradient_exchange.hpp"
+#include "optimizer/gradient_slots.hpp"
 
 namespace tasuki {
 
 // Divides an arena of `count` elements, with parameters at `entries`, into consecutive ranges.
 // Small parameters share a range, and one that is larger than `range_bytes` is divided. Ranges
-// begin at multiples of 16 elements. The last one also has the notices.
+// begin at multiples of 16 elements. The last one also has the notices. `whole`: parameters are not
+// divided, so ranges may be larger, by half or by their largest parameter.
 std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& entries,
-                                   std::int64_t count, std::int64_t range_bytes);
+                                   std::int64_t count, std::int64_t range_bytes,
+                                   bool whole = false);
+
+// The ranges of an arena that keeps sums only: of whole parameters, of
+// ExchangeSettings::range_bytes or a sixteenth of the arena's gradients, 1 to 25 MiB.
+std::vector<Range> slot_ranges(const std::vector<ParameterArena::Entry>& entries,
+                               std::int64_t count, const ExchangeSettings& settings);
 
 class RangeExchange final : public GradientExchange {
  public:
@@ -51,11 +62,16 @@ class RangeExchange final : public GradientExchange {
   void advance() override;
   void give_up() override;
   std::optional<Sums> finish() override;
+  bool exchanges_each_pass() const override { return slots_ != nullptr; }
+  void begin_pass() override;
+  bool finish_pass() override;
+  void begin_after_passes(const Examples& examples) override;
   void set_examples(std::int64_t examples) override;
   std::vector<Tensor> carried_over() const override;
   // True from the beginning with `whole`, else once all ranks have agreed on the order.
   bool is_settled() const override { return mode() == ExchangeMode::whole || is_agreed_; }
   std::string describe() const override;
+  std::size_t bytes() const override { return slots_ ? slots_->bytes() : 0; }
   const PowerSgd* power_sgd() const override { return power_sgd_.get(); }
 
   // Numbers of ranges, in the order in which they are exchanged.
@@ -66,14 +82,20 @@ class RangeExchange final : public GradientExchange {
   RangeExchange(ExchangeMode mode, const ParameterArena& arena, Communicator& communicator,
                 const ExchangeSettings& settings, std::span<const Range> needed);
 
-  GradientView view_of(std::size_t range) const;
+  GradientView view_of(std::size_t range);
   double wire_scale_hint() const { return static_cast<double>(examples_.global.value_or(0)); }
   void complete(std::size_t range);
-  void start_complete_ranges();
+  void start_complete_ranges(bool may_move = true);
+  void start(std::size_t range, Background how);
+  void finish_ranges();
+  void wait_for(std::size_t range);
+  void keep(std::size_t range);
+  Tensor notices() const;
+  Tensor taken(std::size_t range);
   void agree_on_order();
   Tensor errors() const;
   void adapt_errors();
-  bool overlaps() const { return is_agreed_ && mode_of_step_ != ExchangeMode::whole; }
+  bool overlaps() const { return slots_ || (is_agreed_ && mode_of_step_ != ExchangeMode::whole); }
   void measure_step();
 
   const ParameterArena& arena_;
@@ -85,7 +107,8 @@ class RangeExchange final : public GradientExchange {
   std::unordered_map<const Parameter*, Range> ranges_of_;  // numbers of a parameter's ranges
   Tensor residual_;                                        // of error feedback, or undefined
   std::unique_ptr<PowerSgd> power_sgd_;
-  Tensor examples_of_errors_;  // as in carried_over(); 0: no step has left errors
+  std::shared_ptr<GradientSlots> slots_;  // null: the arena has all gradients
+  Tensor examples_of_errors_;             // as in carried_over(); 0: no step has left errors
 
   std::vector<std::size_t> order_;
   bool has_exchanged_ = false, is_agreed_ = false;
@@ -100,6 +123,11 @@ class RangeExchange final : public GradientExchange {
   std::vector<int> incomplete_;                              // parameters in each range
   std::vector<std::size_t> completed_;                       // ranges, in the order of completion
   std::vector<std::unique_ptr<PendingExchange>> under_way_;  // in order_, from its first
+  std::size_t kept_ = 0;  // with slots: how many of these have left their slots
+  // What the step or pass under way exchanges.
+  enum class Content { gradients, notices_alone, no_gradients };
+  Content content_ = Content::gradients;
+  bool is_last_pass_ = true, adds_ = false, model_changed_ = false;
 };
 
 }  // namespace tasuki

@@ -117,7 +117,23 @@ bool StepExchange::may_begin_early() const {
   return gradient_exchange_ && (trained_.is_on_cpu() || has_agreed()) && !travels_after_backward();
 }
 
-void StepExchange::begin(std::optional<std::int64_t> global_examples) {
+void StepExchange::begin_pass() {
+  if (batches_ == 1) guard_.begin_search();
+  gradient_exchange_->begin_pass();
+  has_begun_ = true;
+}
+
+bool StepExchange::finish_pass() {
+  has_begun_ = false;
+  bool model_changed = false;
+  timed([&] {
+    model_changed = gradient_exchange_->finish_pass();
+    return std::optional<GradientExchange::Sums>();
+  });
+  return model_changed;
+}
+
+void StepExchange::begin(std::optional<std::int64_t> global_examples, bool after_passes) {
   TASUKI_CHECK(!global_examples || examples_ <= *global_examples,
                "{} examples of a global batch of {}", examples_, *global_examples);
   if (!gradient_exchange_) {
@@ -135,8 +151,12 @@ void StepExchange::begin(std::optional<std::int64_t> global_examples) {
     write_notices(global_examples);
   else
     global_examples = examples_on_gpu(global_examples);
-  guard_.begin_search();
-  gradient_exchange_->begin({examples_, global_examples});
+  if (!exchanges_each_pass() || (batches_ == 1 && !after_passes)) guard_.begin_search();
+  const GradientExchange::Examples examples{examples_, global_examples};
+  if (after_passes)
+    gradient_exchange_->begin_after_passes(examples);
+  else
+    gradient_exchange_->begin(examples);
   has_begun_ = true;
 }
 

@@ -106,8 +106,15 @@ class StepExchange {
   // Begins the exchange, after add_batch() of the last batch. `global_examples`, the number of
   // examples on all ranks, is passed by all ranks or by none. A usage error if this process trains
   // alone and has fewer examples than that.
-  void begin(std::optional<std::int64_t> global_examples);
+  // `after_passes`: all passes of the step were finished by finish_pass().
+  void begin(std::optional<std::int64_t> global_examples, bool after_passes = false);
   bool has_begun() const { return has_begun_; }
+  // As in GradientExchange: how the passes of a step are exchanged if ranks keep sums only.
+  bool exchanges_each_pass() const {
+    return gradient_exchange_ && gradient_exchange_->exchanges_each_pass();
+  }
+  void begin_pass();
+  bool finish_pass();
   // During a backward pass: a parameter's gradient is final.
   void ready(Parameter& parameter) { gradient_exchange_->ready(parameter); }
   // Between two functions of a backward pass.

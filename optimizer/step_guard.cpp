@@ -38,7 +38,8 @@ void StepGuard::check(const ExchangeSettings& settings) const {
                              .scales_losses = scaler_.has_value(),
                              .skips_non_finite = finite_.has_value(),
                              .layers_communicate = trained_.model->communicates(),
-                             .has_shards = trained_.shards > 0});
+                             .has_shards = trained_.shards > 0,
+                             .keeps_sums_only = trained_.arena->keeps_sums_only()});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }
 

@@ -212,7 +212,7 @@ std::unique_ptr<Optimizer> TrainingRun::create_optimizer() {
 void TrainingRun::configure(Optimizer& optimizer, Module& model) {
   const TrainingSettings& settings = parts_->settings();
   optimizer.set_exchange(exchange_settings(settings));
-  optimizer.states().shard(settings.shard_optimizer);
+  optimizer.shard(sharding_of(settings));
   optimizer.weights().share(settings.node_weights == NodeWeights::shared,
                             socket_of(find_processors().cpus).value_or(-1));
   if (settings.reproducible) optimizer.set_shards(settings.shards.value());

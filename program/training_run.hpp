@@ -56,7 +56,7 @@ class TrainingRun {
   // The optimizer of --optimizer (or TrainingProgram::create_optimizer), --lr, --weight-decay and
   // so on, without a communicator.
   std::unique_ptr<Optimizer> create_optimizer();
-  // Optimizer::setup(model), with the settings of --exchange, --shard-optimizer, --node-weights,
+  // Optimizer::setup(model), with the settings of --exchange, --shard, --node-weights,
   // --dtype, --on-nan and --freeze. Call it when the model is on device().
   void configure(Optimizer& optimizer, Module& model);
 

@@ -61,7 +61,7 @@ PLACES = {"1": [1], "2": [2], "3": [3], "4": [4], "6": [6], "8": [8], "1+1": [1,
 KINDS = ("naive", "flat", "single_node", "hierarchical", "two_dimensional")
 EXCHANGES = ("whole", "overlapped", "slices", "thread")
 # Where the weights and the optimizer's states are.
-KEPT = {"shared": "", "private": "--node-weights private", "divided": "--shard-optimizer"}
+KEPT = {"shared": "", "private": "--node-weights private", "divided": "--shard gradients"}
 
 
 FLAGS_OF_ALL = []  # --isa

@@ -180,6 +180,16 @@ std::shared_ptr<Storage> allocate_host(std::size_t bytes) {
       [&pool](void* data, std::size_t held) { pool.release(data, held); });
 }
 
+std::shared_ptr<Storage> allocate_sparse_host(std::size_t bytes, std::size_t expected) {
+  require_host_memory(expected);
+  const std::size_t length = std::max<std::size_t>(bytes, 1);
+  void* const mapped = ::mmap(nullptr, length, PROT_READ | PROT_WRITE,
+                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) throw out_of_host_memory(bytes);
+  return std::make_shared<Storage>(mapped, bytes, Device::cpu(),
+                                   [length](void* data, std::size_t) { ::munmap(data, length); });
+}
+
 std::size_t host_pool_peak() {
   return HostPool::instance().most_since_reset();
 }

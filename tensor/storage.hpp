@@ -38,6 +38,9 @@ class Storage {
 // undefined. Thread-safe. Throws OutOfMemory if there is not enough; for large blocks before they
 // are touched (tensor/host_memory.hpp).
 std::shared_ptr<Storage> allocate_host(std::size_t bytes);
+// Host memory that is zero at first and of which only pages that are written take memory, outside
+// the pool. `expected`: the bytes that will be. Throws OutOfMemory if there are not as many.
+std::shared_ptr<Storage> allocate_sparse_host(std::size_t bytes, std::size_t expected);
 // Bytes of the pool in use, and the most it ever held.
 struct HostPoolStatistics {
   std::size_t in_use = 0, peak = 0, cached = 0;

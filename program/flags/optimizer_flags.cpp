@@ -103,10 +103,19 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       "lars", settings.lars,
       "layer-wise adaptive rates, Chainer's GradientLARS: each parameter's gradient g becomes (g "
       "+ D w) |w| / (|g| + D |w|) if |w| > 0.01, else g + D w; D is --weight-decay");
-  options.add("shard-optimizer", settings.shard_optimizer,
-              "each rank keeps the optimizer's states of a part of the weights, updates that part "
-              "and sends it to the others. This takes less memory (ZeRO, stage 1); results are "
-              "the same up to rounding. Not with lamb on GPUs");
+  options
+      .add("shard", settings.shard,
+           {{"none", Sharding::none},
+            {"states", Sharding::states},
+            {"gradients", Sharding::gradients}},
+           "WHAT",
+           "what ranks divide among them to take less memory. states: each rank keeps the "
+           "optimizer's states of a part of the weights, updates that part and sends it to the "
+           "others (ZeRO, stage 1; not with lamb on GPUs); gradients: each also keeps the sums of "
+           "gradients of its part only (stage 2; on CPUs; with --reproducible only between steps). "
+           "Results are the same up to rounding")
+      .in_short("divide optimizer states, or gradients too, among ranks");
+  options.add("shard-optimizer", settings.shard_optimizer, "the same as --shard states");
 }
 
 }  // namespace tasuki::program

@@ -1,4 +1,6 @@
 // Which flags may be combined, and the exchange settings that flags ask for.
+#include <algorithm>
+
 #include "core/error.hpp"
 #include "optimizer/exchange_settings.hpp"
 #include "program/flags/flag_groups.hpp"
@@ -80,6 +82,9 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
   if (settings.summary && (settings.dry_run || settings.find_batchsize))
     fail_everywhere(ErrorKind::usage, "--summary and --{} exclude each other; leave one out",
                     settings.dry_run ? "dry-run" : "find-batchsize");
+  if (settings.shard_optimizer && settings.shard == Sharding::none && options.is_given("shard"))
+    fail_everywhere(ErrorKind::usage,
+                    "--shard none and --shard-optimizer exclude each other; leave one out");
   if (!settings.early_stopping && options.is_changed("patience"))
     fail_everywhere(ErrorKind::usage,
                     "--patience has no effect without --early-stopping KEY; add it");
@@ -115,12 +120,14 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
     fail_everywhere(ErrorKind::usage,
                     "--on-nan skip: one process with several devices cannot leave out steps; start "
                     "one process for each device, or leave the flag out");
-  const std::string conflict = conflict_in(exchange_settings(settings),
-                                           {.is_on_gpu = settings.gpu.is_wanted,
-                                            .wire_dtype = settings.wire_dtype,
-                                            .scales_losses = settings.dtype == ComputeType::fp16,
-                                            .skips_non_finite = settings.on_nan == OnNan::skip,
-                                            .layers_communicate = settings.sync_bn});
+  const std::string conflict = conflict_in(
+      exchange_settings(settings),
+      {.is_on_gpu = settings.gpu.is_wanted,
+       .wire_dtype = settings.wire_dtype,
+       .scales_losses = settings.dtype == ComputeType::fp16,
+       .skips_non_finite = settings.on_nan == OnNan::skip,
+       .layers_communicate = settings.sync_bn,
+       .keeps_sums_only = sharding_of(settings) == Sharding::gradients && !settings.reproducible});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
   check_local_step_flags(options, settings);
   check_learning_rate_flags(options, settings);
@@ -145,6 +152,10 @@ void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings
       continue;
     options.set_default(flag, text);
   }
+}
+
+Sharding sharding_of(const TrainingSettings& settings) {
+  return settings.shard_optimizer ? std::max(settings.shard, Sharding::states) : settings.shard;
 }
 
 ExchangeSettings exchange_settings(const TrainingSettings& settings) {

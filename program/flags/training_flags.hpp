@@ -48,6 +48,8 @@ void apply_recipe(const Recipe& recipe, Options& options, const TrainingSettings
 
 // The settings that --exchange, --bucket-mb, --error-feedback and --compress ask for.
 ExchangeSettings exchange_settings(const TrainingSettings& settings);
+// What --shard and --shard-optimizer ask for.
+Sharding sharding_of(const TrainingSettings& settings);
 // The settings that --sync-every and the flags beside it ask for; nothing without it.
 std::optional<LocalStepSettings> local_step_settings(const TrainingSettings& settings);
 // The values of --lr-scaling.

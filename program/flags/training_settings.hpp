@@ -9,6 +9,7 @@
 
 #include "dataset/images/exif.hpp"
 #include "optimizer/local_step_settings.hpp"
+#include "optimizer/sharding.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tensor/cpu/instruction_set.hpp"
 #include "tensor/device.hpp"
@@ -127,7 +128,8 @@ struct TrainingSettings {
   std::optional<double> clip_norm;
   bool no_decay_1d = false;  // weight_decay leaves out parameters with one axis
   bool lars = false;
-  bool shard_optimizer = false;
+  Sharding shard = Sharding::none;
+  bool shard_optimizer = false;  // an older name of Sharding::states; sharding_of()
   // The same bits on any number of ranks (apply_reproducible() in training_flags.hpp).
   bool reproducible = false;
   NodeWeights node_weights = NodeWeights::shared;

@@ -107,6 +107,19 @@ std::string describe_data(const TrainingData& data) {
   return text + ")";
 }
 
+std::string describe_sharding(const Optimizer& optimizer) {
+  if (!optimizer.states().are_sharded()) return "";
+  if (optimizer.arena().keeps_sums_only())
+    return ", each rank with the states and gradients of its part";
+  std::string text = ", each rank with the states of its part";
+  if (optimizer.sharding() == Sharding::gradients)
+    text += optimizer.shards() > 0
+                ? " and all gradients (--reproducible)"
+                : " and all gradients (parts of them would not take less memory: one parameter is "
+                  "most of the model)";
+  return text;
+}
+
 std::string describe_optimizer(const TrainingSettings& settings, const Optimizer& optimizer,
                                double examples) {
   std::string text = optimizer.rule().name();
@@ -117,7 +130,7 @@ std::string describe_optimizer(const TrainingSettings& settings, const Optimizer
       text += describe_scaling(settings, value, examples);
   }
   text += describe_hooks(optimizer, settings);
-  if (optimizer.states().are_sharded()) text += ", each rank with the states of its part";
+  text += describe_sharding(optimizer);
   if (const std::string course = describe_schedule(settings); !course.empty())
     text += fmt::format("; {} {}", optimizer.rule().rate_name(), course);
   return text;

@@ -107,6 +107,11 @@ std::size_t most_gradient_arrays(const ParameterArena& arena, int threads) {
   return arena.gradient_arrays() + spare;
 }
 
+// Of the sums that this rank keeps.
+std::size_t sum_bytes(const Optimizer& optimizer) {
+  return static_cast<std::size_t>(optimizer.states().owners().own().size()) * sizeof(float);
+}
+
 }  // namespace
 
 void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
@@ -141,7 +146,10 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
   std::size_t gradients = 0, parameters = 0, states = 0;
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
-    gradients += arena.gradients().bytes() * most_gradient_arrays(arena, setup.threads.threads);
+    const GradientExchange* const exchange = each.optimizer->step_exchange().gradient_exchange();
+    gradients += arena.keeps_sums_only() ? sum_bytes(*each.optimizer) + exchange->bytes()
+                                         : arena.gradients().bytes() *
+                                               most_gradient_arrays(arena, setup.threads.threads);
     // Including the rounded ones.
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
     states += each.optimizer->states().bytes();

@@ -126,6 +126,10 @@ TEST_F(Checkpoints, AreWrittenFromACopyCountedInThePlan) {
   const std::string of_two = expect_as_planned(2, {"--shard-optimizer"});
   EXPECT_NEAR(number_before(of_two, " MB copy for checkpoints"), 2 * weights, 0.2);
   EXPECT_NEAR(number_before(of_two, " MB states gathered on rank 0"), 2 * weights, 0.2);
+  // The largest matrix is most of this network's weights, so that two slots are larger than all of
+  // its gradients.
+  const std::string divided = expect_as_planned(2, {"--shard", "gradients"});
+  EXPECT_GT(number_before(divided, " MB gradients"), weights);
   EXPECT_EQ(count_of(run(1, "plan", {"--dry-run", "--checkpoint-every", "none"}).out,
                      "copy for checkpoints"),
             0);

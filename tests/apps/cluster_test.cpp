@@ -237,7 +237,7 @@ TEST_F(Cluster, BringsNodesTogetherEveryFewSteps) {
 TEST_F(Cluster, ResumesLocalStepsWithTheSameBits) {
   for (const std::vector<std::string>& more :
        {std::vector<std::string>{"--outer-optimizer", "nesterov", "--sync-warmup", "2"},
-        {"--sync-overlap", "--shard-optimizer", "--wire-dtype", "bf16"}}) {
+        {"--sync-overlap", "--shard", "gradients", "--wire-dtype", "bf16"}}) {
     const std::vector<std::string> flags =
         with(with({"--sync-every", "3", "--checkpoint-every", "5it", "--hash-every", "14",
                    "--batchsize", "16", "--max-iterations", "14", "--epoch", "9"},

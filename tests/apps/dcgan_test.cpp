@@ -203,6 +203,7 @@ TEST_F(TrainDcgan, TrainsWithEveryExchange) {
   for (const std::vector<std::string>& way : {std::vector<std::string>{"--exchange", "slices"},
                                               {"--exchange", "thread", "--communicator", "flat"},
                                               {"--shard-optimizer"},
+                                              {"--shard", "gradients"},
                                               {"--node-weights", "private"}})
     expect_near(values_of(log_of(2, "out", with(flags, way)), "main/gen/loss"), whole, 1e-4);
   for (const std::vector<std::string>& way : {std::vector<std::string>{"--accumulate", "2"},

@@ -100,6 +100,7 @@ TEST_F(Finetuning, TrainsAllButTheFrozenLayers) {
            {1, {}},
            {2, {"--communicator", "naive"}},
            {2, {"--communicator", "flat", "--shard-optimizer"}},
+           {2, {"--communicator", "auto", "--shard", "gradients"}},
            {2, {"--communicator", "hierarchical", "--node-weights", "shared"}},
            {2, {"--communicator", "two_dimensional", "--exchange", "double-buffered"}}}) {
     SCOPED_TRACE(flags.empty() ? "1 rank" : flags[1]);
@@ -119,8 +120,8 @@ TEST_F(Finetuning, TrainsAllButTheFrozenLayers) {
 
 // The bits of a run that was not interrupted, frozen parameters and average included.
 TEST_F(Finetuning, GoesOnAfterAResume) {
-  const std::vector<std::string> flags = {
-      "--global-batch", "48", "--freeze", "predictor/l1", "--ema", "0.9", "--shard-optimizer"};
+  const std::vector<std::string> flags = {"--global-batch", "48",  "--freeze", "predictor/l1",
+                                          "--ema",          "0.9", "--shard",  "gradients"};
   log_of(2, "whole", with(flags, {"--epoch", "2"}));
   log_of(2, "first", with(flags, {"--epoch", "1"}));
   const auto log =

@@ -51,6 +51,35 @@ TEST_F(TrainLm, LearnsInBfloat16LikeInFloat32) {
   }
 }
 
+// The bits of whole gradients, with less memory. The output layer of GPT-2 is its first one, so its
+// gradients are begun first and ended last.
+TEST_F(TrainLm, DividesGradientsAmongRanks) {
+  const std::vector<std::string> flags = {"--arch",           "gpt2", "--layers",    "8",
+                                          "--width",          "32",   "--log-every", "1",
+                                          "--max-iterations", "20",   "--bucket-mb", "0.02"};
+  for (const int np : {2, 3}) {
+    SCOPED_TRACE(np);
+    const auto losses = [&](const std::string& out, const std::vector<std::string>& more) {
+      return values_of(log_of(np, out, with(flags, more)), "main/loss");
+    };
+    const auto whole = losses("whole", {"--overwrite"});
+    ASSERT_EQ(whole.size(), 20u);
+    for (const char* const mode : {"overlapped", "slices", "thread"})
+      EXPECT_EQ(losses("divided", {"--shard", "gradients", "--exchange", mode, "--overwrite"}),
+                whole)
+          << mode;
+    expect_near(losses("divided", {"--shard", "gradients", "--accumulate", "2", "--overwrite"}),
+                losses("whole", {"--accumulate", "2", "--overwrite"}), 1e-3);
+    const auto gradients = [&](const char* what) {
+      const std::string text = run(np, "dry", with(flags, {"--dry-run", "--shard", what})).out;
+      const std::size_t end = text.find(" MB gradients"), begin = text.rfind(' ', end - 1);
+      EXPECT_NE(end, std::string::npos) << text;
+      return end == std::string::npos ? 0 : std::stod(text.substr(begin + 1));
+    };
+    EXPECT_LT(gradients("gradients"), (1.0 / np + 0.25) * gradients("states"));
+  }
+}
+
 TEST_F(TrainLm, ResumesLikeAnUninterruptedRun) {
   const std::vector<std::string> flags = {"--epoch", "2", "--snapshot-every", "1"};
   const auto whole = log_of(1, "whole", flags);

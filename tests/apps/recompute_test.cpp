@@ -61,7 +61,7 @@ TEST_F(RecomputeFlag, WorksWithOtherFlags) {
   for (const std::vector<std::string>& flags :
        {std::vector<std::string>{"--accumulate", "2", "--dtype", "bf16"},
         {"--reproducible", "--shards", "4", "--threads", "2"},
-        {"--exchange", "overlapped", "--shard-optimizer"}})
+        {"--exchange", "overlapped", "--shard", "gradients", "--bucket-mb", "0.02"}})
     EXPECT_EQ(train(2, with(flags, {"--recompute", "all"})), train(2, flags));
 }
 

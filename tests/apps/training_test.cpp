@@ -64,10 +64,12 @@ TEST_F(TrainMnist, SharesWeightsWithinANode) {
   said(run_with("private", {"--node-weights", "private"}), "one set per rank");
   said(run_with("flat", {"--communicator", "flat"}), "one set per rank (communicator flat)");
   said(run_with("both", {"--shard-optimizer"}), "one set for the ranks of a node");
+  said(run_with("all", {"--shard", "gradients"}), "one set for the ranks of a node");
   const auto losses = [&](const std::string& out) { return values_of(read_log(out), "main/loss"); };
   EXPECT_EQ(losses("shared").size(), 10u);
   EXPECT_EQ(losses("shared"), losses("private"));
   EXPECT_EQ(losses("both"), losses("private"));
+  EXPECT_EQ(losses("all"), losses("private"));
 
   const auto continued = [&](const std::string& from, const std::string& weights) {
     const std::string out = from + "-" + weights;
@@ -84,13 +86,16 @@ TEST_F(TrainMnist, SharesWeightsWithinANode) {
 }
 
 // The same losses to the last digit with less memory; and a snapshot for runs without the flag.
-TEST_F(TrainMnist, ShardsOptimizerStates) {
+TEST_F(TrainMnist, ShardsStatesAndGradients) {
   const std::vector<std::string> flags = {"--global-batch", "48", "--shards", "6",
                                           "--log-every",    "1"};
   const auto two_epochs = with(flags, {"--epoch", "2"});
   const auto whole = log_of(3, "whole", two_epochs);
-  EXPECT_EQ(values_of(log_of(3, "shared", with(two_epochs, {"--shard-optimizer"})), "main/loss"),
-            values_of(whole, "main/loss"));
+  for (const char* const what : {"states", "gradients"})
+    EXPECT_EQ(values_of(log_of(3, "shared", with(two_epochs, {"--shard", what, "--overwrite"})),
+                        "main/loss"),
+              values_of(whole, "main/loss"))
+        << what;
   const auto continued = [&](int ranks, const std::string& out, std::vector<std::string> more) {
     more.insert(more.end(), {"--resume", folder / "shared", "--epoch", "3"});
     return values_of(log_of(ranks, out, with(flags, more)), "main/loss");
@@ -98,7 +103,8 @@ TEST_F(TrainMnist, ShardsOptimizerStates) {
   const std::vector<double> without = continued(3, "without", {});
   ASSERT_GT(without.size(), whole.size());
   EXPECT_EQ(continued(3, "with", {"--shard-optimizer"}), without);
-  expect_near(continued(2, "on-two", {"--shard-optimizer"}), without, 1e-3);
+  EXPECT_EQ(continued(3, "with-gradients", {"--shard", "gradients"}), without);
+  expect_near(continued(2, "on-two", {"--shard", "gradients"}), without, 1e-3);
 
   const auto dry_run = [&](const std::vector<std::string>& more) {
     return run(3, "dry", with({"--dry-run", "--node-weights", "private"}, more)).out;
@@ -107,6 +113,11 @@ TEST_F(TrainMnist, ShardsOptimizerStates) {
   const std::string shared = dry_run({"--shard-optimizer"});
   EXPECT_NE(shared.find(" 0.1 MB optimizer state"), std::string::npos) << shared;
   EXPECT_NE(shared.find("each rank with the states of its part"), std::string::npos) << shared;
+  // The first layer has most of the weights.
+  const std::string divided = dry_run({"--shard", "gradients"});
+  EXPECT_NE(divided.find("and all gradients (parts of them would not take less memory"),
+            std::string::npos)
+      << divided;
 }
 
 TEST_F(TrainMnist, DoesNotDependOnRanksWithVirtualShards) {

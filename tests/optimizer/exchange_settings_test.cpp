@@ -8,6 +8,7 @@ namespace {
 
 constexpr ExchangeContext on_cpu{}, on_gpu{.is_on_gpu = true};
 constexpr ExchangeContext rounded{.wire_dtype = DType::float16};
+constexpr ExchangeContext sums_only{.wire_dtype = DType::float16, .keeps_sums_only = true};
 constexpr ExchangeContext scaled{.wire_dtype = DType::float16, .scales_losses = true};
 
 TEST(ExchangeSettings, AcceptCompatibleSettings) {
@@ -16,6 +17,8 @@ TEST(ExchangeSettings, AcceptCompatibleSettings) {
                             std::optional(ExchangeMode::whole)})
       for (const std::int64_t bytes : {0, 1024})
         EXPECT_EQ(conflict_in({.mode = mode, .range_bytes = bytes}, context), "");
+  for (const auto mode : {ExchangeMode::overlapped, ExchangeMode::slices, ExchangeMode::thread})
+    EXPECT_EQ(conflict_in({.mode = mode}, sums_only), "");
   for (const ExchangeContext& context : {rounded, on_gpu})
     EXPECT_EQ(conflict_in({.mode = ExchangeMode::double_buffered}, context), "");
   EXPECT_EQ(conflict_in({.mode = ExchangeMode::whole, .power_sgd_rank = 4}, rounded), "");
@@ -41,7 +44,12 @@ TEST(ExchangeSettings, RejectConflictingSettingsInOneLine) {
         Case{late, scaled, "double-buffered gradients and loss scaling"},
         Case{{.error_feedback = true}, scaled, "error feedback and loss scaling"},
         Case{{.power_sgd_rank = 1}, scaled, "compressed gradients and loss scaling"},
-        Case{late, {.is_on_gpu = true, .layers_communicate = true}, "--sync-bn"}}) {
+        Case{late, {.is_on_gpu = true, .layers_communicate = true}, "--sync-bn"},
+        Case{late, sums_only, "double-buffered gradients: what waits"},
+        Case{{.power_sgd_rank = 1}, sums_only, "compressed gradients: what waits"},
+        Case{{.error_feedback = true}, sums_only, "error feedback: what waits"},
+        Case{{.mode = ExchangeMode::whole}, sums_only, "--exchange whole"},
+        Case{{}, {.is_on_gpu = true, .keeps_sums_only = true}, "--shard gradients and --gpu"}}) {
     const std::string found = conflict_in(settings, context);
     EXPECT_NE(found.find(words), std::string::npos) << words << " is not in: " << found;
     EXPECT_NE(found.find("leave"), std::string::npos) << "what to do: " << found;

@@ -1,5 +1,5 @@
-// Ranks that keep only the states of their slice of the arena train like ranks that keep all
-// states.
+// Ranks that keep only the states, or the states and gradients, of their slice of the arena train
+// like ranks that keep all.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -48,11 +48,11 @@ class ShardedStates : public testing::WithCommunicator {
     Perceptron model{sizes};
     std::unique_ptr<Optimizer> optimizer;
   };
-  std::unique_ptr<Run> made(const std::string& rule, bool sharded,
+  std::unique_ptr<Run> made(const std::string& rule, Sharding what,
                             const ExchangeSettings& exchange = {}) {
     auto run = std::make_unique<Run>();
     run->optimizer = create_multi_node_optimizer(create_optimizer(rule), *communicator_);
-    run->optimizer->states().shard(sharded);
+    run->optimizer->shard(what);
     run->optimizer->set_exchange(exchange);
     run->optimizer->setup(run->model);
     return run;
@@ -101,15 +101,19 @@ class ShardedStates : public testing::WithCommunicator {
 };
 
 TEST_P(ShardedStates, TrainLikeWholeStates) {
-  for (const std::string name : {"nesterov", "own_lars", "lamb"}) {
-    SCOPED_TRACE(name);
-    const auto whole = made(name, false), sharded = made(name, true);
+  for (const auto& [name, what] : {std::pair("nesterov", Sharding::states),
+                                   {"own_lars", Sharding::states},
+                                   {"lamb", Sharding::states},
+                                   {"nesterov", Sharding::gradients},
+                                   {"lamb", Sharding::gradients}}) {
+    SCOPED_TRACE(fmt::format("{} {}", name, static_cast<int>(what)));
+    const auto whole = made(name, Sharding::none), sharded = made(name, what);
     EXPECT_EQ(sharded->optimizer->states().are_sharded(), size() > 1);
     for (Run* run : {whole.get(), sharded.get()}) {
       run->optimizer->add_hook(weight_decay(1e-3));
       run->optimizer->add_hook(gradient_clipping(0.1));
-      if (name == "nesterov") run->optimizer->add_hook(gradient_lars(1e-2, 1e-3));
-      if (name == "lamb") run->optimizer->add_hook(std::make_shared<ByNorm>());
+      if (name == std::string("nesterov")) run->optimizer->add_hook(gradient_lars(1e-2, 1e-3));
+      if (name == std::string("lamb")) run->optimizer->add_hook(std::make_shared<ByNorm>());
       run->optimizer->add_group({.pattern = "l2/*", .rate_factor = 0.5});
       train(*run, 3);
     }
@@ -119,16 +123,19 @@ TEST_P(ShardedStates, TrainLikeWholeStates) {
 
 TEST_P(ShardedStates, TrainLikeWholeStatesInOverlappedRanges) {
   const ExchangeSettings exchange{.mode = ExchangeMode::overlapped, .range_bytes = 8192};
-  const auto whole = made("adam", false, exchange), sharded = made("adam", true, exchange);
-  for (Run* run : {whole.get(), sharded.get()}) train(*run, 4, false);
-  expect_same(*whole, *sharded);
+  for (const Sharding what : {Sharding::states, Sharding::gradients}) {
+    const auto whole = made("adam", Sharding::none, exchange),
+               sharded = made("adam", what, exchange);
+    for (Run* run : {whole.get(), sharded.get()}) train(*run, 4, false);
+    expect_same(*whole, *sharded);
+  }
 }
 
 // What does not depend on how messages travel.
 class StateOwners : public ShardedStates {};
 
 TEST_P(StateOwners, HoldOnlyPartOfTheMemory) {
-  const auto whole = made("adam", false), sharded = made("adam", true);
+  const auto whole = made("adam", Sharding::none), sharded = made("adam", Sharding::states);
   const Tensor bytes =
       Tensor::full({}, static_cast<double>(sharded->optimizer->states().bytes()), DType::float64);
   const auto own_bytes = static_cast<double>(sharded->optimizer->states().bytes());
@@ -139,22 +146,25 @@ TEST_P(StateOwners, HoldOnlyPartOfTheMemory) {
 }
 
 TEST_P(StateOwners, FollowFrozenParameters) {
-  const auto whole = made(rule(), false), sharded = made(rule(), true);
-  for (Run* run : {whole.get(), sharded.get()}) {
-    train(*run, 2);
-    run->optimizer->freeze("l1/*");
-    train(*run, 2);
-    EXPECT_TRUE(run->optimizer->states().has(*run->model.parameters()[0].parameter));
-    run->optimizer->unfreeze("**");
-    run->optimizer->freeze("l3/*");
-    train(*run, 2);
+  for (const Sharding what : {Sharding::states, Sharding::gradients}) {
+    const auto whole = made(rule(), Sharding::none), sharded = made(rule(), what);
+    for (Run* run : {whole.get(), sharded.get()}) {
+      train(*run, 2);
+      run->optimizer->freeze("l1/*");
+      train(*run, 2);
+      EXPECT_TRUE(run->optimizer->states().has(*run->model.parameters()[0].parameter));
+      run->optimizer->unfreeze("**");
+      run->optimizer->freeze("l3/*");
+      train(*run, 2);
+    }
+    expect_same(*whole, *sharded);
   }
-  expect_same(*whole, *sharded);
 }
 
 TEST_P(StateOwners, FollowGrowingModel) {
-  const auto whole = made(rule(), false), sharded = made(rule(), true);
-  Linear added_to_whole(7, 1000), added_to_sharded(7, 1000);
+  const auto whole = made(rule(), Sharding::none), of_states = made(rule(), Sharding::states),
+             of_gradients = made(rule(), Sharding::gradients);
+  Linear added_to_whole(7, 1000), added_to_states(7, 1000), added_to_gradients(7, 1000);
   const auto grow = [&](Run& run, Linear& added) {
     train(run, 2);
     added.initialize(2);
@@ -162,12 +172,14 @@ TEST_P(StateOwners, FollowGrowingModel) {
     train(run, 2);
   };
   grow(*whole, added_to_whole);
-  grow(*sharded, added_to_sharded);
-  expect_same(*whole, *sharded);
+  grow(*of_states, added_to_states);
+  grow(*of_gradients, added_to_gradients);
+  expect_same(*whole, *of_states);
+  expect_same(*whole, *of_gradients);
 }
 
 TEST_P(StateOwners, LoadTheirPartOfAWholeState) {
-  const auto run = made("adam", true);
+  const auto run = made("adam", Sharding::gradients);
   for (const ParameterArena::Entry& entry : run->optimizer->arena().entries())
     run->optimizer->states().set(
         *entry.parameter, "v",
@@ -188,7 +200,7 @@ TEST_P(StateOwners, LoadTheirPartOfAWholeState) {
 TEST_P(StateOwners, AgreeOnSkippedSteps) {
   testing::Vectors model({20'000, 20'000});
   auto optimizer = create_multi_node_optimizer(create_optimizer("momentum_sgd"), *communicator_);
-  optimizer->states().shard(true);
+  optimizer->shard(Sharding::gradients);
   optimizer->setup(model);
   optimizer->guard().scale_losses({.initial = 8, .rule = {}});
   const auto step = [&](float last) {
@@ -211,7 +223,7 @@ TEST_P(StateOwners, AgreeOnSkippedSteps) {
 }
 
 TEST_P(StateOwners, RoundAllWeights) {
-  const auto run = made("adam", true);
+  const auto run = made("adam", Sharding::gradients);
   run->optimizer->compute_in(DType::bfloat16);
   train(*run, 2);
   const ParameterArena& arena = run->optimizer->arena();
@@ -220,7 +232,7 @@ TEST_P(StateOwners, RoundAllWeights) {
 }
 
 TEST_P(StateOwners, PassStopRequestsToAllRanks) {
-  const auto run = made("adam", true);
+  const auto run = made("adam", Sharding::gradients);
   const StoppableScope clears_the_request;
   if (rank() == size() - 1) request_stop();
   train(*run, 1);
@@ -235,7 +247,7 @@ class WholeArena final : public ArrayHook {
 
 TEST_P(StateOwners, RejectStateReadsAndWholeArenaHooks) {
   if (size() == 1) GTEST_SKIP() << "one rank has all states";
-  const auto run = made("adam", true);
+  const auto run = made("adam", Sharding::gradients);
   const Parameter& first = *run->optimizer->arena().entries().front().parameter;
   const auto read = testing::caught([&] { run->optimizer->states().of(first, "m"); });
   ASSERT_TRUE(read);
