@@ -59,6 +59,11 @@ std::int32_t trace_lane(const void* owner) {
   return lane;
 }
 
+std::int32_t trace_lane_of_thread() {
+  static thread_local const char thread = 0;
+  return trace_lane(&thread);
+}
+
 bool is_tracing() {
   return tracing.load(std::memory_order_relaxed);
 }

@@ -19,13 +19,14 @@ enum class TraceRow : std::int32_t {
   gradients,  // the moments in which ranges of gradients are complete
   exchange,   // of ranges, by a thread or in slices
   step,       // StepPart; a lane for each clock of the process
+  blocks,     // of a model (nn/recompute.hpp); a lane for each thread
 };
 
 struct TraceEvent {
   const char* name = "";  // exists as long as the process
   TraceRow row = TraceRow::phases;
   double begin = 0, end = 0;  // seconds by trace_clock(); the same: a moment
-  std::int64_t number = -1;   // of the gradient range or the operation; -1: none
+  std::int64_t number = -1;   // of the gradient range, the operation or the block; -1: none
   std::int64_t bytes = -1;    // -1: none
   std::int32_t lane = 0;
 };
@@ -41,6 +42,8 @@ std::vector<TraceEvent> end_trace();
 bool is_tracing();
 // A number for each object, from 0 on, in the order of first calls.
 std::int32_t trace_lane(const void* owner);
+// The calling thread's.
+std::int32_t trace_lane_of_thread();
 // From any thread. Does nothing unless a trace is recorded.
 void trace(const TraceEvent& event);
 

@@ -7,6 +7,7 @@
 
 #include "core/error.hpp"
 #include "core/stopwatch.hpp"
+#include "core/trace.hpp"
 #include "nn/backward.hpp"
 #include "nn/node.hpp"
 #include "nn/random.hpp"
@@ -233,29 +234,36 @@ void RecomputePlan::note(std::size_t block, const Cost& cost) {
   costs_[block] = cost;
 }
 
-std::size_t RecomputePlan::keep_within(std::size_t room) {
-  TASUKI_CHECK(mode_ == Mode::measured, "a plan that measures nothing");
-  mode_ = Mode::all;
-  std::size_t kept = 0;
-  kept_.assign(costs_.size(), false);
+std::vector<bool> RecomputePlan::blocks_within(std::span<const std::optional<Cost>> costs,
+                                               std::size_t room) {
+  std::vector<bool> kept(costs.size(), false);
   std::vector<std::size_t> order;
-  for (std::size_t block = 0; block < costs_.size(); ++block)
-    if (costs_[block]) order.push_back(block);
+  for (std::size_t block = 0; block < costs.size(); ++block)
+    if (costs[block]) order.push_back(block);
   // Seconds per byte; blocks that keep nothing come first.
-  const auto worth = [this](std::size_t block) {
-    const auto [bytes, seconds] = *costs_[block];
+  const auto worth = [costs](std::size_t block) {
+    const auto [bytes, seconds] = *costs[block];
     return bytes == 0 ? std::numeric_limits<double>::infinity()
                       : seconds / static_cast<double>(bytes);
   };
   std::ranges::stable_sort(order, std::greater{}, worth);
   for (const std::size_t block : order) {
-    const std::size_t bytes = costs_[block]->bytes;
+    const std::size_t bytes = costs[block]->bytes;
     if (bytes > room) continue;
-    kept_[block] = true;
+    kept[block] = true;
     room -= bytes;
-    kept += bytes;
   }
   return kept;
+}
+
+std::size_t RecomputePlan::keep_within(std::size_t room) {
+  TASUKI_CHECK(mode_ == Mode::measured, "a plan that measures nothing");
+  mode_ = Mode::all;
+  kept_ = blocks_within(costs_, room);
+  std::size_t bytes = 0;
+  for (std::size_t block = 0; block < costs_.size(); ++block)
+    if (kept_[block]) bytes += costs_[block]->bytes;
+  return bytes;
 }
 
 bool RecomputePlan::recomputes(std::size_t block) const {
@@ -267,6 +275,46 @@ std::size_t RecomputePlan::recomputed() const {
   for (std::size_t block = 0; block < blocks(); ++block) count += recomputes(block) ? 1 : 0;
   return count;
 }
+
+namespace {
+
+// While a trace is recorded: an event of a block that `run` computes with its graph on a CPU, and
+// the bytes that it keeps beside its results.
+std::vector<Variable> traced(const char* name, std::size_t number, Device device,
+                             const std::function<std::vector<Variable>()>& run) {
+  if (!is_tracing() || !device.is_cpu()) return run();
+  Backend& memory = backend(device);
+  const std::size_t before = memory.memory(device).in_use;
+  const double begin = trace_clock();
+  std::vector<Variable> results = run();
+  const double end = trace_clock();
+  std::size_t others = before;
+  for (const Variable& result : results) others += result.value().bytes();
+  const std::size_t after = memory.memory(device).in_use;
+  trace({.name = name,
+         .row = TraceRow::blocks,
+         .begin = begin,
+         .end = end,
+         .number = static_cast<std::int64_t>(number),
+         .bytes = static_cast<std::int64_t>(after - std::min(others, after)),
+         .lane = trace_lane_of_thread()});
+  return results;
+}
+
+// Traces a block when it is run again.
+class TracedBlock final : public Watcher {
+ public:
+  explicit TracedBlock(std::size_t number) : number_(number) {}
+  std::vector<Variable> watch(Device device,
+                              const std::function<std::vector<Variable>()>& run) override {
+    return traced("block again", number_, device, run);
+  }
+
+ private:
+  std::size_t number_;
+};
+
+}  // namespace
 
 // Measures a block when it is run again.
 class RecomputedBlock final : public Watcher {
@@ -303,16 +351,16 @@ RecomputeScope::~RecomputeScope() {
 std::vector<Variable> RecomputeScope::run_block(const BlockFunction& block,
                                                 const std::vector<Variable>& inputs) {
   const std::size_t number = next_++;
-  if (!plan_.recomputes(number)) return block(inputs);
   // Blocks inside of this one are parts of it.
   struct Inside {
     RecomputeScope* outside = std::exchange(scope, nullptr);
     ~Inside() { scope = outside; }
   } inside;
-  return record(block, inputs,
-                plan_.mode_ == RecomputePlan::Mode::measured
-                    ? std::make_shared<RecomputedBlock>(plan_, number)
-                    : nullptr);
+  if (plan_.mode_ == RecomputePlan::Mode::measured)
+    return record(block, inputs, std::make_shared<RecomputedBlock>(plan_, number));
+  if (plan_.recomputes(number)) return record(block, inputs, std::make_shared<TracedBlock>(number));
+  if (inputs.empty()) return block(inputs);
+  return traced("block", number, inputs.front().value().device(), [&] { return block(inputs); });
 }
 
 std::vector<Variable> may_recompute(const BlockFunction& block,

@@ -9,6 +9,7 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "nn/variable.hpp"
@@ -43,7 +44,10 @@ void refuse_recomputing(const char* function);
 // --- for models ---
 
 // Which blocks of a model are recomputed. A model offers blocks (may_recompute), which are numbered
-// in the order of its forward pass; programs choose among them (--recompute).
+// in the order of its forward pass; programs choose among them (--recompute). While a trace is
+// recorded (core/trace.hpp), each block computed with its graph on a CPU is an event: "block", or
+// "block again" when it is recomputed, with its number and the bytes that it keeps beside its
+// results.
 class RecomputePlan {
  public:
   // none: keeps all blocks, and counts them. all: recomputes all. measured: recomputes all and
@@ -64,6 +68,9 @@ class RecomputePlan {
   // that save most time for their bytes, so that no further one fits into `room` bytes. Returns the
   // bytes that are kept.
   std::size_t keep_within(std::size_t room);
+  // Which of the blocks with these costs keep_within(room) would keep; none without a cost.
+  static std::vector<bool> blocks_within(std::span<const std::optional<Cost>> costs,
+                                         std::size_t room);
 
   bool recomputes(std::size_t block) const;
   // The number of blocks that a forward pass had, and of those that are recomputed.

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/trace.hpp"
 #include "nn/normalization.hpp"
 #include "nn/recompute.hpp"
 #include "optimizer/product_sums.hpp"
@@ -32,6 +33,7 @@
 #include "program/training_program.hpp"
 #include "saving/output_layout.hpp"
 #include "saving/saved_states.hpp"
+#include "tensor/storage.hpp"
 #include "training/batch_memory.hpp"
 
 namespace tasuki {
@@ -100,16 +102,34 @@ RecomputePlan::Mode mode_of(Recompute recompute) {
   return RecomputePlan::Mode::measured;
 }
 
-// A loss function whose forward passes follow the plan.
+// For a trace: the examples of a forward pass on the CPU, and the bytes that it has kept since
+// `before` bytes of the host's pool were in use.
+void trace_activations(const Batch& batch, std::size_t before) {
+  const std::size_t after = host_pool_statistics().in_use;
+  const double now = trace_clock();
+  trace({.name = "activations",
+         .row = TraceRow::blocks,
+         .begin = now,
+         .end = now,
+         .number = batch.size(),
+         .bytes = static_cast<std::int64_t>(after - std::min(before, after)),
+         .lane = trace_lane_of_thread()});
+}
+
+// A loss function whose forward passes follow the plan, on `device`.
 template <class Loss>
-Loss following(const std::shared_ptr<RecomputePlan>& plan, bool needs_blocks, Loss loss) {
+Loss following(const std::shared_ptr<RecomputePlan>& plan, bool needs_blocks, Device device,
+               Loss loss) {
   if (!loss) return loss;
-  return [plan, needs_blocks, loss = std::move(loss)](const Batch& batch, Observation& report) {
+  return [plan, needs_blocks, device, loss = std::move(loss)](const Batch& batch,
+                                                              Observation& report) {
     if (!is_recording()) return loss(batch, report);
+    const std::size_t before = host_pool_statistics().in_use;
     auto result = [&] {
       const RecomputeScope scope(*plan);
       return loss(batch, report);
     }();
+    if (is_tracing() && device.is_cpu()) trace_activations(batch, before);
     if (needs_blocks && plan->blocks() == 0)
       fail_everywhere(ErrorKind::usage,
                       "--recompute: the model has no blocks that could be recomputed "
@@ -329,7 +349,7 @@ Loss TrainingRun::follow_plan(Loss loss) const {
   // A part of a divided model may have none.
   const bool needs_blocks =
       parts_->settings().recompute != Recompute::none && !setup().grid->is_divided();
-  return following(parts_->plan, needs_blocks, std::move(loss));
+  return following(parts_->plan, needs_blocks, device(), std::move(loss));
 }
 
 LossFunction TrainingRun::recomputing(LossFunction loss) const {

@@ -87,7 +87,8 @@ class TrainingRun {
   std::unique_ptr<Iterator> training_iterator(Share share);
   std::unique_ptr<Iterator> test_iterator(Share share);
   // The loss function of a model, such that blocks of the model are recomputed as --recompute says
-  // (nn/recompute.hpp). With the flag, a model without blocks is a usage error.
+  // (nn/recompute.hpp). With the flag, a model without blocks is a usage error. For --trace, each
+  // forward pass on a CPU is an event "activations" with its examples and the bytes that it keeps.
   LossFunction recomputing(LossFunction loss) const;
   LossesFunction recomputing(LossesFunction losses) const;
   // The settings of --seed, --accumulate and --graph. `create_copy` makes another model like the

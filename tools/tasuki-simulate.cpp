@@ -3,6 +3,8 @@
 //   mpirun -np 1 build/apps/train_mnist --exchange overlapped --trace one.json ...
 //   mpirun -np 2 -H node1,node2 build/apps/train_mnist --exchange overlapped --trace two.json ...
 //   build/apps/tasuki-simulate --single one.json --trace two.json
+//
+// With --fit it says which settings make a model fit in a machine's memory.
 
 #include <fmt/core.h>
 
@@ -18,6 +20,7 @@
 #include "core/terminal.hpp"
 #include "program/flags/flag_groups.hpp"
 #include "program/flags/options.hpp"
+#include "program/flags/training_settings.hpp"
 #include "program/start/remembered_links.hpp"
 #include "run_tool.hpp"
 #include "tensor/dtype.hpp"
@@ -32,9 +35,11 @@ constexpr double most_ranks = 16'384, most_ms = 1e9, most_rate = 1e9;
 
 struct Settings {
   std::optional<std::string> single, trace, link, json;
-  std::int64_t batch = 1, buckets = 16, ranks_per_node = 1;
-  std::optional<std::int64_t> global_batch, sync_every;
+  std::int64_t buckets = 16, ranks_per_node = 1;
+  std::optional<std::int64_t> batch, global_batch, sync_every;
   bool sync_overlap = false;
+  std::optional<program::Recompute> recompute;
+  std::optional<double> fit;  // bytes
   std::optional<double> input_ms, forward_ms, backward_ms, update_ms, jitter, gradient_mb;
   std::optional<double> latency, rate;  // microseconds, MB per second
   double inside_latency = 2, inside_rate = 5000;
@@ -44,6 +49,18 @@ struct Settings {
   std::vector<double> ranks = {1,   2,   4,    8,    16,   32,   64,   128,
                                256, 512, 1024, 2048, 4096, 8192, 16384};
 };
+
+program::Option fit_flag(std::optional<double>& bytes) {
+  program::Option option;
+  option.value_name = "MEMORY";
+  option.help =
+      "say which settings make the model fit in MEMORY (500MB, 16GB, 1.5TiB) of each machine, for "
+      "all its ranks together (--ranks-per-node): of --accumulate, --recompute, --dtype and "
+      "--shard, the fastest first; with one number in --ranks, and a trace of CPUs without "
+      "--accumulate";
+  program::bind_or_none(option, bytes, program::parse_bytes, program::bytes_text);
+  return option;
+}
 
 void add_cluster_flags(Options& options, Settings& settings) {
   options.group("Cluster", program::OnScreen::no);
@@ -96,8 +113,8 @@ void add_flags(Options& options, Settings& settings) {
            "traced exchanges, if the run had one rank on each of several nodes")
       .in_short("link.json of that run");
   options
-      .add("batch", settings.batch, {1, std::int64_t{1} << 40}, "N",
-           "examples per rank in a step of the traced runs")
+      .add("batch", settings.batch, "traced", {1, std::int64_t{1} << 40}, "N",
+           "examples per rank in a step of the traced runs; 1 if traces do not say")
       .in_short("examples per rank in a step");
   options.group("Model (without traces, or instead of their values)");
   const program::NumberRange milliseconds{0, most_ms};
@@ -134,6 +151,13 @@ void add_flags(Options& options, Settings& settings) {
            "strong scaling: examples of all ranks in a step; compute times are proportional to a "
            "rank's share. `none`: weak scaling, each rank keeps --batch")
       .in_short("examples of all ranks in a step");
+  options
+      .add("recompute", settings.recompute, "traced",
+           {{"none", program::Recompute::none}, {"all", program::Recompute::all}}, "BLOCKS",
+           "none or all: blocks of the model that are computed again in the backward pass; also "
+           "says how much memory a machine needs. `traced`: as in the traced runs")
+      .in_short("none or all, as in training programs");
+  options.add("fit", fit_flag(settings.fit)).in_short("memory of a machine that a model is to fit");
   options
       .add("json", settings.json, "none", "FILE",
            "also write model, link and table to this file, in seconds and bytes")
@@ -194,21 +218,131 @@ class Simulation {
     for (const double number : settings.ranks) ranks_.push_back(static_cast<int>(number));
     if (ranks_.empty() || !std::ranges::equal(ranks_, settings.ranks))
       fail(ErrorKind::usage, "--ranks: expected whole numbers of ranks, such as 1,2,64");
+    check_flags();
     set_link();
     set_workloads();
   }
 
   void print() const {
     const std::vector<PredictionRow> rows = rows_of(question_, ranks_);
-    if (settings_.json)
-      write_named_file(*settings_.json, json_text(as_json(question_, rows, hiding_), 2) + '\n');
+    nlohmann::json all = as_json(question_, rows, hiding_);
     std::string text =
         fmt::format("{}\n{}\n", describe(question_.several), describe(question_.cluster, source_));
     if (hiding_) text += describe(*hiding_) + '\n';
-    fmt::print("{}", wrap_lines(printable_lines(text + table_text(rows)), line_width(stdout)));
+    if (settings_.recompute) {
+      const auto [memory, machine] = machine_memory();
+      text += describe(memory, machine) + '\n';
+      all["memory"] = as_json(memory);
+    }
+    if (settings_.fit) {
+      const FitQuestion question = fit_question();
+      const std::vector<FitRow> fitting = settings_that_fit(question, *settings_.fit);
+      if (fitting.empty()) fail_to_fit(question);
+      text += fit_text(question, fitting, *settings_.fit);
+      all["fit"] = as_json(fitting);
+    } else {
+      text += table_text(rows);
+    }
+    if (settings_.json) write_named_file(*settings_.json, json_text(all, 2) + '\n');
+    fmt::print("{}", wrap_lines(printable_lines(text), line_width(stdout)));
   }
 
  private:
+  void check_flags() const {
+    if (settings_.sync_overlap && !settings_.sync_every)
+      fail(ErrorKind::usage, "--sync-overlap has no effect without --sync-every H; add it");
+    if (!settings_.recompute && !settings_.fit) return;
+    const char* const flag = settings_.fit ? "--fit" : "--recompute";
+    if (!single_ && !run_)
+      fail(ErrorKind::usage,
+           "{}: expected a traced run, whose memory and blocks count; add --single or --trace",
+           flag);
+    const TracedRun& run = traced(ranks_.back());
+    const std::int64_t examples = examples_of(run).value_or(0);
+    if (settings_.batch && examples > 0 && *settings_.batch != examples)
+      fail(ErrorKind::usage, "--batch: expected {}, as in {}, found {}; leave --batch out",
+           examples, run.file, *settings_.batch);
+    if (!settings_.fit) return;
+    if (ranks_.size() != 1)
+      fail(ErrorKind::usage, "--fit: expected one number of ranks, found {}; add --ranks 8 or so",
+           ranks_.size());
+    if (settings_.recompute)
+      fail(ErrorKind::usage,
+           "--fit and --recompute: --fit tries all ways to recompute; leave "
+           "--recompute out");
+    if (settings_.sync_every)
+      fail(ErrorKind::usage,
+           "--fit and --sync-every: --fit predicts steps that exchange gradients "
+           "of all ranks; leave one out");
+  }
+
+  std::optional<std::int64_t> traced_examples() const {
+    const std::optional<TracedRun>& run = run_ ? run_ : single_;
+    return run ? examples_of(*run) : std::nullopt;
+  }
+
+  // Whose memory and times count for this number of ranks.
+  const TracedRun& traced(int ranks) const {
+    return run_ && (ranks > 1 || !single_) ? *run_ : *single_;
+  }
+
+  // The step of the last number of ranks.
+  std::int64_t examples_of_rank() const {
+    const std::int64_t ranks = ranks_.back();
+    if (!settings_.global_batch) return static_cast<std::int64_t>(question_.batch);
+    return (*settings_.global_batch + ranks - 1) / ranks;
+  }
+
+  struct MemoryOfMachine {
+    MachineMemory memory;
+    Machine machine;
+  };
+  MemoryOfMachine machine_memory() const {
+    const ModelMemory model = memory_of(traced(ranks_.back()));
+    Choice choice{.bf16 = model.is_bf16};
+    if (settings_.recompute == program::Recompute::all) choice.recomputed = all_blocks(model);
+    const Machine machine = machine_of(ranks_.back(), question_.cluster.ranks_per_node);
+    return {memory_of(model, machine, choice, static_cast<double>(examples_of_rank())), machine};
+  }
+
+  FitQuestion fit_question() const {
+    const int ranks = ranks_.back();
+    const TracedRun& run = traced(ranks);
+    const std::int64_t examples = examples_of_rank();
+    const Workload kept =
+        with_recompute(ranks == 1 ? question_.one : question_.several, -recomputed_seconds(run));
+    return {.workload = with_batch(kept, static_cast<double>(examples) / question_.batch),
+            .memory = memory_of(run),
+            .cluster = question_.cluster,
+            .ranks = ranks,
+            .overlaps = question_.overlaps,
+            .examples = examples};
+  }
+
+  [[noreturn]] void fail_to_fit(const FitQuestion& question) const {
+    const FitRow nearest = smallest(question);
+    fail(
+        ErrorKind::unavailable,
+        "--fit: expected settings that fit in {} of each machine, found none; nearest is {}, which "
+        "needs {:.1f} MB",
+        program::bytes_text(*settings_.fit), flags_of(nearest), nearest.memory.total() / 1e6);
+  }
+
+  // With --recompute: another number of blocks than in the traced run.
+  void recompute(Workload& workload, const TracedRun& run) const {
+    const ModelMemory model = memory_of(run);
+    if (model.blocks.empty())
+      fail(ErrorKind::usage,
+           "--recompute: expected a model with blocks that can be recomputed, found none in {}; "
+           "leave the flag out",
+           run.file);
+    const auto examples = static_cast<double>(examples_of(run).value_or(1));
+    double seconds = -recomputed_seconds(run);
+    if (settings_.recompute == program::Recompute::all)
+      seconds += recompute_seconds(model, {.recomputed = all_blocks(model)}, examples);
+    workload = with_recompute(workload, seconds);
+  }
+
   // The traced run's own link, and the link to predict for.
   void set_link() {
     std::optional<Link> found;
@@ -250,22 +384,24 @@ class Simulation {
     if (!single_) question_.one = question_.several;
     overwrite(question_.one, settings_);
     overwrite(question_.several, settings_);
+    if (settings_.recompute) {
+      recompute(question_.one, traced(1));
+      recompute(question_.several, traced(2));
+    }
     for (GradientRange& range : question_.several.ranges)
       range.bytes *= static_cast<double>(size_of(settings_.wire_dtype)) / sizeof(float);
     if (question_.several.compute() + question_.several.update <= 0)
       fail(ErrorKind::usage,
            "no step was given; expected --trace and --single, or --forward-ms, --backward-ms and "
            "--gradient-mb (see --help)");
-    if (question_.several.ranges.empty())
+    if (question_.several.ranges.empty() && ranks_.back() > 1)
       fail(ErrorKind::usage,
            "nothing is known about the exchange; add --trace of a run of several ranks, or "
            "--gradient-mb");
-    question_.batch = static_cast<double>(settings_.batch);
+    question_.batch = static_cast<double>(settings_.batch.value_or(traced_examples().value_or(1)));
     if (settings_.global_batch)
       question_.global_batch = static_cast<double>(*settings_.global_batch);
     question_.overlaps = settings_.exchange == "overlapped";
-    if (settings_.sync_overlap && !settings_.sync_every)
-      fail(ErrorKind::usage, "--sync-overlap has no effect without --sync-every H; add it");
     if (settings_.sync_every)
       question_.local = {static_cast<int>(*settings_.sync_every), settings_.sync_overlap};
   }

@@ -128,6 +128,35 @@ std::string duration_text(double seconds) {
   return fmt::format("{}s", seconds);
 }
 
+namespace {
+
+struct SizeUnit {
+  std::string_view name;
+  double bytes;
+};
+// The largest first; whole bytes are a multiple of one of the first five.
+constexpr SizeUnit size_units[] = {{"TB", 1e12},    {"GB", 1e9},     {"MB", 1e6},
+                                   {"kB", 1e3},     {"B", 1},        {"TiB", 0x1p40},
+                                   {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
+
+}  // namespace
+
+double parse_bytes(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789."), text.size());
+  const auto unit = std::ranges::find(size_units, text.substr(digits), &SizeUnit::name);
+  double number = 0;
+  if (unit != std::end(size_units) && read_whole(text.substr(0, digits), number))
+    if (const double bytes = std::round(number * unit->bytes); bytes >= 1 && bytes <= 1e18)
+      return bytes;
+  throw std::invalid_argument("bytes with a unit, such as 500MB, 16GB or 1.5TiB");
+}
+
+std::string bytes_text(double bytes) {
+  const auto unit = std::ranges::find_if(
+      size_units, [bytes](const SizeUnit& each) { return std::fmod(bytes, each.bytes) == 0; });
+  return fmt::format("{:.0f}{}", bytes / unit->bytes, unit->name);
+}
+
 bool parse_switch(std::string_view text) {
   for (const char* word : {"true", "yes", "on", "1"})
     if (text == word) return true;

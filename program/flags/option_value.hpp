@@ -30,6 +30,11 @@ std::vector<double> parse_numbers(std::string_view text, NumberRange range,
 // minutes and seconds (1:30:00). duration_text() writes a text that reads back as the same time.
 double parse_duration(std::string_view text);
 std::string duration_text(double seconds);
+// Bytes, 1 to 1e18: a number with a unit (500MB, 16GB, 1.5TiB; kB, MB, GB, TB are powers of 1000,
+// KiB, MiB, GiB, TiB powers of 1024; B). bytes_text() writes a text that reads back as the same
+// bytes.
+double parse_bytes(std::string_view text);
+std::string bytes_text(double bytes);
 bool parse_switch(std::string_view text);  // true, false, yes, no, on, off, 1, 0
 std::string parse_choice(std::string_view text, std::span<const std::string> choices);
 

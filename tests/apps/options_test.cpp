@@ -153,6 +153,24 @@ TEST(Options, TimesHaveUnitsOrClockFormat) {
             std::string::npos);
 }
 
+TEST(Options, BytesHaveUnits) {
+  for (const auto& [text, bytes, shown] : std::vector<std::tuple<std::string, double, std::string>>{
+           {"16GB", 16e9, "16GB"},
+           {"0.5TB", 5e11, "500GB"},
+           {"1.5MB", 1.5e6, "1500kB"},
+           {"1GiB", 0x1p30, "1073741824B"},
+           {"2KiB", 2048, "2048B"},
+           {"1.4B", 1, "1B"},
+           {"1000000TB", 1e18, "1000000TB"}}) {
+    EXPECT_EQ(parse_bytes(text), bytes) << text;
+    EXPECT_EQ(bytes_text(bytes), shown);
+    EXPECT_EQ(parse_bytes(shown), bytes);
+  }
+  for (const char* const text : {"", "16", "GB", "-1GB", "0GB", "0.1B", "16 GB", "16gb", "1e3GB",
+                                 "1GB1", "1.2.3GB", "nanGB", "infGB", "1000001TB", "."})
+    EXPECT_THROW(parse_bytes(text), std::invalid_argument) << text;
+}
+
 TEST(Options, ResumeAcceptsAPathOrKeyword) {
   using From = ResumeSettings::From;
   for (const auto& [text, from] : std::vector<std::pair<std::string, From>>{

@@ -222,6 +222,73 @@ TEST(Calibration, MeasuresJitterBetweenRanksInAStep) {
   EXPECT_NEAR(workload_of(parse_trace(trace_of(1, 80, 1000), "t.json")).jitter, 0, 1e-9);
 }
 
+// A trace of one rank with 4 examples in each pass of a step, which keeps 1000 bytes; of its two
+// blocks, the second is recomputed.
+std::string trace_with_memory(int passes = 1, int threads = 1) {
+  std::string events;
+  const auto add = [&](const char* name, int thread, double begin, double length,
+                       const std::string& more = "") {
+    events += fmt::format(R"({}{{"name":"{}","pid":0,"tid":{},"ts":{},"dur":{}{}}})",
+                          events.empty() ? "" : ",", name, thread, begin, length, more);
+  };
+  for (int step = 0; step < 8; ++step) {
+    for (int pass = 0; pass < passes; ++pass) {
+      const double begin = step * 20'000.0 + pass * 5000;
+      const auto numbered = [](int number, int bytes) {
+        return fmt::format(R"(,"args":{{"number":{},"bytes":{}}})", number, bytes);
+      };
+      add("input", 4000, begin, 100);
+      add("forward", 4000, begin + 100, 1000);
+      add("block", 5001, begin + 200, 200, numbered(0, 400));
+      add("activations", 5001 + pass % threads, begin + 1100, 0, numbered(4, 1000));
+      add("backward", 4000, begin + 1100, 2000);
+      add("block again", 5001, begin + 1200, 300, numbered(1, 600));
+    }
+    add("update", 4000, step * 20'000.0 + passes * 5000, 500);
+  }
+  return R"({"otherData":{"ranks":[{"host":"a","memory":{"weights":80,"rounded":0,"gradients":80,)"
+         R"("states":160,"all_states":160,"step":2000,"process":5000}}]},"traceEvents":[)" +
+         events + "]}";
+}
+
+TEST(Calibration, FindsMemoryForEachExample) {
+  const TracedRun run = parse_trace(trace_with_memory(), "t.json");
+  EXPECT_EQ(examples_of(run), 4);
+  EXPECT_NEAR(recomputed_seconds(run), 3e-4, 1e-9);
+  const ModelMemory model = memory_of(run);
+  EXPECT_EQ(model.weights, 80);
+  EXPECT_EQ(model.gradients, 80);
+  EXPECT_EQ(model.states, 160);
+  EXPECT_FALSE(model.is_bf16);
+  EXPECT_NEAR(model.activations, (1000 + 600) / 4.0, 1e-9);
+  EXPECT_NEAR(model.working, (2000 - 1000 - 600) / 4.0, 1e-9);
+  EXPECT_NEAR(model.other, 5000 - 80 - 80 - 160 - 2000, 1e-9);
+  ASSERT_EQ(model.blocks.size(), 2U);
+  EXPECT_NEAR(model.blocks[0].bytes, 100, 1e-9);
+  EXPECT_NEAR(model.blocks[0].seconds, 5e-5, 1e-9);
+  EXPECT_NEAR(model.blocks[1].bytes, 150, 1e-9);
+  EXPECT_NEAR(model.blocks[1].seconds, 7.5e-5, 1e-9);
+  // As traced.
+  const MachineMemory traced = memory_of(model, machine_of(1, 1), {.recomputed = {false, true}}, 4);
+  EXPECT_NEAR(traced.total() - traced.checkpoint, 5000, 1e-9);
+}
+
+TEST(Calibration, SaysWhichRunsHaveNoMemoryOfAPass) {
+  for (const auto& [text, says] : std::vector<std::pair<std::string, std::string>>{
+           {trace_of(1, 40, 0), "the memory of each rank"},
+           {trace_with_memory(2), "found 2 passes"},
+           {trace_with_memory(2, 2), "several threads"}}) {
+    const TracedRun run = parse_trace(text, "t.json");
+    try {
+      (void)memory_of(run);
+      FAIL() << says;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      EXPECT_NE(std::string(error.what()).find(says), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Calibration, DerivesRatesOnlyFromUndisturbedExchanges) {
   TracedRun run = parse_trace(trace_of(2, 40, 0), "t.json");
   run.hosts = 1;
@@ -253,6 +320,8 @@ TEST(ParseTrace, NamesDamagedAndEmptyFiles) {
                "name");
   expect_error(R"({"otherData":{"ranks":[{"host":"a"}]},"traceEvents":[]})", "found 0");
   expect_error(trace_of(2, 3, 0), "found 3");
+  expect_error(R"({"otherData":{"ranks":[{"host":"a","memory":{"weights":-2}}]},"traceEvents":[]})",
+               "-2");
 }
 
 }  // namespace

@@ -97,6 +97,57 @@ TEST_F(Simulate, PredictsFromNumbersOnly) {
   expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--sync-overlap"}, 64, "--sync-every");
 }
 
+// A transformer of four blocks, one rank.
+TEST_F(Simulate, SaysWhatFitsInMemory) {
+  const std::string text = write("text", std::string(4000, 'a') + std::string(4000, 'b'));
+  const std::string trace = folder / "lm.json", json = folder / "fit.json";
+  const auto traced = [&](const std::vector<std::string>& flags) {
+    return run_program(with({TRAIN_LM,     "--data",           text,  "--layers",
+                             "4",          "--heads",          "2",   "--width",
+                             "64",         "--context",        "64",  "--batchsize",
+                             "8",          "--max-iterations", "12",  "--threads",
+                             "1",          "--trace",          trace, "--out",
+                             folder / "lm"},
+                            flags));
+  };
+  const Finished job = traced({});
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  const auto predicted = [&](const std::vector<std::string>& flags) {
+    const Finished ended =
+        simulate(with({"--single", trace, "--ranks", "1", "--json", json}, flags));
+    EXPECT_EQ(ended.exit_code, 0) << ended.all();
+    return json_in(json);
+  };
+  const auto none = predicted({"--recompute", "none"}), all = predicted({"--recompute", "all"});
+  EXPECT_EQ(none.at("batch"), 8);
+  EXPECT_GT(all.at("rows")[0].at("step"), none.at("rows")[0].at("step"));
+  const auto activations = [](const nlohmann::json& found) {
+    return found.at("memory").at("activations").get<double>();
+  };
+  EXPECT_LT(activations(all), 0.5 * activations(none));
+  const double total = none.at("memory").at("total");
+
+  const auto roomy = predicted({"--fit", "1TB"}).at("fit");
+  ASSERT_EQ(roomy.size(), 1U);
+  EXPECT_EQ(roomy[0].at("flags"), "--batchsize 8");
+  const auto tight = predicted({"--fit", fmt::format("{:.0f}B", total - 1000)}).at("fit");
+  EXPECT_GT(tight.size(), 1U);
+  for (const auto& row : tight) EXPECT_LT(row.at("memory").at("total"), total);
+
+  expect_error({"--single", trace, "--ranks", "1", "--fit", "1kB"}, 69,
+               "nearest is --batchsize 1 --accumulate 8");
+  expect_error({"--single", trace, "--fit", "1GB"}, 64, "--fit: expected one number of ranks");
+  expect_error({"--single", trace, "--ranks", "1", "--fit", "1GB", "--recompute", "all"}, 64,
+               "--fit and --recompute");
+  expect_error({"--single", trace, "--ranks", "1", "--fit", "1GB", "--sync-every", "2"}, 64,
+               "--fit and --sync-every");
+  expect_error({"--single", trace, "--fit", "16"}, 64, "bytes with a unit");
+  expect_error({"--forward-ms", "1", "--gradient-mb", "1", "--recompute", "all"}, 64,
+               "--recompute: expected a traced run");
+  ASSERT_EQ(traced({"--accumulate", "2"}).exit_code, 0);
+  expect_error({"--single", trace, "--ranks", "1", "--fit", "1GB"}, 65, "found 2 passes");
+}
+
 TEST_F(Simulate, NamesUnusableInput) {
   expect_error({}, 64, "no step was given");
   expect_error({"--trace", folder / "none.json"}, 66, "none.json");

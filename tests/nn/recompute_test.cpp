@@ -7,6 +7,7 @@
 #include <map>
 
 #include "core/philox.hpp"
+#include "core/trace.hpp"
 #include "models/cnn10.hpp"
 #include "models/gpt.hpp"
 #include "models/resnet.hpp"
@@ -480,6 +481,52 @@ TEST(RecomputePlan, RecomputesBlocksThatWereNotMeasured) {
   EXPECT_EQ(plan.keep_within(0), 0U);
   EXPECT_TRUE(plan.recomputes(0));
   EXPECT_TRUE(plan.recomputes(1));
+}
+
+// Blocks in blocks are parts of them, whether they are kept or not.
+TEST(RecomputePlan, NumbersOuterBlocks) {
+  for (const auto mode : {RecomputePlan::Mode::none, RecomputePlan::Mode::all}) {
+    Net net;
+    RecomputePlan plan(mode);
+    const auto inner = [&](const Variable& x) { return F::relu(net.l2(x)); };
+    const auto outer = [&](const Variable& x) { return may_recompute(inner, F::relu(x)); };
+    {
+      const RecomputeScope scope(plan);
+      const Variable h = may_recompute(outer, net.l1(Variable(drawn({5, 6}, 1))));
+      (void)may_recompute(outer, h);
+    }
+    EXPECT_EQ(plan.blocks(), 2U);
+  }
+}
+
+// The same bytes of each block, whether it is kept or recomputed.
+TEST(RecomputePlan, TracesBlocks) {
+  std::vector<std::int64_t> bytes;
+  for (const auto mode : {RecomputePlan::Mode::none, RecomputePlan::Mode::all}) {
+    Trial trial = transformer();
+    trial.model->initialize(4);
+    RecomputePlan plan(mode);
+    start_trace();
+    const Variable loss = [&] {
+      const RecomputeScope scope(plan);
+      return trial.loss();
+    }();
+    loss.backward();
+    std::vector<TraceEvent> events = end_trace();
+    ASSERT_EQ(events.size(), plan.blocks());
+    std::ranges::sort(events, {}, &TraceEvent::number);
+    for (std::size_t block = 0; block < events.size(); ++block) {
+      const TraceEvent& event = events[block];
+      EXPECT_EQ(event.name,
+                std::string(mode == RecomputePlan::Mode::none ? "block" : "block again"));
+      EXPECT_EQ(event.row, TraceRow::blocks);
+      EXPECT_EQ(event.number, static_cast<std::int64_t>(block));
+      EXPECT_GT(event.end, event.begin);
+      if (mode == RecomputePlan::Mode::none) bytes.push_back(event.bytes);
+      EXPECT_GT(event.bytes, 0);
+      EXPECT_EQ(event.bytes, bytes[block]);
+    }
+  }
 }
 
 // What a forward pass keeps: counted by the backend.

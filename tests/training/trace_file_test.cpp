@@ -100,6 +100,20 @@ TEST_F(TraceFileTest, CorrectsClocksWithinTheError) {
   }
 }
 
+TEST_F(TraceFileTest, NotesMemoryOfEachRank) {
+  train({.skipped = 1, .steps = 2});
+  for (const json& rank : read().at("otherData").at("ranks")) {
+    const json& memory = rank.at("memory");
+    const auto bytes = [&](const char* name) { return memory.at(name).get<std::int64_t>(); };
+    EXPECT_GT(bytes("weights"), 0);
+    EXPECT_GE(bytes("gradients"), bytes("weights"));
+    EXPECT_EQ(bytes("rounded"), 0);
+    EXPECT_LE(bytes("states"), bytes("all_states"));
+    EXPECT_GT(bytes("step"), 0);
+    EXPECT_GT(bytes("process"), bytes("weights") + bytes("gradients") + bytes("step"));
+  }
+}
+
 TEST_F(TraceFileTest, IsWrittenAtTheEndOfAShorterRun) {
   train({.skipped = 3, .steps = 1'000'000}, 1);
   const json trace = read();

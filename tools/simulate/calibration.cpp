@@ -94,6 +94,43 @@ Alone alone_in_step(const TracedRun& run, std::size_t step, double latency,
   return sum;
 }
 
+void check_memory(const TracedRun& run) {
+  if (run.memory.empty() || run.memory.size() != run.steps.size())
+    fail(ErrorKind::data,
+         "{}: expected the memory of each rank, which runs on CPUs note; trace the run again",
+         run.file);
+  if (run.computes_in_threads)
+    fail(ErrorKind::data,
+         "{}: expected ranks that compute one batch at a time, found several threads; trace a run "
+         "without --reproducible and --devices",
+         run.file);
+  for (const auto& steps : run.steps)
+    for (const TracedStep& step : steps)
+      if (step.passes != 1 || step.examples < 1)
+        fail(ErrorKind::data,
+             "{}: expected steps of one pass that note their activations, found {} passes; trace a "
+             "run without --accumulate of a program that has --recompute",
+             run.file, step.passes);
+}
+
+const TracedStep& largest_step(const TracedRun& run) {
+  const TracedStep* largest = &run.steps.front().front();
+  for (const auto& steps : run.steps)
+    for (const TracedStep& step : steps)
+      if (step.activations > largest->activations) largest = &step;
+  return *largest;
+}
+
+// For each example.
+double seconds_of_block(const TracedRun& run, std::int64_t number) {
+  std::vector<double> seconds;
+  for (const auto& steps : run.steps)
+    for (const TracedStep& step : steps)
+      if (const auto found = step.blocks.find(number); found != step.blocks.end())
+        seconds.push_back(found->second.seconds / static_cast<double>(step.examples));
+  return median(std::move(seconds));
+}
+
 }  // namespace
 
 double median(std::vector<double> values) {
@@ -107,6 +144,47 @@ Workload workload_of(const TracedRun& run) {
           .update = median_of(run, [](const auto& step) { return step.update; }),
           .jitter = jitter_of(run),
           .ranges = ranges_of(run)};
+}
+
+std::optional<std::int64_t> examples_of(const TracedRun& run) {
+  const double examples =
+      median_of(run, [](const auto& step) { return static_cast<double>(step.examples); });
+  if (examples < 1) return {};
+  return static_cast<std::int64_t>(examples);
+}
+
+double recomputed_seconds(const TracedRun& run) {
+  return median_of(run, [](const TracedStep& step) {
+    double seconds = 0;
+    for (const auto& [number, block] : step.blocks)
+      if (block.is_recomputed) seconds += block.seconds;
+    return seconds;
+  });
+}
+
+ModelMemory memory_of(const TracedRun& run) {
+  check_memory(run);
+  const TracedStep& step = largest_step(run);
+  const auto examples = static_cast<double>(step.examples);
+  ModelMemory model;
+  double kept = step.activations, again = 0;
+  for (const auto& [number, block] : step.blocks) {
+    model.blocks.push_back({block.bytes / examples, seconds_of_block(run, number)});
+    if (!block.is_recomputed) continue;
+    kept += block.bytes;
+    again = std::max(again, block.bytes);
+  }
+  model.activations = kept / examples;
+  for (const TracedMemory& rank : run.memory) {
+    model.weights = std::max(model.weights, rank.weights);
+    model.gradients = std::max(model.gradients, rank.gradients);
+    model.states = std::max(model.states, rank.all_states);
+    model.is_bf16 = model.is_bf16 || rank.rounded > 0;
+    model.working = std::max(model.working, (rank.step - step.activations - again) / examples);
+    model.other = std::max(model.other, rank.process - rank.weights - rank.rounded -
+                                            rank.gradients - rank.states - rank.step);
+  }
+  return model;
 }
 
 std::optional<double> fitted_rate(const TracedRun& run, double latency,

@@ -1,9 +1,11 @@
 // Calibrates the model from traces of real runs.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "tools/simulate/memory.hpp"
 #include "tools/simulate/model.hpp"
 #include "tools/simulate/traced_run.hpp"
 
@@ -16,6 +18,15 @@ double median(std::vector<double> values);  // 0 if there are none
 // distance between the quantiles at 15.9 and 84.1 %. For normal numbers this is the standard
 // deviation, and a few outliers do not change it.
 Workload workload_of(const TracedRun& run);
+
+// The memory of the run's largest rank, for each example of it where that says so. Blocks that the
+// run recomputed count as if it had kept them. Errors, of kind data, name what the trace lacks:
+// memory (on CPUs), a single thread of each rank that computes with the model, one pass in a step.
+ModelMemory memory_of(const TracedRun& run);
+// Examples of a rank in a step; empty if the file does not say.
+std::optional<std::int64_t> examples_of(const TracedRun& run);
+// Seconds of a step in which blocks were run again.
+double recomputed_seconds(const TracedRun& run);
 
 // The rate of the link between two or more nodes with one rank each: the bytes that the algorithm
 // sends, divided by the time of the ranges without the latencies of its steps; the median over the

@@ -101,4 +101,31 @@ Workload with_batch(const Workload& workload, double factor) {
   return scaled;
 }
 
+Workload with_recompute(const Workload& workload, double seconds) {
+  Workload longer = workload;
+  longer.backward = std::max(0.0, workload.backward + seconds);
+  if (workload.backward <= 0) return longer;
+  for (GradientRange& range : longer.ranges) range.ready *= longer.backward / workload.backward;
+  return longer;
+}
+
+Workload with_passes(const Workload& workload, std::int64_t passes) {
+  const auto count = static_cast<double>(passes);
+  Workload divided = workload;
+  for (GradientRange& range : divided.ranges)
+    range.ready = (workload.backward * (count - 1) + range.ready) / count;
+  return divided;
+}
+
+Prediction predict_sharded(const Workload& workload, int ranks, const Cluster& cluster,
+                           bool overlaps, const Shards& shards) {
+  Workload divided = workload;
+  for (GradientRange& range : divided.ranges) range.bytes /= 2;
+  divided.update *= static_cast<double>(std::min(ranks, cluster.ranks_per_node)) / ranks;
+  Prediction of = predict(divided, ranks, cluster, overlaps);
+  const double gather = shards.gathers * exchange_seconds(shards.weight_bytes / 2, ranks, cluster);
+  for (double* const seconds : {&of.step, &of.exchange, &of.exposed}) *seconds += gather;
+  return of;
+}
+
 }  // namespace tasuki::simulate

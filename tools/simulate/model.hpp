@@ -2,6 +2,7 @@
 // functions; docs/scaling.md explains the model and compares it with measurements.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -74,5 +75,22 @@ Prediction predict_local(const Workload& workload, int ranks, const Cluster& clu
 // The same step with a batch `factor` times as large: input, forward, backward, and the times at
 // which ranges are ready, grow by this factor, and jitter in proportion.
 Workload with_batch(const Workload& workload, double factor);
+
+// The same step with a backward pass that takes `seconds` longer (recomputation); ranges are ready
+// at the same part of it.
+Workload with_recompute(const Workload& workload, double seconds);
+// The same step in `passes` of equal size (--accumulate): gradients travel during the last one.
+Workload with_passes(const Workload& workload, std::int64_t passes);
+
+// What travels if ranks divide optimizer states.
+struct Shards {
+  double weight_bytes = 0;
+  int gathers = 1;  // of the weights in a step; 2 if ranks divide these as well
+};
+// A step in which ranks divide states, as predict() says, except that each range travels as half of
+// an allreduce (a reduce-scatter), a machine updates its share of the weights, and weights travel
+// as the other half, which nothing hides.
+Prediction predict_sharded(const Workload& workload, int ranks, const Cluster& cluster,
+                           bool overlaps, const Shards& shards);
 
 }  // namespace tasuki::simulate

@@ -92,6 +92,59 @@ std::string table_text(const std::vector<PredictionRow>& rows) {
   return text;
 }
 
+std::string describe(const MachineMemory& memory, const Machine& machine) {
+  return fmt::format(
+      "memory of a machine with {} of {} rank(s): {:.1f} MB weights, {:.1f} gradients, {:.1f} "
+      "states, {:.1f} copy for checkpoints, {:.1f} activations, {:.1f} working memory, {:.1f} "
+      "other; {:.1f} MB in all",
+      machine.per_node, machine.ranks, memory.weights / 1e6, memory.gradients / 1e6,
+      memory.states / 1e6, memory.checkpoint / 1e6, memory.activations / 1e6, memory.working / 1e6,
+      memory.other / 1e6, memory.total() / 1e6);
+}
+
+std::string fit_text(const FitQuestion& question, const std::vector<FitRow>& rows, double bytes) {
+  const Machine machine = machine_of(question.ranks, question.cluster.ranks_per_node);
+  std::string text = fmt::format(
+      "fit: {:.1f} MB of memory in each machine, {} of {} rank(s) on it, {} examples per rank in a "
+      "step; the fastest settings first\n{:>9} {:>9} {:>10}  {}\n{:>9} {:>9}\n",
+      bytes / 1e6, machine.per_node, machine.ranks, question.examples, "step", "memory",
+      "recomputed", "flags", "[ms]", "[MB]");
+  bool has_bf16 = false;
+  for (const FitRow& row : rows) {
+    text += fmt::format(
+        "{:>9.2f} {:>9.1f} {:>10}  {}\n", row.prediction.step * 1e3, row.memory.total() / 1e6,
+        fmt::format("{} of {}", row.choice.recomputed_blocks(), question.memory.blocks.size()),
+        flags_of(row));
+    has_bf16 = has_bf16 || row.choice.bf16;
+  }
+  if (has_bf16 && !question.memory.is_bf16)
+    text +=
+        "bf16: with the compute times of the trace, which did not use it; slower without bfloat16 "
+        "products\n";
+  return text;
+}
+
+nlohmann::json as_json(const MachineMemory& memory) {
+  return {{"weights", memory.weights},
+          {"gradients", memory.gradients},
+          {"states", memory.states},
+          {"checkpoint", memory.checkpoint},
+          {"activations", memory.activations},
+          {"working", memory.working},
+          {"other", memory.other},
+          {"total", memory.total()}};
+}
+
+nlohmann::json as_json(const std::vector<FitRow>& rows) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const FitRow& row : rows)
+    all.push_back({{"flags", flags_of(row)},
+                   {"recomputed_blocks", row.choice.recomputed_blocks()},
+                   {"step", row.prediction.step},
+                   {"memory", as_json(row.memory)}});
+  return all;
+}
+
 nlohmann::json as_json(const Question& question, const std::vector<PredictionRow>& rows,
                        const std::optional<Hiding>& hiding) {
   nlohmann::json all = {{"one", as_json(question.one)},

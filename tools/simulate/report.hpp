@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/simulate/calibration.hpp"
+#include "tools/simulate/fit.hpp"
 #include "tools/simulate/model.hpp"
 
 namespace tasuki::simulate {
@@ -41,8 +42,16 @@ std::string describe(const Hiding& hiding);
 // Columns of numbers under a line of titles.
 std::string table_text(const std::vector<PredictionRow>& rows);
 
+// "memory of a machine with 2 of 4 ranks: 146.2 MB weights, ...".
+std::string describe(const MachineMemory& memory, const Machine& machine);
+// Columns of numbers and the flags of each row, under a line that says what was asked, and a line
+// of titles.
+std::string fit_text(const FitQuestion& question, const std::vector<FitRow>& rows, double bytes);
+
 // All of it, in seconds and bytes.
 nlohmann::json as_json(const Question& question, const std::vector<PredictionRow>& rows,
                        const std::optional<Hiding>& hiding);
+nlohmann::json as_json(const MachineMemory& memory);
+nlohmann::json as_json(const std::vector<FitRow>& rows);
 
 }  // namespace tasuki::simulate

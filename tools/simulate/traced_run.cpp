@@ -73,6 +73,41 @@ TracedRange& range_of(TracedStep& step, const Event& event) {
   return step.ranges.back();
 }
 
+void add_block(TracedStep& step, const Event& event) {
+  TracedBlock& block = step.blocks[event.number];
+  block.bytes = std::max(block.bytes, static_cast<double>(event.bytes));
+  block.seconds += event.end - event.begin;
+  block.is_recomputed = event.name == "block again";
+}
+
+void add_pass(TracedStep& step, const Event& event) {
+  ++step.passes;
+  step.examples += std::max<std::int64_t>(event.number, 0);
+  step.activations = std::max(step.activations, static_cast<double>(event.bytes));
+}
+
+// Of one rank, from otherData.
+std::optional<TracedMemory> memory_in(const json& rank, const std::string& file) {
+  if (!rank.contains("memory")) return {};
+  const auto bytes = [&](const char* key) {
+    return static_cast<double>(number_in(rank.at("memory").at(key), file));
+  };
+  return TracedMemory{.weights = bytes("weights"),
+                      .rounded = bytes("rounded"),
+                      .gradients = bytes("gradients"),
+                      .states = bytes("states"),
+                      .all_states = bytes("all_states"),
+                      .step = bytes("step"),
+                      .process = bytes("process")};
+}
+
+bool computes_in_threads(const std::vector<Event>& events) {
+  std::set<int> threads;
+  for (const Event& event : events)
+    if (event.name == "activations") threads.insert(event.thread);
+  return threads.size() > 1;
+}
+
 bool is_part(const std::string& name) {
   return std::ranges::find(step_part_names, name) != step_part_names.end();
 }
@@ -96,6 +131,8 @@ std::vector<TracedStep> steps_of(const std::vector<Event>& events) {
       step->backward += seconds;
       step->backward_begin = event.begin;
     }
+    if (event.name == "block" || event.name == "block again") add_block(*step, event);
+    if (event.name == "activations") add_pass(*step, event);
     if (event.name == "complete") range_of(*step, event).ready = event.begin;
     if (event.name == "sum of a range") {
       TracedRange& range = range_of(*step, event);
@@ -131,10 +168,15 @@ TracedRun parse_trace(std::string_view text, const std::string& file) {
       fail(ErrorKind::data, "{}: expected a run with one optimizer, found {}", file, optimizers);
     run.exchange = about.value("exchange", "");
     std::set<std::string> hosts;
-    for (const json& rank : about.at("ranks")) hosts.insert(rank.at("host"));
+    for (const json& rank : about.at("ranks")) {
+      hosts.insert(rank.at("host"));
+      if (const auto memory = memory_in(rank, file)) run.memory.push_back(*memory);
+    }
     run.hosts = static_cast<int>(hosts.size());
-    for (const auto& [rank, events] : events_of_ranks(trace, file))
+    for (const auto& [rank, events] : events_of_ranks(trace, file)) {
       run.steps.push_back(steps_of(events));
+      run.computes_in_threads = run.computes_in_threads || computes_in_threads(events);
+    }
   } catch (const json::exception& error) {
     fail(ErrorKind::data,
          "{}: expected a file that a training program has written with --trace: {}", file,

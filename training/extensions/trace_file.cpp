@@ -1,6 +1,7 @@
 #include "training/extensions/trace_file.hpp"
 
 #include <fmt/core.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -20,6 +21,7 @@
 #include "core/named_file.hpp"
 #include "core/trace.hpp"
 #include "core/version.hpp"
+#include "tensor/storage.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {
@@ -66,7 +68,7 @@ Offset compare_clocks(Communicator& communicator) {
   return own;
 }
 
-constexpr std::array row_names = {"phases", "waits", "gradients", "exchange", "step"};
+constexpr std::array row_names = {"phases", "waits", "gradients", "exchange", "step", "blocks"};
 constexpr int most_lanes = 1000;
 
 int thread_of(const TraceEvent& event) {
@@ -128,6 +130,36 @@ class RankText {
   Offset before_, after_;
   std::string text_;
 };
+
+// Bytes of this process, whose pool has just ended a step. "all_states": undivided. "step": what
+// the largest step took beside what is left after it. "process": at the peak of its life.
+nlohmann::json memory_of(const NamedOptimizers& optimizers) {
+  std::size_t weights = 0, rounded = 0, gradients = 0, states = 0, all_states = 0;
+  for (const NamedOptimizer& each : optimizers) {
+    const ParameterArena& arena = each.optimizer->arena();
+    weights += arena.values().bytes();
+    if (arena.rounded()) rounded += arena.rounded().bytes();
+    gradients += arena.gradients().bytes() * arena.gradient_arrays();
+    states += each.optimizer->states().bytes();
+    all_states += arena.values().bytes() * each.optimizer->states().names().size();
+  }
+  const std::size_t in_use = host_pool_statistics().in_use, peak = host_pool_peak();
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return {{"weights", weights},
+          {"rounded", rounded},
+          {"gradients", gradients},
+          {"states", states},
+          {"all_states", all_states},
+          {"step", peak - std::min(in_use, peak)},
+          {"process", usage.ru_maxrss * 1024}};  // kilobytes on Linux
+}
+
+bool is_on_cpu(const NamedOptimizers& optimizers) {
+  return std::ranges::all_of(optimizers, [](const NamedOptimizer& each) {
+    return each.optimizer->arena().values().device().is_cpu();
+  });
+}
 
 class TraceFile final : public Extension {
  public:
@@ -195,6 +227,7 @@ class TraceFile final : public Extension {
   void begin(Trainer& trainer) {
     before_ = offset(trainer);
     begun_ = true;
+    reset_host_pool_peak();
     start_trace();
   }
 
@@ -208,6 +241,8 @@ class TraceFile final : public Extension {
     nlohmann::json own = {{"host", host_name()},
                           {"correction_us", after.seconds * 1e6},
                           {"error_us", after.error * 1e6}};
+    if (const NamedOptimizers optimizers = trainer.updater().optimizers(); is_on_cpu(optimizers))
+      own["memory"] = memory_of(optimizers);
     std::vector<std::string> texts = {std::move(text)};
     std::vector<nlohmann::json> ranks = {std::move(own)};
     if (communicator != nullptr) {
