@@ -15,6 +15,7 @@
 #include "communicator/pending_exchange.hpp"
 #include "communicator/registry.hpp"
 #include "communicator/run_on_root.hpp"
+#include "communicator/send_queue.hpp"
 #include "communicator/text_bytes.hpp"
 #include "communicator/topology.hpp"
 #include "core/activity.hpp"
