@@ -123,6 +123,7 @@
 #include "parallel/multi_node_batch_norm.hpp"
 #include "parallel/multi_node_chain_list.hpp"
 #include "parallel/multi_node_n_step_rnn.hpp"
+#include "parallel/pipeline.hpp"
 #include "parallel/split_layers.hpp"
 #include "program/training_program.hpp"
 #include "program/training_run.hpp"
