@@ -7,7 +7,8 @@
 namespace tasuki {
 
 PipelineUpdater::PipelineUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer,
-                                 LossFunction loss, MicroBatches micro_batches, Settings settings)
+                                 LossFunction loss, MicroBatches micro_batches,
+                                 const Settings& settings)
     : BatchUpdater(std::move(iterator), {{"main", &optimizer}}, settings),
       loss_(std::move(loss)),
       micro_batches_(std::move(micro_batches)),
@@ -37,7 +38,7 @@ void PipelineUpdater::run_passes(const Batch& batch, Observation& seen) {
     RandomKeys& random = random_.of(micro_batch);
     random.follow(examples.epoch(), examples.ids());
     Observation found;
-    const Variable loss = optimizer().forward(
+    Variable loss = optimizer().forward(
         [&] {
           const RandomScope scope(random);
           found.clear();  // of a pass that is now repeated

@@ -16,7 +16,7 @@ class PipelineUpdater : public BatchUpdater {
   // `optimizer` must be set up already and must outlive the updater. `loss` is called for each
   // micro-batch, also for those without examples.
   PipelineUpdater(std::unique_ptr<Iterator> iterator, Optimizer& optimizer, LossFunction loss,
-                  MicroBatches micro_batches, Settings settings);
+                  MicroBatches micro_batches, const Settings& settings);
   ~PipelineUpdater() override { drop_recordings(); }
 
   void update(Observation& observation) override;
