@@ -14,12 +14,22 @@ int main(int argc, char** argv) {
   std::int64_t unit = 1000;
   program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers")
       .in_short("units in each hidden layer");
+  std::int64_t micro_batches = 1;
+  program.flags
+      .add("micro-batches", micro_batches, {1, 1 << 20}, "M",
+           "parts of each batch; with several, both ranks of a model compute at the same "
+           "time, and the second one has the loss")
+      .in_short("parts of a batch, for ranks that compute at the same time");
   program.settings.model_ranks = 2;
   program.dataset = "mnist";
   program.example_shape = tasuki::Shape{784};
   program.create_part = [&](const tasuki::DatasetHeader& data, tasuki::Communicator& model) {
-    return tasuki::create_part_of_classifier(
-        tasuki::mlp_over_ranks(model, 784, unit, data.field("t").classes), model.rank() == 0);
+    const std::int64_t classes = data.field("t").classes;
+    if (micro_batches > 1)
+      return tasuki::create_stage_of_classifier(tasuki::mlp_in_stages(model, 784, unit, classes),
+                                                micro_batches);
+    return tasuki::create_part_of_classifier(tasuki::mlp_over_ranks(model, 784, unit, classes),
+                                             model.rank() == 0);
   };
   program.banner = [&] { return tasuki::program::BannerLines{{"Num unit", std::to_string(unit)}}; };
   return program.run(argc, argv);

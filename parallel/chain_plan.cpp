@@ -1,6 +1,6 @@
 #include "parallel/chain_plan.hpp"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -55,6 +55,14 @@ class Walk {
   int kept_ = 0;
 };
 
+// As in a call of add_link(): "{.in = {0}, .out = {2}}".
+std::string text_of(const LinkRanks& ranks) {
+  const auto braced = [](const std::vector<int>& numbers) {
+    return fmt::format("{{{}}}", fmt::join(numbers, ", "));
+  };
+  return fmt::format("{{.in = {}, .out = {}}}", braced(ranks.in), braced(ranks.out));
+}
+
 }  // namespace
 
 std::optional<std::string> find_deadlock(const std::vector<ChainPlan>& plans) {
@@ -87,6 +95,22 @@ std::optional<std::string> find_deadlock(const std::vector<ChainPlan>& plans) {
   for (std::size_t rank = 0; rank < walks.size(); ++rank)
     if (walks[rank].kept() > 0)
       return fmt::format("rank {} keeps a value that none of its components takes", rank);
+  return std::nullopt;
+}
+
+std::optional<std::string> why_no_line(const std::vector<ChainPlan>& plans) {
+  const int last = static_cast<int>(plans.size()) - 1;
+  for (int rank = 0; rank <= last; ++rank) {
+    const ChainPlan& plan = plans[static_cast<std::size_t>(rank)];
+    if (plan.size() != 1)
+      return fmt::format("expected one component on each rank, found {} on rank {}", plan.size(),
+                         rank);
+    const std::vector<int> in = rank > 0 ? std::vector{rank - 1} : std::vector<int>();
+    const std::vector<int> out = rank < last ? std::vector{rank + 1} : std::vector<int>();
+    if (plan[0].in != in || plan[0].out != out)
+      return fmt::format("expected {} on rank {}, found {}", text_of({in, out}), rank,
+                         text_of(plan[0]));
+  }
   return std::nullopt;
 }
 

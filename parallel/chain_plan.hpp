@@ -23,4 +23,9 @@ using ChainPlan = std::vector<LinkRanks>;
 // sends of long messages do. A backward pass makes the same steps in reverse.
 std::optional<std::string> find_deadlock(const std::vector<ChainPlan>& plans);
 
+// Why these plans, one for each rank, are not those of a line: one component on each rank, which
+// receives from the rank before and sends to the rank after it. One line that names a rank; empty
+// if they are.
+std::optional<std::string> why_no_line(const std::vector<ChainPlan>& plans);
+
 }  // namespace tasuki

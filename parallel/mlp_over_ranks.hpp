@@ -15,4 +15,8 @@ namespace tasuki {
 std::unique_ptr<MultiNodeChainList> mlp_over_ranks(Communicator& communicator, std::int64_t n_in,
                                                    std::int64_t units, std::int64_t n_out);
 
+// The same, but rank 1 has the scores: two stages of a Pipeline (pipeline.hpp).
+std::unique_ptr<MultiNodeChainList> mlp_in_stages(Communicator& communicator, std::int64_t n_in,
+                                                  std::int64_t units, std::int64_t n_out);
+
 }  // namespace tasuki

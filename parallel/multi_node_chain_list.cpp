@@ -42,8 +42,9 @@ ChainPlan decode(const Bytes& bytes) {
 // One forward pass of this rank's components.
 class Pass {
  public:
-  Pass(Communicator& communicator, const Values& inputs)
-      : communicator_(communicator), inputs_(inputs) {}
+  // `sends`: what sends messages; null: this rank waits for their receivers.
+  Pass(Communicator& communicator, SendQueue* sends, const Values& inputs)
+      : communicator_(communicator), sends_(sends), inputs_(inputs) {}
 
   Values take(const std::vector<int>& ranks) {
     if (ranks.empty()) return inputs_;
@@ -61,7 +62,8 @@ class Pass {
       if (rank == communicator_.rank())
         kept_.push_back(values);
       else
-        delegates_.push_back(functions::send(values, communicator_, rank));
+        delegates_.push_back(sends_ ? functions::send(values, *sends_, rank)
+                                    : functions::send(values, communicator_, rank));
   }
 
   // A backward pass through any result reaches everything that was sent, and what was received even
@@ -82,7 +84,8 @@ class Pass {
 
  private:
   Values receive(int rank) {
-    functions::Received received = functions::receive(communicator_, rank);
+    functions::Received received =
+        sends_ ? functions::receive(*sends_, rank) : functions::receive(communicator_, rank);
     delegates_.push_back(std::move(received.delegate));
     return std::move(received.values);
   }
@@ -93,6 +96,7 @@ class Pass {
   }
 
   Communicator& communicator_;
+  SendQueue* sends_;
   const Values& inputs_;
   std::deque<Values> kept_;  // of this rank for itself
   Values results_;
@@ -147,19 +151,23 @@ MultiNodeChainList& MultiNodeChainList::add_link(Component component, const Link
   return *this;
 }
 
-void MultiNodeChainList::check_plans() {
-  if (is_checked_) return;
+std::vector<ChainPlan> MultiNodeChainList::plans_of_all() const {
   std::vector<ChainPlan> plans;
   for (const Bytes& each : allgather_bytes(communicator_, encode(plan_)))
     plans.push_back(decode(each));
-  if (const auto deadlock = find_deadlock(plans))
+  return plans;
+}
+
+void MultiNodeChainList::check_plans() {
+  if (is_checked_) return;
+  if (const auto deadlock = find_deadlock(plans_of_all()))
     fail_everywhere(ErrorKind::usage, "the model's components wait for each other: {}", *deadlock);
   is_checked_ = true;
 }
 
 MultiNodeChainList::Values MultiNodeChainList::forward(const Values& inputs) {
   check_plans();
-  Pass pass(communicator_, inputs);
+  Pass pass(communicator_, sends_, inputs);
   for (std::size_t i = 0; i < components_.size(); ++i)
     pass.give(components_[i](pass.take(plan_[i].in)), plan_[i].out);
   return pass.results();

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
+#include "communicator/send_queue.hpp"
 #include "nn/layer.hpp"
 #include "parallel/chain_plan.hpp"
 
@@ -31,6 +32,9 @@ namespace tasuki {
 //
 // The first call compares the plans of all ranks (collective). Plans with which ranks would wait
 // for each other forever are a usage error on all ranks.
+//
+// Ranks whose components form a line compute one after another. A Pipeline (pipeline.hpp) divides
+// batches so that they compute at the same time.
 //
 // The communicator must outlive the graph and must not be the one on which an optimizer exchanges
 // gradients. Give layers their input sizes: without them a layer makes this rank repeat the first
@@ -62,7 +66,11 @@ class MultiNodeChainList : public Layer {
   Variable operator()() { return forward(Variable()); }
 
  private:
+  friend class Pipeline;
+
   bool communicates_itself() const override { return communicator_.size() > 1; }
+  // Of each rank. Collective.
+  std::vector<ChainPlan> plans_of_all() const;
   void check_plans();
 
   Communicator& communicator_;
@@ -70,6 +78,7 @@ class MultiNodeChainList : public Layer {
   std::vector<Component> components_;
   ChainPlan plan_;
   bool is_checked_ = false;
+  SendQueue* sends_ = nullptr;  // of the step of a pipeline; null: sends wait for their receivers
 };
 
 }  // namespace tasuki

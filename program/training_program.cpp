@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "job/run_job.hpp"
 #include "nn/classifier.hpp"
+#include "parallel/pipeline.hpp"
 #include "program/data/array_data.hpp"
 #include "program/data/initial_weights.hpp"
 #include "program/data/training_data.hpp"
@@ -17,6 +18,7 @@
 #include "program/training_run.hpp"
 #include "training/extensions/evaluator.hpp"
 #include "training/joint_updater.hpp"
+#include "training/pipeline_updater.hpp"
 
 namespace tasuki {
 namespace program {
@@ -137,6 +139,9 @@ std::pair<std::unique_ptr<Updater>, LossFunction> create_updater(
   if (model.losses)
     updater = std::make_unique<JointUpdater>(std::move(batches), std::move(optimizers),
                                              model.losses, step);
+  else if (model.micro_batches.run)
+    updater = std::make_unique<PipelineUpdater>(std::move(batches), *optimizers.front().optimizer,
+                                                model.loss, model.micro_batches, step);
   else
     updater = std::make_unique<StandardUpdater>(std::move(batches), *optimizers.front().optimizer,
                                                 model.loss, step);
@@ -232,6 +237,17 @@ TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool h
             return part(Variable(batch["x"].to(part.device())));
           },
           false};
+}
+
+TrainingModel create_stage_of_classifier(std::unique_ptr<MultiNodeChainList> stage,
+                                         std::int64_t micro_batches) {
+  const auto pipeline = std::make_shared<Pipeline>(*stage, micro_batches);
+  TrainingModel model = create_part_of_classifier(
+      std::move(stage), /*has_loss=*/pipeline->stage() + 1 == pipeline->stages());
+  model.micro_batches = {micro_batches, [pipeline](const auto& forward, const auto& backward) {
+                           pipeline->run(forward, backward);
+                         }};
+  return model;
 }
 
 TrainingProgram::TrainingProgram(std::string name, std::string description, std::string example)

@@ -25,6 +25,7 @@
 #include "dataset/iterators/iterator.hpp"
 #include "nn/layer.hpp"
 #include "optimizer/optimizer.hpp"
+#include "parallel/multi_node_chain_list.hpp"
 #include "program/data/program_data.hpp"
 #include "program/flags/options.hpp"
 #include "program/flags/training_flags.hpp"
@@ -52,6 +53,10 @@ TrainingModel create_classifier(std::unique_ptr<Layer> predictor);
 // passes them to components that receive nothing else), and a part without the loss must return its
 // delegate variable.
 TrainingModel create_part_of_classifier(std::unique_ptr<Layer> predictor, bool has_loss);
+// create_part_of_classifier() for a stage of a Pipeline (parallel/pipeline.hpp), which divides each
+// batch into so many micro-batches; the last rank has the loss. Collective over the chain's ranks.
+TrainingModel create_stage_of_classifier(std::unique_ptr<MultiNodeChainList> stage,
+                                         std::int64_t micro_batches);
 
 // Set the data (ProgramData), the model and whatever else differs from the defaults, then call
 // run().

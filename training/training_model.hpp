@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "nn/module.hpp"
+#include "training/micro_batches.hpp"
 #include "training/updater.hpp"
 
 namespace tasuki {
@@ -32,6 +33,8 @@ struct TrainingModel {
   std::vector<Part> parts = {};
   // The loss of each part; `loss` is then for evaluations only.
   LossesFunction losses = {};
+  // For a stage of a Pipeline (parallel/pipeline.hpp): trained by a PipelineUpdater.
+  MicroBatches micro_batches = {};
 };
 
 }  // namespace tasuki

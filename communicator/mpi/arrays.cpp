@@ -2,6 +2,7 @@
 #include "communicator/communicator.hpp"
 #include "communicator/host_values.hpp"
 #include "communicator/mpi/array_header.hpp"
+#include "communicator/mpi/array_send.hpp"
 #include "communicator/mpi/message.hpp"
 #include "communicator/mpi/operation_scopes.hpp"
 #include "communicator/mpi/transfer.hpp"
@@ -42,14 +43,7 @@ void check_number(const char* operation, std::size_t given, std::size_t ranks) {
 
 void Communicator::send(std::span<const Tensor> tensors, int dest, int tag) {
   const MessageScope scope(*this, Waiting::send, "send", dest);
-  const auto values = all_on_host("send", tensors);
-  const auto headers = headers_of(values);
-  const MessageStart start(MessageKind::arrays, std::as_bytes(std::span(headers)));
-  MpiRequests requests;
-  start.send(requests, dest, tag, scope.comm());
-  for (const Tensor& tensor : values)
-    start_send(requests, bytes_of(tensor), dest, tag, scope.comm(), call_bytes());
-  requests.wait();
+  ArraySend(tensors, dest, tag, scope.comm(), call_bytes()).wait();
 }
 
 std::vector<Tensor> Communicator::recv_many(int source, int tag) {

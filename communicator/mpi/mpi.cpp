@@ -169,14 +169,16 @@ MPI_Request* MpiRequests::add() {
 }
 
 void MpiRequests::wait() {
-  const int count = checked_cast<int>(requests_.size(), "number of MPI requests");
   PoliteWait waiting;
-  for (int done = 0;;) {
-    TASUKI_MPI(MPI_Testall, count, requests_.data(), &done, MPI_STATUSES_IGNORE);
-    if (done != 0) break;
-    waiting.pause();
-  }
-  requests_.clear();
+  while (!are_done()) waiting.pause();
+}
+
+bool MpiRequests::are_done() {
+  const int count = checked_cast<int>(requests_.size(), "number of MPI requests");
+  int done = 0;
+  TASUKI_MPI(MPI_Testall, count, requests_.data(), &done, MPI_STATUSES_IGNORE);
+  if (done != 0) requests_.clear();
+  return done != 0;
 }
 
 MPI_Datatype mpi_type(DType type) {

@@ -81,6 +81,8 @@ class MpiRequests {
   MPI_Request* add();
   // Waits for all operations and lets other ranks on the same cores run meanwhile.
   void wait();
+  // Whether all operations are complete. Does not wait.
+  bool are_done();
 
  private:
   std::vector<MPI_Request> requests_;

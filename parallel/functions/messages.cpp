@@ -25,6 +25,32 @@ class PseudoConnect final : public Function {
   Device device_;
 };
 
+// `sender` has the member send(tensors, rank, tag): a communicator or a queue.
+template <class Sender>
+Variable send_by(Sender& sender, Communicator& communicator, const std::vector<Variable>& xs,
+                 int rank, int tag) {
+  refuse_repetition_of("send", communicator);
+  sender.send(checked_values("send", xs), rank, tag);
+  return record_exchange("send", communicator, std::vector<Tensor>(), xs,
+                         [&communicator, rank, tag](const std::vector<Tensor>&) {
+                           return communicator.recv_many(rank, tag);
+                         })
+      .delegate;
+}
+
+template <class Sender>
+Received receive_by(Sender& sender, Communicator& communicator, int rank, const Variable& delegate,
+                    int tag) {
+  refuse_repetition_of("recv", communicator);
+  Exchanged exchanged =
+      record_exchange("recv", communicator, communicator.recv_many(rank, tag), {delegate},
+                      [&sender, rank, tag](const std::vector<Tensor>& gradients) {
+                        sender.send(gradients, rank, tag);
+                        return std::vector<Tensor>();
+                      });
+  return {std::move(exchanged.results), std::move(exchanged.delegate)};
+}
+
 }  // namespace
 
 Variable send(const Variable& x, Communicator& communicator, int rank, int tag) {
@@ -32,13 +58,11 @@ Variable send(const Variable& x, Communicator& communicator, int rank, int tag) 
 }
 
 Variable send(const std::vector<Variable>& xs, Communicator& communicator, int rank, int tag) {
-  refuse_repetition_of("send", communicator);
-  communicator.send(checked_values("send", xs), rank, tag);
-  return record_exchange("send", communicator, std::vector<Tensor>(), xs,
-                         [&communicator, rank, tag](const std::vector<Tensor>&) {
-                           return communicator.recv_many(rank, tag);
-                         })
-      .delegate;
+  return send_by(communicator, communicator, xs, rank, tag);
+}
+
+Variable send(const std::vector<Variable>& xs, SendQueue& queue, int rank, int tag) {
+  return send_by(queue, queue.communicator(), xs, rank, tag);
 }
 
 Variable recv(Communicator& communicator, int rank, const Variable& delegate, int tag) {
@@ -56,14 +80,11 @@ std::vector<Variable> recv_many(Communicator& communicator, int rank, const Vari
 }
 
 Received receive(Communicator& communicator, int rank, const Variable& delegate, int tag) {
-  refuse_repetition_of("recv", communicator);
-  Exchanged exchanged =
-      record_exchange("recv", communicator, communicator.recv_many(rank, tag), {delegate},
-                      [&communicator, rank, tag](const std::vector<Tensor>& gradients) {
-                        communicator.send(gradients, rank, tag);
-                        return std::vector<Tensor>();
-                      });
-  return {std::move(exchanged.results), std::move(exchanged.delegate)};
+  return receive_by(communicator, communicator, rank, delegate, tag);
+}
+
+Received receive(SendQueue& queue, int rank, const Variable& delegate, int tag) {
+  return receive_by(queue, queue.communicator(), rank, delegate, tag);
 }
 
 Variable pseudo_connect(const Variable& delegate, const Variable& x) {

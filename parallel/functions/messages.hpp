@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "communicator/communicator.hpp"
+#include "communicator/send_queue.hpp"
 #include "nn/variable.hpp"
 
 namespace tasuki::functions {
@@ -41,6 +42,12 @@ struct Received {
   Variable delegate;
 };
 Received receive(Communicator& communicator, int rank, const Variable& delegate = {}, int tag = 0);
+
+// send() and receive() that leave their messages to a queue, values as well as gradients: this rank
+// does not wait until they have been received. The queue must outlive the graph; wait() for it
+// after the backward pass.
+Variable send(const std::vector<Variable>& xs, SendQueue& queue, int rank, int tag = 0);
+Received receive(SendQueue& queue, int rank, const Variable& delegate = {}, int tag = 0);
 
 // Returns `x` unchanged; a backward pass through it also continues through `delegate`.
 Variable pseudo_connect(const Variable& delegate, const Variable& x);

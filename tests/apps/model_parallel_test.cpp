@@ -86,6 +86,32 @@ TEST_F(ModelParallel, PairsOfRanksTrainLikeWholeModels) {
   expect_same_weights(folder / "pairs/snapshot_iter_100", folder / "whole/snapshot_iter_100");
 }
 
+TEST_F(ModelParallel, MicroBatchesTrainLikeWholeBatches) {
+  for (const auto& [file, np] : both) {
+    SCOPED_TRACE(np);
+    const Flags flags = with(hundred_steps, {"-b", np == 2 ? "48" : "24"});
+    const auto whole = log_of(TRAIN_MNIST, np / 2, "whole", with(flags, {"--overwrite"}));
+    // Batches that do not divide evenly, and fewer examples than micro-batches in some.
+    for (const char* const micro_batches : {"5", "32"}) {
+      const auto divided = log_of(file, np, "divided",
+                                  with(flags, {"--micro-batches", micro_batches, "--overwrite"}));
+      for (const char* const key :
+           {"main/loss", "main/accuracy", "validation/main/loss", "validation/main/accuracy"})
+        expect_near(values_of(divided, key), values_of(whole, key), 1e-4);
+      expect_same_weights(folder / "divided/snapshot_iter_100", folder / "whole/snapshot_iter_100");
+    }
+  }
+}
+
+TEST_F(ModelParallel, MicroBatchesResumeLikeAnUninterruptedRun) {
+  const Flags flags = {"-b", "48", "--epoch", "2", "--micro-batches", "4"};
+  log_of(MODEL_PARALLEL, 2, "whole", flags);
+  log_of(MODEL_PARALLEL, 2, "half", with(flags, {"--max-iterations", "14"}));
+  log_of(MODEL_PARALLEL, 2, "half",
+         with(flags, {"--resume", folder / "half", "--max-iterations", "20"}));
+  expect_same_parts("half/snapshot_iter_20", "whole/snapshot_iter_20");
+}
+
 TEST_F(ModelParallel, GpusTrainInFloat16LikeOneGpu) {
   const Flags flags = with({"--gpu", "--dtype", "fp16", "-b", "48", "--epoch", "2", "--lr", "0.01"},
                            {"--optimizer", "momentum_sgd", "--log-every", "1"});

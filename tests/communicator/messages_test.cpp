@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "communicator/objects.hpp"
+#include "communicator/send_queue.hpp"
 #include "communicator_fixture.hpp"
 #include "tensor/backend.hpp"
 #include "tests/support/json.hpp"
@@ -50,6 +51,23 @@ class Messages : public EveryCommunicator {
     return received;
   }
 };
+
+// All ranks send long messages before any of them receives.
+TEST_P(Messages, QueueSendsWithoutReceivers) {
+  if (size() == 1) GTEST_SKIP() << "one rank has no neighbour";
+  SendQueue queue(*comm_);
+  for (int turn = 0; turn < 3; ++turn) {
+    const Tensor sent[] = {Tensor::full({100000}, rank() + turn), Tensor::zeros({0, 3})};
+    queue.send(sent, next(), turn);
+  }
+  for (int turn = 0; turn < 3; ++turn) {
+    const auto received = comm_->recv_many(previous(), turn);
+    ASSERT_EQ(received.size(), 2u);
+    expect_equal(received[0], Tensor::full({100000}, previous() + turn));
+    expect_equal(received[1], Tensor::zeros({0, 3}));
+  }
+  queue.wait();
+}
 
 TEST_P(Messages, RingOfArrays) {
   if (size() == 1) GTEST_SKIP() << "one rank has no neighbour";

@@ -44,5 +44,15 @@ TEST(FaultyChains, NameRankInAnotherCollective) {
   EXPECT_THAT(line_of(3, "collective"), ContainsRegex("rank 2 on .* is waiting in barrier "));
 }
 
+TEST(FaultyChains, EndWithTheErrorOfAStage) {
+  for (const int ranks : {1, 2, 4}) {
+    const Finished job = run_program(mpirun(ranks, {FAULTY_CHAIN, "pipeline"}), 30);
+    EXPECT_FALSE(job.timed_out) << job.all();
+    EXPECT_EQ(job.exit_code, static_cast<int>(ErrorKind::data)) << job.all();
+    EXPECT_THAT(job.err, ContainsRegex(fmt::format("rank {} on .*: a bad example", ranks - 1)))
+        << job.all();
+  }
+}
+
 }  // namespace
 }  // namespace tasuki::testing

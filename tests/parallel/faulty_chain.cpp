@@ -6,8 +6,9 @@
 //   chain       4 ranks: each sends to the next one, and the last computes no gradients
 //   split       4 ranks in two groups: rank 2 sends to rank 3, which computes no gradients
 //   collective  3 ranks: rank 2 leaves out an allgather
+//   pipeline    a stage of each rank; the last one fails in its third forward pass
 //
-// All go to a barrier instead.
+// Ranks that leave something out go to a barrier instead.
 #include <string>
 
 #include "communicator/registry.hpp"
@@ -17,6 +18,7 @@
 #include "nn/functions/arrays.hpp"
 #include "parallel/functions/collectives.hpp"
 #include "parallel/functions/messages.hpp"
+#include "parallel/pipeline.hpp"
 
 namespace F = tasuki::functions;
 
@@ -48,12 +50,34 @@ void pass_in_groups(Communicator& comm) {
   comm.barrier();  // while the group is there
 }
 
+void run_pipeline(Communicator& comm) {
+  LinkRanks ranks;
+  if (comm.rank() > 0) ranks.in = {comm.rank() - 1};
+  const bool is_last = comm.rank() + 1 == comm.size();
+  if (!is_last) ranks.out = {comm.rank() + 1};
+  MultiNodeChainList chain(comm);
+  int calls = 0;
+  chain.add_link(
+      [&](const MultiNodeChainList::Values& values) {
+        if (++calls == 3 && is_last) fail(ErrorKind::data, "a bad example");
+        return values;
+      },
+      ranks);
+  Pipeline(chain, 4).run(
+      [&](std::int64_t) {
+        const Variable y = chain(comm.rank() == 0 ? value() : Variable());
+        return is_last ? F::sum(y) : y;
+      },
+      [](std::int64_t, const Variable& loss) { loss.backward(); });
+}
+
 void run(const std::string& kind) {
   const auto comm = create_communicator("naive");
   const PhaseScope computing(Phase::computing);
   if (kind == "backward") send_to_rank_1(*comm);
   if (kind == "chain") pass_along(*comm);
   if (kind == "split") pass_in_groups(*comm);
+  if (kind == "pipeline") run_pipeline(*comm);
   if (kind == "collective" && comm->rank() != 2) F::allgather(*comm, value());
   comm->barrier();
 }
