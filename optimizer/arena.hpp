@@ -122,13 +122,15 @@ class ParameterArena {
 
   // Notices: elements after the gradients that are summed with them, so that ranks exchange a few
   // numbers without a separate message. Zero when an update runs.
-  static constexpr std::int64_t notices = 5;
+  static constexpr std::int64_t notices = 6;
   Tensor notice() const { return of_notices(0, 1); }       // 1: the model changed
   Tensor stop_notice() const { return of_notices(1, 1); }  // 1: this rank was asked to stop
   // The number of examples that this rank's gradients are sums over, as n % 4096 and n / 4096, so
   // that sums of floats stay exact.
   Tensor examples_notice() const { return of_notices(2, 2); }
   Tensor loss_notice() const { return of_notices(4, 1); }  // FiniteGuard::note_loss
+  // Where passes are exchanged one by one, 1 if this one is not the step's last. Otherwise 0.
+  static constexpr std::int64_t pass_notice = 5;
 
  private:
   Tensor of_notices(std::int64_t i, std::int64_t n) const {

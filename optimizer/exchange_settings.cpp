@@ -52,13 +52,12 @@ std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext&
         is_compressed ? "compression (--compress)" : "error feedback (--error-feedback)");
   if (context.keeps_sums_only && context.is_on_gpu)
     return "--shard gradients and --gpu: on GPUs all gradients are summed on each rank; leave "
-           "--gpu "
-           "out, or choose --shard states";
+           "--gpu out, or choose --shard states";
   if (context.keeps_sums_only && waiting != nullptr)
     return fmt::format(
         "--shard gradients and {}: what waits for the next step would be as large as all "
-        "gradients; "
-        "choose --shard states, or leave one out (--exchange, --compress, --error-feedback)",
+        "gradients; choose --shard states, or leave one out (--exchange, --compress, "
+        "--error-feedback)",
         waiting);
   if (context.keeps_sums_only && settings.mode == ExchangeMode::whole)
     return "--shard gradients and --exchange whole: gradients travel during the backward pass, so "

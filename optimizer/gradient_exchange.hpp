@@ -71,6 +71,8 @@ class GradientExchange {
   // finish_pass() in the places of begin() and finish(), on all ranks, also those without
   // gradients. The sums of a step's passes are added up.
   virtual bool exchanges_each_pass() const { return false; }
+  // Called before the first pass of a step: the sums of a step that was left are dropped.
+  virtual void begin_step() {}
   virtual void begin_pass() {}
   // Returns whether the model of another rank has changed.
   virtual bool finish_pass() { return false; }

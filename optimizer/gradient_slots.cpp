@@ -85,10 +85,8 @@ void GradientSlots::settle(std::size_t range) {
   if (state.place != Place::none) return;
   const auto& holder = holds_[range % slots];
   if (holder && in_use_.contains(*holder) && states_[*holder].place == Place::slot) {
-    state.place = Place::outside;
-    state.outside = Tensor::empty({ranges_[range].size()});
-    clear_padding(range, state.outside);
-    return point_at(range, state.outside);
+    hold_outside(range, Tensor::empty({ranges_[range].size()}));
+    return clear_padding(range, state.outside);
   }
   make_room(range % slots);
   holds_[range % slots] = range;
@@ -111,10 +109,16 @@ void GradientSlots::make_room(std::size_t slot) {
 }
 
 void GradientSlots::move_out(std::size_t range) {
-  State& state = states_[range];
-  state.outside = in_slot(range).clone();
-  state.place = Place::outside;
+  hold_outside(range, in_slot(range).clone());
   holds_[range % slots].reset();
+}
+
+void GradientSlots::hold_outside(std::size_t range, Tensor memory) {
+  State& state = states_[range];
+  state.place = Place::outside;
+  state.outside = std::move(memory);
+  outside_ += state.outside.bytes();
+  most_outside_ = std::max(most_outside_, outside_);
   point_at(range, state.outside);
 }
 
@@ -132,6 +136,7 @@ Tensor GradientSlots::take(std::size_t range, const Tensor& notices) {
     make_room(range % slots);
     holds_[range % slots] = range;
     memory.copy_from(std::exchange(state.outside, {}));
+    outside_ -= memory.bytes();
     point_at(range, memory);
     state.place = Place::slot;
   }
@@ -183,6 +188,7 @@ void GradientSlots::end_pass() {
   states_.assign(ranges_.size(), {});
   holds_.assign(slots, {});
   in_use_.clear();
+  outside_ = 0;
   has_pass_ = false;
 }
 

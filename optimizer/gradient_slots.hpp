@@ -8,7 +8,8 @@
 //
 // A range that needs a slot while another one is not complete there moves that one out, into memory
 // of its own, until it is exchanged: it has weights that are used at several places of the graph,
-// or its layers run in another order than they were registered in.
+// or its layers run in another order than they were registered in. (A range whose
+// predecessor in the order of exchanges has the same slot waits for it.)
 #pragma once
 
 #include <cstdint>
@@ -62,7 +63,8 @@ class GradientSlots final : public GradientMemory {
   void end_pass();
   bool has_pass() const { return has_pass_; }
 
-  std::size_t bytes() const { return bytes_; }
+  // Of the slots and, at most so far, of ranges that were moved out.
+  std::size_t bytes() const { return bytes_ + most_outside_; }
 
  private:
   enum class Place { none, slot, outside, travelling };
@@ -77,6 +79,7 @@ class GradientSlots final : public GradientMemory {
   void make_room(std::size_t slot);
   void settle(std::size_t range);
   void move_out(std::size_t range);
+  void hold_outside(std::size_t range, Tensor memory);
   void drop(std::size_t range);
   void point_at(std::size_t range, const Tensor& memory) const;
   void clear_padding(std::size_t range, const Tensor& memory) const;
@@ -85,7 +88,7 @@ class GradientSlots final : public GradientMemory {
   std::vector<Range> ranges_;
   std::function<void(std::size_t range)> wait_;
   std::vector<Tensor> memory_;  // of each slot
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, outside_ = 0, most_outside_ = 0;
   std::vector<std::vector<ParameterArena::Entry>> entries_;  // of each range
   std::unordered_map<const Parameter*, std::size_t> range_of_;
   std::vector<State> states_;

@@ -44,9 +44,15 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
 void Optimizer::build_arena() {
   flush();
   if (trained_.communicator) check_same_everywhere(true);
+  if (exchange_.batches() > 0 && exchange_.exchanges_each_pass())
+    fail_everywhere(ErrorKind::usage,
+                    "--shard gradients: the model's parameters changed between two batches of a "
+                    "step, whose sums of gradients would be lost; give layers their input size, or "
+                    "leave out --accumulate or --shard gradients");
   trained_.check_parameters(frozen_);
   plan_->check(trained_.model->device());
-  if (sharding_ == Sharding::gradients && !trained_.model->device().is_cpu())
+  if (sharding_ == Sharding::gradients && states_.will_be_sharded() &&
+      !trained_.model->device().is_cpu())
     fail_everywhere(ErrorKind::usage, "{}",
                     conflict_in({}, {.is_on_gpu = true, .keeps_sums_only = true}));
   if (states_.will_be_sharded() && !plan_->can_update_slices(trained_.model->device()))

@@ -73,6 +73,12 @@ void Optimizer::shard(Sharding what) {
   sharding_ = what;
 }
 
+std::size_t Optimizer::gradient_bytes() const {
+  if (!arena().keeps_sums_only()) return arena().gradients().bytes() * arena().gradient_arrays();
+  return static_cast<std::size_t>(states_.owners().own().size()) * sizeof(float) +
+         exchange_.gradient_exchange()->bytes();
+}
+
 void Optimizer::compute_in(DType type) {
   if (type == compute_type_) return;
   compute_type_ = type;

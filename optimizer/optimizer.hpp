@@ -243,11 +243,14 @@ class Optimizer {
 
   // --- what ranks divide ---
   // As Sharding says; `states` is OptimizerStates::shard(true). Default: none. Has no effect with a
-  // single rank. Call it before setup(), identically on all ranks. `gradients`: backward() is then
-  // collective, as backward_and_exchange() is, and Parameter::grad() has sums, in the rank's own
-  // slice only; it excludes some settings of the exchange (exchange_settings.hpp).
+  // single rank. Call it before setup(), identically on all ranks. With `gradients`, backward() is
+  // collective, as backward_and_exchange() is; Parameter::grad() has sums after an exchange, in the
+  // rank's own slice only; gradients of passes outside of the optimizer (Variable::backward)
+  // overwrite each other; and some settings of the exchange are refused (exchange_settings.hpp).
   void shard(Sharding what);
   Sharding sharding() const { return sharding_; }
+  // The memory that gradients take on this rank. After setup().
+  std::size_t gradient_bytes() const;
 
   // --- precision ---
   // Sets the type in which the model computes on its device: float32, or a 16-bit type, for which a

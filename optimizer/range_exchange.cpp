@@ -48,6 +48,10 @@ std::vector<ExchangeMode> modes_to_try(const ExchangeSettings& settings, Exchang
   return modes;
 }
 
+std::int64_t sixteenth(std::int64_t bytes, std::int64_t least) {
+  return std::clamp(bytes / 16, least, 25 * mebibyte);
+}
+
 std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
                             const ParameterArena& arena, const Communicator& communicator) {
   const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
@@ -58,7 +62,7 @@ std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
   if (!settings.mode && mode == ExchangeMode::whole) return bytes;
   // NCCL needs longer messages than MPI for its rate.
   const std::int64_t least = is_on_gpu(arena) ? 4 * mebibyte : mebibyte;
-  return std::clamp(bytes / 16, least, 25 * mebibyte);
+  return sixteenth(bytes, least);
 }
 
 }  // namespace
@@ -87,10 +91,9 @@ std::vector<Range> exchange_ranges(const std::vector<ParameterArena::Entry>& ent
 std::vector<Range> slot_ranges(const std::vector<ParameterArena::Entry>& entries,
                                std::int64_t count, const ExchangeSettings& settings) {
   const std::int64_t bytes = count * std::int64_t{sizeof(float)};
-  return exchange_ranges(entries, count,
-                         settings.range_bytes > 0 ? settings.range_bytes
-                                                  : std::clamp(bytes / 16, mebibyte, 25 * mebibyte),
-                         /*whole=*/true);
+  return exchange_ranges(
+      entries, count, settings.range_bytes > 0 ? settings.range_bytes : sixteenth(bytes, mebibyte),
+      /*whole=*/true);
 }
 
 RangeExchange::RangeExchange(const ParameterArena& arena, Communicator& communicator,
@@ -293,10 +296,14 @@ Tensor RangeExchange::notices() const {
   return arena_.gradients().slice(arena_.update_count(), arena_.gradients().count());
 }
 
-// A step's notices travel with its last pass. Those of other passes say no more than that a rank's
-// model has changed.
+// A step's notices travel with its last pass. Those of other passes say no more than that they are
+// not the last, and whether the model of a rank has changed.
 Tensor RangeExchange::taken(std::size_t range) {
-  const Tensor own = is_last_pass_ ? notices() : Tensor::zeros(notices().shape());
+  Tensor own = notices();
+  if (!is_last_pass_) {
+    own = Tensor::zeros(own.shape());
+    own.data<float>()[ParameterArena::pass_notice] = 1;
+  }
   return content_ == Content::no_gradients ? slots_->take_zeros(range, own)
                                            : slots_->take(range, own);
 }
@@ -305,15 +312,20 @@ void RangeExchange::keep(std::size_t range) {
   const Range own = needed_[static_cast<std::size_t>(communicator_.rank())];
   const Tensor found = slots_->kept(range, own, adds_);
   if (!found) return;
-  if (is_last_pass_)
-    notices().copy_from(found);
-  else
-    model_changed_ = found.data<float>()[0] != 0;
+  const float* const notice = found.data<float>();
+  model_changed_ = notice[0] != 0;
+  const float others = notice[ParameterArena::pass_notice];
+  if (!model_changed_ && others != (is_last_pass_ ? 0 : static_cast<float>(communicator_.size())))
+    fail(
+        ErrorKind::disagreement,
+        "--shard gradients: a step has as many backward passes on all ranks, but this was the last "
+        "one on some ranks and not on others");
+  if (is_last_pass_) notices().copy_from(found);
 }
 
 bool RangeExchange::finish_pass() {
   finish_ranges();
-  has_exchanged_ = true;
+  note_exchange();
   adds_ = true;
   return model_changed_;
 }
@@ -349,10 +361,17 @@ void RangeExchange::finish_ranges() {
   if (slots_) slots_->end_pass();
 }
 
+void RangeExchange::note_exchange() {
+  has_exchanged_ = true;
+  // A rank whose model has changed has no gradients to time.
+  if (is_agreed_ && !trials_.is_over() && !model_changed_) measure_step();
+}
+
 std::optional<GradientExchange::Sums> RangeExchange::finish() {
   if (power_sgd_ && takes_errors_) {
     power_sgd_->exchange(wire_scale_hint());
   } else if (content_ == Content::notices_alone) {
+    slots_->end_pass();
     communicator_.allreduce(notices());
   } else if (overlaps()) {
     finish_ranges();
@@ -360,9 +379,7 @@ std::optional<GradientExchange::Sums> RangeExchange::finish() {
     for (const std::size_t range : order_) communicator_.sum_gradients(view_of(range));
   }
   adds_ = false;
-  if (content_ == Content::notices_alone) return Sums{examples_.global};
-  has_exchanged_ = true;
-  if (is_agreed_ && !trials_.is_over()) measure_step();
+  if (content_ != Content::notices_alone) note_exchange();
   return Sums{examples_.global};
 }
 

@@ -63,6 +63,7 @@ class RangeExchange final : public GradientExchange {
   void give_up() override;
   std::optional<Sums> finish() override;
   bool exchanges_each_pass() const override { return slots_ != nullptr; }
+  void begin_step() override { adds_ = false; }
   void begin_pass() override;
   bool finish_pass() override;
   void begin_after_passes(const Examples& examples) override;
@@ -88,6 +89,7 @@ class RangeExchange final : public GradientExchange {
   void start_complete_ranges(bool may_move = true);
   void start(std::size_t range, Background how);
   void finish_ranges();
+  void note_exchange();
   void wait_for(std::size_t range);
   void keep(std::size_t range);
   Tensor notices() const;

@@ -96,6 +96,7 @@ void StepExchange::add_batch(std::int64_t examples) {
     examples_ = 0;
     batches_ = 0;
     gradients_of_ = StepScope::number();
+    if (gradient_exchange_) gradient_exchange_->begin_step();
   }
   examples_ += examples;
   ++batches_;
@@ -118,7 +119,6 @@ bool StepExchange::may_begin_early() const {
 }
 
 void StepExchange::begin_pass() {
-  if (batches_ == 1) guard_.begin_search();
   gradient_exchange_->begin_pass();
   has_begun_ = true;
 }
@@ -151,7 +151,7 @@ void StepExchange::begin(std::optional<std::int64_t> global_examples, bool after
     write_notices(global_examples);
   else
     global_examples = examples_on_gpu(global_examples);
-  if (!exchanges_each_pass() || (batches_ == 1 && !after_passes)) guard_.begin_search();
+  guard_.begin_search();
   const GradientExchange::Examples examples{examples_, global_examples};
   if (after_passes)
     gradient_exchange_->begin_after_passes(examples);

@@ -60,9 +60,11 @@ Tensor StepGuard::seed(const Tensor& mean, std::int64_t examples) const {
   return Tensor::full(mean.shape(), static_cast<float>(examples), mean.dtype(), mean.device());
 }
 
-// Sums of gradients that loss scaling searches anyway are left to it.
+// Sums of gradients that loss scaling searches anyway are left to it, and so are sums of several
+// exchanges.
 bool StepGuard::communicator_searches() const {
-  if (!finite_ || scaler_ || !trained_.has_peers()) return false;
+  if (!finite_ || scaler_ || !trained_.has_peers() || trained_.arena->keeps_sums_only())
+    return false;
   const SumSearch* const search = trained_.communicator->sum_search();
   return search != nullptr && search->can_search_sums();
 }

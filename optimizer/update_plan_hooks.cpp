@@ -36,8 +36,8 @@ void UpdatePlan::apply_array_hook(const Update& update, ArrayHook& hook) const {
   if (update.owners.are_several())
     fail_everywhere(ErrorKind::usage,
                     "hook {} works on all gradients, of which each rank has only a part where "
-                    "ranks share the optimizer's states: train without --shard-optimizer "
-                    "(OptimizerStates::shard), or write it as a FactorHook or a NormHook",
+                    "ranks share the optimizer's states: train without --shard "
+                    "(Optimizer::shard), or write it as a FactorHook or a NormHook",
                     hook.name());
   const ParameterArena& arena = update.arena;
   const std::int64_t elements = arena.update_count();

@@ -10,7 +10,8 @@ namespace tasuki {
 
 // A StandardUpdater for TrainingModel::micro_batches. The gradient and the observed values are
 // those of the whole batch except for rounding, dropout included; but batch normalisation uses the
-// statistics of each micro-batch. Gradients are exchanged after the last backward pass.
+// statistics of each micro-batch. Gradients are exchanged after the last backward pass, or,
+// with Sharding::gradients, in each.
 class PipelineUpdater : public BatchUpdater {
  public:
   // `optimizer` must be set up already and must outlive the updater. `loss` is called for each

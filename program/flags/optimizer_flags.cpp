@@ -112,7 +112,7 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
            "what ranks divide among them to take less memory. states: each rank keeps the "
            "optimizer's states of a part of the weights, updates that part and sends it to the "
            "others (ZeRO, stage 1; not with lamb on GPUs); gradients: each also keeps the sums of "
-           "gradients of its part only (stage 2; on CPUs; with --reproducible only between steps). "
+           "gradients of its part only (stage 2; on CPUs; with --reproducible each keeps all). "
            "Results are the same up to rounding")
       .in_short("divide optimizer states, or gradients too, among ranks");
   options.add("shard-optimizer", settings.shard_optimizer, "the same as --shard states");

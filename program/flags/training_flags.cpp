@@ -208,7 +208,7 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
       "that names the ranks that differ. With --node-weights shared, the ranks of a machine (or "
       "socket) share one copy, so the copies of different machines (or sockets) are compared; if "
       "there is only one copy, nothing is compared. With --node-weights private, all ranks are "
-      "compared, and the optimizer's states as well unless --shard-optimizer is given: a 16th of "
+      "compared, and the optimizer's states as well unless --shard is given: a 16th of "
       "the states every N iterations, all of them at the other times");
   add_stall_flags(options, settings.stalls);
 }

@@ -115,8 +115,7 @@ std::string describe_sharding(const Optimizer& optimizer) {
   if (optimizer.sharding() == Sharding::gradients)
     text += optimizer.shards() > 0
                 ? " and all gradients (--reproducible)"
-                : " and all gradients (parts of them would not take less memory: one parameter is "
-                  "most of the model)";
+                : " and all gradients (two ranges of them and its part would be as large)";
   return text;
 }
 

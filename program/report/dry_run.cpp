@@ -95,21 +95,16 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers, const Training
   return memory;
 }
 
-// With --reproducible, sums of shards wait for each other.
-std::size_t most_gradient_arrays(const ParameterArena& arena, int threads) {
+// With --reproducible, sums of shards wait for each other in further arrays.
+std::size_t most_spare_arrays(const ParameterArena& arena, int threads) {
   const ShardSources* const shards = arena.shards();
-  if (shards == nullptr) return 1;
+  if (shards == nullptr) return 0;
   std::size_t spare = 0;
   for (const std::vector<Range>& roots : shards->of_group)
     spare = std::max(spare, further_arrays(arena, roots,
                                            static_cast<std::size_t>(std::min<std::int64_t>(
                                                threads, roots.back().end - roots.front().begin))));
-  return arena.gradient_arrays() + spare;
-}
-
-// Of the sums that this rank keeps.
-std::size_t sum_bytes(const Optimizer& optimizer) {
-  return static_cast<std::size_t>(optimizer.states().owners().own().size()) * sizeof(float);
+  return spare;
 }
 
 }  // namespace
@@ -146,10 +141,8 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
   std::size_t gradients = 0, parameters = 0, states = 0;
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
-    const GradientExchange* const exchange = each.optimizer->step_exchange().gradient_exchange();
-    gradients += arena.keeps_sums_only() ? sum_bytes(*each.optimizer) + exchange->bytes()
-                                         : arena.gradients().bytes() *
-                                               most_gradient_arrays(arena, setup.threads.threads);
+    gradients += each.optimizer->gradient_bytes() +
+                 arena.gradients().bytes() * most_spare_arrays(arena, setup.threads.threads);
     // Including the rounded ones.
     parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
     states += each.optimizer->states().bytes();

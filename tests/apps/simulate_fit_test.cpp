@@ -13,6 +13,7 @@ ModelMemory small_model() {
   return {.weights = 100,
           .gradients = 100,
           .states = 200,
+          .travelling = 40,
           .activations = 10,
           .working = 1,
           .other = 50,
@@ -75,14 +76,13 @@ TEST(MachineMemory, HalvesActivationsWithBf16) {
   EXPECT_EQ(memory_of(model, machine_of(1, 1), {.bf16 = true}, 10).activations, 100);
 }
 
-TEST(MachineMemory, DividesStatesGradientsAndWeights) {
-  const Machine machine = machine_of(8, 2);  // four machines
-  EXPECT_EQ(machine.machines, 4);
+TEST(MachineMemory, DividesStatesAndGradients) {
+  const Machine machine = machine_of(8, 2);
   const auto with = [&](Sharding sharding) {
     return memory_of(small_model(), machine, {.sharding = sharding}, 10);
   };
   const MachineMemory none = with(Sharding::none), states = with(Sharding::states),
-                      gradients = with(Sharding::gradients), weights = with(Sharding::weights);
+                      gradients = with(Sharding::gradients);
   EXPECT_EQ(none.weights, 100);
   EXPECT_EQ(none.gradients, 200);
   EXPECT_EQ(none.states, 200);
@@ -92,13 +92,13 @@ TEST(MachineMemory, DividesStatesGradientsAndWeights) {
   EXPECT_EQ(states.gradients, 200);
   EXPECT_EQ(states.checkpoint, 150);
   EXPECT_EQ(gradients.states, 50);
-  EXPECT_EQ(gradients.gradients, 25);
+  EXPECT_EQ(gradients.gradients, 2 * (12.5 + 40));
   EXPECT_EQ(gradients.weights, 100);
-  EXPECT_EQ(weights.gradients, 25);
-  EXPECT_EQ(weights.weights, 25);
-  // Fewer ranks than fit on a machine; a last machine with fewer.
-  EXPECT_EQ(machine_of(3, 8).per_node, 3);
-  EXPECT_EQ(machine_of(9, 4).machines, 3);
+  // Slots of most of the gradients take more memory than all.
+  ModelMemory lopsided = small_model();
+  lopsided.travelling = 90;
+  EXPECT_EQ(memory_of(lopsided, machine, {.sharding = Sharding::gradients}, 10).gradients, 200);
+  EXPECT_EQ(machine_of(3, 8).per_node, 3);  // fewer ranks than fit on a machine
 }
 
 TEST(BlocksBeyond, KeepsWhatSavesMostTimeForItsBytes) {
@@ -195,9 +195,21 @@ TEST(PredictSharded, GathersWeightsAfterTheUpdate) {
   const Prediction once = predict_sharded(workload, 2, cluster, true, {.weight_bytes = 1e6});
   EXPECT_NEAR(once.step, 4.5 - 0.25, 1e-12);
   EXPECT_NEAR(once.exchange, 1, 1e-12);
-  const Prediction twice =
-      predict_sharded(workload, 2, cluster, true, {.weight_bytes = 1e6, .gathers = 2});
-  EXPECT_NEAR(twice.step, once.step + 0.5, 1e-12);
+}
+
+// Each pass of a step that divides gradients sends all of them.
+TEST(PredictSharded, ExchangesEachPass) {
+  const Link slow{.latency = 0, .bytes_per_second = 1e6};
+  const Cluster cluster{.between = slow, .inside = slow, .algorithm = AllreduceAlgorithm::ring};
+  const Workload workload{
+      .forward = 1, .backward = 2, .update = 0.5, .ranges = {{1e6, 1}, {1e6, 2}}};
+  // 1 MB is reduce-scattered in 0.5 s. In a pass of 1.5 s, the first range does not wait for the
+  // second, which is exposed; 2 MB of weights follow in 1 s.
+  const Prediction two =
+      predict_sharded(workload, 2, cluster, true, {.weight_bytes = 2e6, .exchanged_passes = 2});
+  EXPECT_NEAR(two.step, 2 * (1.5 + 0.5) + 0.25 + 1, 1e-12);
+  EXPECT_NEAR(two.exchange, 2 * 1 + 1, 1e-12);
+  EXPECT_NEAR(two.exposed, 2 * 0.5 + 1, 1e-12);
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_F(TrainMnist, ShardsStatesAndGradients) {
   EXPECT_NE(shared.find("each rank with the states of its part"), std::string::npos) << shared;
   // The first layer has most of the weights.
   const std::string divided = dry_run({"--shard", "gradients"});
-  EXPECT_NE(divided.find("and all gradients (parts of them would not take less memory"),
+  EXPECT_NE(divided.find("and all gradients (two ranges of them and its part would be as large)"),
             std::string::npos)
       << divided;
 }

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "core/philox.hpp"
 #include "nn/connection.hpp"
@@ -14,6 +17,7 @@ namespace tasuki::testing {
 
 struct PerceptronSizes {
   std::int64_t inputs, hidden, classes;
+  int further = 0;  // layers of hidden x hidden weights
 };
 
 struct PerceptronExamples {
@@ -38,6 +42,10 @@ class Perceptron : public Module {
     add("sometimes", sometimes_);
     add("l3", l3_);
     add("never", never_);
+    for (int i = 0; i < sizes.further; ++i) {
+      further_.push_back(std::make_unique<Linear>(sizes.hidden, sizes.hidden));
+      add("further" + std::to_string(i), *further_.back());
+    }
     initialize(1);
     // No norm is 0.
     for (const auto& [path, parameter] : parameters())
@@ -47,6 +55,7 @@ class Perceptron : public Module {
   Variable loss(const PerceptronExamples& examples, bool uses_all) {
     Variable h = functions::relu(norm_(l1_(Variable(examples.x))));
     h = functions::relu(l2_(functions::relu(l2_(h))));
+    for (const auto& layer : further_) h = functions::relu((*layer)(h));
     if (uses_all) h = functions::relu(sometimes_(h));
     return functions::softmax_cross_entropy(l3_(h), examples.t);
   }
@@ -67,6 +76,7 @@ class Perceptron : public Module {
   Linear l1_;
   BatchNorm norm_;
   Linear l2_, sometimes_, l3_, never_;
+  std::vector<std::unique_ptr<Linear>> further_;
 };
 
 }  // namespace tasuki::testing

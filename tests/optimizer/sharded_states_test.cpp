@@ -33,8 +33,9 @@ class ByNorm final : public NormHook {
   }
 };
 
-// About ten norm blocks, whose limits are not those of parameters.
-constexpr testing::PerceptronSizes sizes{.inputs = 40, .hidden = 150, .classes = 10};
+// About 60 norm blocks, whose limits are not those of parameters. Two layers and half of the model
+// are less than all of it, so that gradients are divided on two ranks, too.
+constexpr testing::PerceptronSizes sizes{.inputs = 40, .hidden = 150, .classes = 10, .further = 8};
 constexpr std::int64_t batch = 3;
 
 class ShardedStates : public testing::WithCommunicator {
@@ -49,12 +50,14 @@ class ShardedStates : public testing::WithCommunicator {
     std::unique_ptr<Optimizer> optimizer;
   };
   std::unique_ptr<Run> made(const std::string& rule, Sharding what,
-                            const ExchangeSettings& exchange = {}) {
+                            ExchangeSettings exchange = {}) {
     auto run = std::make_unique<Run>();
     run->optimizer = create_multi_node_optimizer(create_optimizer(rule), *communicator_);
     run->optimizer->shard(what);
+    if (exchange.range_bytes == 0 && what == Sharding::gradients) exchange.range_bytes = 65536;
     run->optimizer->set_exchange(exchange);
     run->optimizer->setup(run->model);
+    EXPECT_EQ(run->optimizer->arena().keeps_sums_only(), what == Sharding::gradients && size() > 1);
     return run;
   }
   // Each rank with its own examples; now and then one has none.

@@ -177,7 +177,8 @@ ModelMemory memory_of(const TracedRun& run) {
   model.activations = kept / examples;
   for (const TracedMemory& rank : run.memory) {
     model.weights = std::max(model.weights, rank.weights);
-    model.gradients = std::max(model.gradients, rank.gradients);
+    model.gradients = std::max(model.gradients, rank.all_gradients);
+    model.travelling = std::max(model.travelling, rank.slots);
     model.states = std::max(model.states, rank.all_states);
     model.is_bf16 = model.is_bf16 || rank.rounded > 0;
     model.working = std::max(model.working, (rank.step - step.activations - again) / examples);

@@ -11,7 +11,7 @@ constexpr std::int64_t most_passes = 1 << 20;  // of --accumulate
 
 std::vector<Sharding> shardings(const FitQuestion& question) {
   if (question.ranks == 1) return {Sharding::none};
-  return {Sharding::none, Sharding::states, Sharding::gradients, Sharding::weights};
+  return {Sharding::none, Sharding::states, Sharding::gradients};
 }
 
 // In all types and shardings, with one pass and nothing recomputed; the fewest changes first.
@@ -67,14 +67,17 @@ FitRow row_of(const FitQuestion& question, const Choice& choice) {
   row.memory = memory_of(question.memory, machine, choice, static_cast<double>(row.batch));
   const double again =
       recompute_seconds(question.memory, choice, static_cast<double>(question.examples));
-  const Workload workload =
-      with_passes(with_recompute(question.workload, again), choice.accumulate);
+  const Workload whole = with_recompute(question.workload, again);
+  const Workload passes = with_passes(whole, choice.accumulate);
+  const double weights = question.memory.weights;
   row.prediction =
       choice.sharding == Sharding::none
-          ? predict(workload, question.ranks, question.cluster, question.overlaps)
-          : predict_sharded(workload, question.ranks, question.cluster, question.overlaps,
-                            {.weight_bytes = question.memory.weights,
-                             .gathers = choice.sharding == Sharding::weights ? 2 : 1});
+          ? predict(passes, question.ranks, question.cluster, question.overlaps)
+      : choice.sharding == Sharding::states
+          ? predict_sharded(passes, question.ranks, question.cluster, question.overlaps,
+                            {.weight_bytes = weights})
+          : predict_sharded(whole, question.ranks, question.cluster, true,
+                            {.weight_bytes = weights, .exchanged_passes = choice.accumulate});
   return row;
 }
 
@@ -117,7 +120,7 @@ std::string flags_of(const FitRow& row) {
   if (const std::size_t blocks = choice.recomputed_blocks(); blocks > 0)
     text += fmt::format(" --recompute {}", blocks == choice.recomputed.size() ? "all" : "auto");
   if (choice.bf16) text += " --dtype bf16";
-  constexpr const char* names[] = {"none", "states", "gradients", "weights"};
+  constexpr const char* names[] = {"none", "states", "gradients"};
   if (choice.sharding != Sharding::none)
     text += fmt::format(" --shard {}", names[static_cast<std::size_t>(choice.sharding)]);
   return text;

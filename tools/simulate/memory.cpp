@@ -22,8 +22,7 @@ std::size_t Choice::recomputed_blocks() const {
 }
 
 Machine machine_of(int ranks, int ranks_per_node) {
-  const int per_node = std::min(ranks, ranks_per_node);
-  return {.ranks = ranks, .per_node = per_node, .machines = (ranks + per_node - 1) / per_node};
+  return {.ranks = ranks, .per_node = std::min(ranks, ranks_per_node)};
 }
 
 MachineMemory memory_of(const ModelMemory& model, const Machine& machine, const Choice& choice,
@@ -37,14 +36,15 @@ MachineMemory memory_of(const ModelMemory& model, const Machine& machine, const 
     largest = std::max(largest, model.blocks[block].bytes);
   }
   const double of_rank = ranks * examples * scale_of(model, choice);
-  MachineMemory memory{
-      .weights = model.weights * (choice.bf16 ? 1.5 : 1),
-      .gradients = model.gradients * (choice.sharding >= Sharding::gradients ? share : ranks),
-      .states = model.states * (choice.sharding >= Sharding::states ? share : 1),
-      .activations = of_rank * std::max(activations, 0.0),
-      .working = of_rank * (model.working + largest),
-      .other = ranks * model.other};
-  if (choice.sharding >= Sharding::weights) memory.weights /= machine.machines;
+  MachineMemory memory{.weights = model.weights * (choice.bf16 ? 1.5 : 1),
+                       .gradients = ranks * model.gradients,
+                       .states = model.states * (choice.sharding >= Sharding::states ? share : 1),
+                       .activations = of_rank * std::max(activations, 0.0),
+                       .working = of_rank * (model.working + largest),
+                       .other = ranks * model.other};
+  if (choice.sharding >= Sharding::gradients)
+    memory.gradients =
+        std::min(memory.gradients, ranks * (model.gradients / machine.ranks + model.travelling));
   memory.checkpoint = memory.states + model.weights;
   return memory;
 }

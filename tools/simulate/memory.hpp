@@ -1,11 +1,11 @@
 // The memory of training on CPUs, and what settings make of it. Pure functions; bytes.
 //
-// A machine with g of p ranks, which are on m machines, has
+// A machine with g of p ranks has
 //
 //   weights      W          once for its ranks (--node-weights shared, the default); with bf16
-//                           3/2 W, as activations are computed with rounded ones; / m if weights
-//                           are divided
-//   gradients    g G        / p if gradients are divided
+//                           3/2 W, as activations are computed with rounded ones
+//   gradients    g G        if they are divided, g (G / p + those that travel), or g G if that is
+//                           less (optimizer/gradient_slots.hpp)
 //   states       S          of the optimizer, once for its ranks; S g / p if states are divided
 //   checkpoint   W + states the copy of weights and states from which a checkpoint is written
 //   activations  g n A      of a pass of n examples, without those of the recomputed blocks; half
@@ -16,22 +16,20 @@
 //
 // W, G and S are sizes of arrays; A, T, O and the blocks' activations are measured in a run that
 // wrote a trace. The states of all machines, which rank 0 puts together when no step runs, are left
-// out, and so are weights and gradients that travel while they are divided.
+// out.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
 #include "nn/recompute.hpp"
+#include "optimizer/sharding.hpp"
 
 namespace tasuki::simulate {
 
-// What ranks divide among them (--shard). Each value includes those before it; weights are divided
-// between machines, the others between all ranks.
-enum class Sharding : std::uint8_t { none, states, gradients, weights };
-
 struct ModelMemory {
   double weights = 0, gradients = 0, states = 0;  // of one rank that divides nothing
+  double travelling = 0;                          // gradients in slots, if they are divided
   double activations = 0;                         // for each example, with nothing recomputed
   double working = 0;                             // for each example
   double other = 0;                               // of each rank
@@ -55,7 +53,6 @@ struct Choice {
 struct Machine {
   int ranks = 1;     // of the job
   int per_node = 1;  // ranks of a machine, at most `ranks`
-  int machines = 1;
 };
 // `ranks_per_node`: as many ranks as there are on each machine but the last one.
 Machine machine_of(int ranks, int ranks_per_node);

@@ -122,8 +122,11 @@ Prediction predict_sharded(const Workload& workload, int ranks, const Cluster& c
   Workload divided = workload;
   for (GradientRange& range : divided.ranges) range.bytes /= 2;
   divided.update *= static_cast<double>(std::min(ranks, cluster.ranks_per_node)) / ranks;
-  Prediction of = predict(divided, ranks, cluster, overlaps);
-  const double gather = shards.gathers * exchange_seconds(shards.weight_bytes / 2, ranks, cluster);
+  const auto passes = static_cast<double>(shards.exchanged_passes);
+  Prediction of = predict(with_batch(divided, 1 / passes), ranks, cluster, overlaps);
+  of.step = passes * (of.step - divided.update) + divided.update;
+  for (double* const seconds : {&of.exchange, &of.exposed, &of.waiting}) *seconds *= passes;
+  const double gather = exchange_seconds(shards.weight_bytes / 2, ranks, cluster);
   for (double* const seconds : {&of.step, &of.exchange, &of.exposed}) *seconds += gather;
   return of;
 }

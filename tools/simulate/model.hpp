@@ -85,7 +85,9 @@ Workload with_passes(const Workload& workload, std::int64_t passes);
 // What travels if ranks divide optimizer states.
 struct Shards {
   double weight_bytes = 0;
-  int gathers = 1;  // of the weights in a step; 2 if ranks divide these as well
+  // The step is computed in so many passes, each of which exchanges its gradients by itself, as
+  // ranks that divide gradients do.
+  std::int64_t exchanged_passes = 1;
 };
 // A step in which ranks divide states, as predict() says, except that each range travels as half of
 // an allreduce (a reduce-scatter), a machine updates its share of the weights, and weights travel

@@ -95,6 +95,8 @@ std::optional<TracedMemory> memory_in(const json& rank, const std::string& file)
   return TracedMemory{.weights = bytes("weights"),
                       .rounded = bytes("rounded"),
                       .gradients = bytes("gradients"),
+                      .all_gradients = bytes("all_gradients"),
+                      .slots = bytes("slots"),
                       .states = bytes("states"),
                       .all_states = bytes("all_states"),
                       .step = bytes("step"),

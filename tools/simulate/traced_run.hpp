@@ -37,7 +37,8 @@ struct TracedStep {
 
 // Bytes of a rank (training/extensions/trace_file.hpp).
 struct TracedMemory {
-  double weights = 0, rounded = 0, gradients = 0, states = 0, all_states = 0, step = 0, process = 0;
+  double weights = 0, rounded = 0, gradients = 0, all_gradients = 0, slots = 0, states = 0,
+         all_states = 0, step = 0, process = 0;
 };
 
 struct TracedRun {

@@ -21,6 +21,8 @@
 #include "core/named_file.hpp"
 #include "core/trace.hpp"
 #include "core/version.hpp"
+#include "optimizer/gradient_slots.hpp"
+#include "optimizer/range_exchange.hpp"
 #include "tensor/storage.hpp"
 #include "training/trainer.hpp"
 
@@ -131,15 +133,19 @@ class RankText {
   std::string text_;
 };
 
-// Bytes of this process, whose pool has just ended a step. "all_states": undivided. "step": what
-// the largest step took beside what is left after it. "process": at the peak of its life.
+// Of this process, whose pool has just ended a step.
 nlohmann::json memory_of(const NamedOptimizers& optimizers) {
-  std::size_t weights = 0, rounded = 0, gradients = 0, states = 0, all_states = 0;
+  std::size_t weights = 0, rounded = 0, gradients = 0, all_gradients = 0, slots = 0, states = 0,
+              all_states = 0;
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
     weights += arena.values().bytes();
     if (arena.rounded()) rounded += arena.rounded().bytes();
-    gradients += arena.gradients().bytes() * arena.gradient_arrays();
+    all_gradients += arena.gradients().bytes() * arena.gradient_arrays();
+    gradients += each.optimizer->gradient_bytes();
+    const auto ranges = slot_ranges(arena.entries(), arena.gradients().count(),
+                                    each.optimizer->step_exchange().settings());
+    slots += static_cast<std::size_t>(GradientSlots::elements_for(ranges)) * sizeof(float);
     states += each.optimizer->states().bytes();
     all_states += arena.values().bytes() * each.optimizer->states().names().size();
   }
@@ -149,6 +155,8 @@ nlohmann::json memory_of(const NamedOptimizers& optimizers) {
   return {{"weights", weights},
           {"rounded", rounded},
           {"gradients", gradients},
+          {"all_gradients", all_gradients},
+          {"slots", slots},
           {"states", states},
           {"all_states", all_states},
           {"step", peak - std::min(in_use, peak)},

@@ -22,10 +22,10 @@ struct TraceSettings {
 // with rank 0's before and after, and times are corrected by the difference, whose error is at most
 // half the fastest round trip of a message. "otherData" describes the run: hosts, ranges of
 // gradients in bytes, each rank's correction and its error in microseconds and, on CPUs, its
-// memory in bytes: weights, rounded weights, gradients and states as this rank has them, all_states
-// undivided, the step (its largest peak beside what is left after a step), the process (its peak).
-// A file that cannot be written is an error before the first iteration; later it is an error on all
-// ranks.
+// memory in bytes: weights, rounded weights, gradients and states as this rank has them,
+// all_gradients and all_states undivided, slots (of gradients that travel, if they are divided),
+// the step (its largest peak beside what is left after a step), the process (its peak). A file that
+// cannot be written is an error before the first iteration; later it is an error on all ranks.
 std::unique_ptr<Extension> trace_file(TraceSettings settings);
 
 }  // namespace tasuki

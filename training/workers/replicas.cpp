@@ -40,7 +40,7 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copie
   });
   if (optimizer_.states().are_sharded() && !share_weights_)
     fail_everywhere(ErrorKind::config,
-                    "--shard-optimizer (OptimizerStates::shard) needs workers that share their "
+                    "--shard (Optimizer::shard) needs workers that share their "
                     "weights, on CPUs");
   if (optimizer_.arena().keeps_sums_only())
     fail_everywhere(ErrorKind::config,
