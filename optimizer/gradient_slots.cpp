@@ -131,7 +131,7 @@ Tensor GradientSlots::notices_in(std::size_t range) const {
 
 Tensor GradientSlots::take(std::size_t range, const Tensor& notices) {
   State& state = states_[range];
-  const Tensor memory = in_slot(range);
+  Tensor memory = in_slot(range);
   if (state.place == Place::outside) {
     make_room(range % slots);
     holds_[range % slots] = range;

@@ -247,7 +247,8 @@ std::string trace_with_memory(int passes = 1, int threads = 1) {
     add("update", 4000, step * 20'000.0 + passes * 5000, 500);
   }
   return R"({"otherData":{"ranks":[{"host":"a","memory":{"weights":80,"rounded":0,"gradients":80,)"
-         R"("states":160,"all_states":160,"step":2000,"process":5000}}]},"traceEvents":[)" +
+         R"("all_gradients":80,"slots":30,"states":160,"all_states":160,"step":2000,)"
+         R"("process":5000}}]},"traceEvents":[)" +
          events + "]}";
 }
 
@@ -258,6 +259,7 @@ TEST(Calibration, FindsMemoryForEachExample) {
   const ModelMemory model = memory_of(run);
   EXPECT_EQ(model.weights, 80);
   EXPECT_EQ(model.gradients, 80);
+  EXPECT_EQ(model.travelling, 30);
   EXPECT_EQ(model.states, 160);
   EXPECT_FALSE(model.is_bf16);
   EXPECT_NEAR(model.activations, (1000 + 600) / 4.0, 1e-9);
