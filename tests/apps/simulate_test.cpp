@@ -1,4 +1,5 @@
 // The program simulate: on traces of real runs, and on what it cannot use.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <fstream>
 
