@@ -88,7 +88,7 @@ TEST_F(GpuJobs, RejectUnsuitableCommunicatorsAndWireTypes) {
 TEST_F(GpuJobs, ShardStatesWhenUpdatesAreLocal) {
   EXPECT_EQ(job(2, 2, {"--gpu", "--shard-optimizer"}).exit_code, 0);
   expect_refused(job(2, 2, {"--gpu", "--shard-optimizer", "--optimizer", "lamb"}),
-                 {"--shard-optimizer and --gpu: an update by LAMB needs the states of all"},
+                 {"--shard and --gpu: an update by LAMB needs the states of all"},
                  ErrorKind::usage);
 }
 

@@ -85,8 +85,7 @@ TEST_P(ExchangeOnGpus, RejectsShardedStatesForWholeArenaUpdates) {
   net.to(gpu_);
   const auto optimizer = create_multi_node_optimizer(create_optimizer("lamb"), *comm_);
   optimizer->states().shard(true);
-  expect_error(ErrorKind::usage, {"--shard-optimizer and --gpu", "LAMB"},
-               [&] { optimizer->setup(net); });
+  expect_error(ErrorKind::usage, {"--shard and --gpu", "LAMB"}, [&] { optimizer->setup(net); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, ExchangeOnGpus,
