@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
       .add("micro-batches", micro_batches, {1, 1 << 20}, "M",
            "parts of each batch; with several, both ranks of a model compute at the same "
            "time, and the second one has the loss")
-      .in_short("parts of a batch, for ranks that compute at the same time");
+      .in_short("parts of each batch, in a pipeline");
   program.settings.model_ranks = 2;
   program.dataset = "mnist";
   program.example_shape = tasuki::Shape{784};

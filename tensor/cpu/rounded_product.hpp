@@ -29,9 +29,9 @@ struct RoundedProductOptions {
 };
 
 // c = a b, each matrix of a with that of b; c is plain and of float32 or the type of a and b. Sizes
-// are positive. The order of a sum depends on the number of its terms alone, not on other rows or
-// on threads; but with AMX and 16 threads or more, oneDNN may have threads compute parts of sums of
-// more than 1024 terms.
+// are positive. If has_bfloat16_products(), the order of a sum of bfloat16 depends on the number of
+// its terms alone, not on other rows or on threads; but with AMX and 16 threads or more, oneDNN may
+// have threads compute parts of sums of more than 1024 terms. Otherwise it is sgemm's.
 void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
                       const RoundedProductOptions& options = {});
 
