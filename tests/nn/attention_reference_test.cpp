@@ -4,6 +4,7 @@
 #include "nn/functions/sequences.hpp"
 #include "reference_check.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/cpu/instruction_set.hpp"
 
 namespace F = tasuki::functions;
 
@@ -80,7 +81,9 @@ TEST(Attention, RejectsMismatchedShapes) {
                Error);
 }
 
+// In products without AVX-512, oneDNN adds in an order that depends on the rows that a thread has.
 TEST(Attention, GivesTheSameResultForAnyNumberOfThreads) {
+  const double most = instruction_set().starts_with("avx512") ? 0 : 1e-7;
   for (const DType type : {DType::float32, DType::bfloat16})
     for (const Shape& shape : {Shape{3, 208, 48}, Shape{1, 208, 24}}) {
       const Tensor x = testing::random_tensor(shape, 2).to(type);
@@ -92,7 +95,7 @@ TEST(Attention, GivesTheSameResultForAnyNumberOfThreads) {
         set_cpu_threads(1);
         return qkv.grad().to(DType::float32);
       };
-      EXPECT_EQ(testing::relative_error(run(3), run(1)), 0) << name_of(type) << shape.text();
+      EXPECT_LE(testing::relative_error(run(3), run(1)), most) << name_of(type) << shape.text();
     }
 }
 
