@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 
-from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for_programs, publish
+from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for_programs, publish, read_data
 
 WAYS = ("none", "states", "gradients")
 
@@ -62,11 +62,12 @@ def run(options, way, layers, steps):
     """The largest PSS in bytes, and seconds of the later half of the steps."""
     with tempfile.TemporaryDirectory() as out:
         rows = pathlib.Path(out) / "steps.csv"
-        command = [*launcher(options), options.build.resolve() / "apps/train_lm", "--layers",
+        text = ["--data", options.data["train_lm"]] if options.data else []
+        command = [*launcher(options), options.build.resolve() / "apps/train_lm", *text, "--layers",
                    str(layers), "--width", str(options.width), "--heads", "8", "--context",
                    str(options.context), "--bytes", "100000", "--batchsize", str(options.batch),
                    "--threads", "1", "--node-weights", options.node_weights, "--probe", "off",
-                   "--checkpoint-every", "none", "--snapshot", "none", "--quiet",
+                   "--checkpoint-every", "none", "--quiet",
                    "--test-examples", "1", "--log-steps", rows, "--max-iterations", str(steps),
                    "--shard", way, "--out", f"{out}/run"]
         job = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
@@ -91,7 +92,7 @@ def main():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--rate", help="of the links between nodes, such as 10gbit")
     parser.add_argument("--node-weights", default="private", choices=("shared", "private"))
-    options = parser.parse_args()
+    options = read_data(parser.parse_args())
     weights = 4 * 12 * options.layers * options.width ** 2
     base = run(options, "none", 1, 2)[0]
     found = {way: [] for way in WAYS}
