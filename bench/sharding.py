@@ -6,7 +6,8 @@
 
 Runs take turns (A B C A B C ...). Memory is the largest sum over the ranks of what each has for
 itself and of its part of what it shares (PSS in /proc/PID/smaps_rollup), looked up twenty times a
-second; a run of a model of one layer, whose memory is libraries and MPI, is subtracted. Times are
+second in the middle third of the run; that of a model of one layer, which is mostly libraries and
+MPI, is subtracted. Times are
 medians of steps by the program's own clock. Nodes are network namespaces of this machine. Prints
 Markdown; --out writes it to a file too.
 """
@@ -73,16 +74,17 @@ def run(options, way, layers, steps):
         job = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True,
                                env={**os.environ, **MPI_ENVIRONMENT})
-        most = 0
+        found = []
         while job.poll() is None:
-            most = max(most, shared_out(ranks_with(f"{out}/run")))
+            found.append(shared_out(ranks_with(f"{out}/run")))
             time.sleep(0.05)
         if job.returncode != 0:
             sys.exit(f"sharding.py: {job.args} failed:\n{job.stdout.read()}")
         with open(rows, encoding="utf-8") as file:
             ends = [float(row["elapsed_time"]) for row in csv.DictReader(file)]
     each = [after - before for before, after in zip(ends, ends[1:])]
-    return most, statistics.median(each[len(each) // 2:])
+    # Without the start, and the end, when rank 0 puts states together for the last snapshot.
+    return max(found[len(found) // 3:2 * len(found) // 3]), statistics.median(each[len(each) // 2:])
 
 
 def main():
@@ -94,7 +96,7 @@ def main():
     parser.add_argument("--node-weights", default="private", choices=("shared", "private"))
     options = read_data(parser.parse_args())
     weights = 4 * 12 * options.layers * options.width ** 2
-    base = run(options, "none", 1, 2)[0]
+    base = run(options, "none", 1, 200)[0]
     found = {way: [] for way in WAYS}
     for turn in range(options.rounds):
         for way in WAYS:
