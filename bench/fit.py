@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Memory and step times that tasuki-simulate predicts for other settings, next to those of real runs.
+"""Compares memory and step times that tasuki-simulate predicts with those of real runs.
 
 For each program a run is traced, one rank with all cores. From it, tasuki-simulate predicts that run,
 --recompute all, and the fastest settings for some parts of the memory (--fit). Runs with these

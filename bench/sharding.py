@@ -6,8 +6,8 @@
 
 Runs take turns (A B C A B C ...). Memory is the largest sum over the ranks of what each has for
 itself and of its part of what it shares (PSS in /proc/PID/smaps_rollup), looked up twenty times a
-second in the middle third of the run; that of a model of one layer, which is mostly libraries and
-MPI, is subtracted. Times are
+second in the middle third of the run. The memory of a run with one layer, mostly libraries and MPI,
+is subtracted. Times are
 medians of steps by the program's own clock. Nodes are network namespaces of this machine. Prints
 Markdown; --out writes it to a file too.
 """

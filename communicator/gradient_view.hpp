@@ -44,8 +44,8 @@ struct GradientView {
   // All ranks are known to pass the same view as in an earlier exchange, so no message compares
   // their views.
   bool is_agreed = false;
-  // In the background: nobody waits for the sums soon, so its waits leave more time to computations
-  // (UnhurriedWaits).
+  // An exchange in the background looks less often for messages (UnhurriedWaits): for sums that are
+  // needed many steps later.
   bool is_unhurried = false;
   // needed[r]: the gradients whose sums rank r needs, counted from the model's first gradient.
   // Empty: all ranks need all sums. Otherwise a rank's other elements may have any values

@@ -24,9 +24,8 @@ class WaitCheck {
   const WaitCheck* before_;
 };
 
-// While it exists, waits of this thread may sleep for up to two milliseconds at a time, where they
-// have taken long already: nobody waits for their end soon, and each look costs ranks that compute
-// some of their time.
+// While it exists, long waits of this thread sleep for up to two milliseconds at a time. It is for
+// results that are not needed soon: each look takes time from ranks that compute.
 class UnhurriedWaits {
  public:
   UnhurriedWaits();
