@@ -3,23 +3,15 @@
 //
 //   build/apps/tasuki-run -np 2 build/apps/train_mnist_model_parallel
 
-#include "parallel/mlp_over_ranks.hpp"
-#include "program/training_program.hpp"
+#include "apps/mlp_on_two_ranks.hpp"
 
 int main(int argc, char** argv) {
   tasuki::TrainingProgram program(
       "train_mnist_model_parallel",
       "trains a multi-layer perceptron on MNIST, its layers on two ranks",
       "tasuki-run -np 2 train_mnist_model_parallel --epoch 20");
-  std::int64_t unit = 1000;
-  program.flags.add("unit,u", unit, {1, 1 << 20}, "N", "units in each of the two hidden layers")
-      .in_short("units in each hidden layer");
-  std::int64_t micro_batches = 1;
-  program.flags
-      .add("micro-batches", micro_batches, {1, 1 << 20}, "M",
-           "parts of each batch; with several, both ranks of a model compute at the same "
-           "time, and the second one has the loss")
-      .in_short("parts of each batch, in a pipeline");
+  tasuki::MlpOnTwoRanks mlp;
+  mlp.add_to(program);
   program.settings.model_ranks = 0;  // one model
   program.check = [](const tasuki::Communicator& communicator) {
     if (communicator.size() != 2)
@@ -28,16 +20,5 @@ int main(int argc, char** argv) {
                               "-np 2); train_mnist_dual_parallel takes any even number",
                               communicator.size());
   };
-  program.dataset = "mnist";
-  program.example_shape = tasuki::Shape{784};
-  program.create_part = [&](const tasuki::DatasetHeader& data, tasuki::Communicator& model) {
-    const std::int64_t classes = data.field("t").classes;
-    if (micro_batches > 1)
-      return tasuki::create_stage_of_classifier(tasuki::mlp_in_stages(model, 784, unit, classes),
-                                                micro_batches);
-    return tasuki::create_part_of_classifier(tasuki::mlp_over_ranks(model, 784, unit, classes),
-                                             model.rank() == 0);
-  };
-  program.banner = [&] { return tasuki::program::BannerLines{{"Num unit", std::to_string(unit)}}; };
   return program.run(argc, argv);
 }
