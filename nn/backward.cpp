@@ -302,7 +302,13 @@ void run_backward(std::span<const Variable> results, std::span<const Tensor> gra
     const Tensor gradient = std::exchange(node->grad, {});
     InputGradients inputs(function, graph, gradient ? gradient.device() : Device::cpu(), readiness,
                           UnderWay::late());
-    if (gradient) function.backward(gradient, inputs);
+    if (gradient) {
+      for (const NodePointer& input : function.inputs())
+        if (input) input->provide_value();
+      for (const NodePointer& input : function.inputs())
+        if (input) input->check_value(function.name());
+      function.backward(gradient, inputs);
+    }
     inputs.finish();
     UnderWay::between_functions();
   }

@@ -6,6 +6,8 @@
 
 #include "core/activity.hpp"
 #include "nn/node.hpp"
+#include "nn/parameter.hpp"
+#include "nn/value_memory.hpp"
 #include "tensor/backend.hpp"
 
 namespace tasuki {
@@ -38,8 +40,10 @@ Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
   };
   if (!is_recorded) return shown(*function, Variable(std::move(result)));
   function->inputs_.reserve(inputs.size());
-  for (const Variable& input : inputs)
+  for (const Variable& input : inputs) {
     function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
+    if (function->inputs_.back()) function->inputs_.back()->check_value(function->name());
+  }
   auto node = std::make_shared<detail::Node>();
   node->type = result.dtype();
   node->function = std::move(function);
@@ -74,6 +78,21 @@ detail::Node::~Node() {
       if (input && input.use_count() == 1 && input->function)
         chain.push_back(std::move(input->function));
   }
+}
+
+void detail::Node::provide_value() {
+  if (value_memory == nullptr || parameter == nullptr) return;
+  // The memory may forget the parameter meanwhile.
+  const std::shared_ptr<ValueMemory> memory = value_memory;
+  memory->provide(*parameter);
+}
+
+void detail::Node::check_value(const char* function) const {
+  if (value_memory == nullptr || parameter == nullptr || value_memory->has(*parameter)) return;
+  fail(ErrorKind::usage,
+       "--shard weights: {} uses {} together with weights of another unit, which are not there at "
+       "the same time; make one unit of them (--shard-unit)",
+       function, parameter->name());
 }
 
 void detail::Node::write_late_grad() {

@@ -7,6 +7,7 @@
 
 #include "core/hash.hpp"
 #include "nn/node.hpp"
+#include "nn/value_memory.hpp"
 
 namespace tasuki {
 
@@ -63,7 +64,7 @@ std::vector<Module::NamedBuffer> Module::buffers() const {
 
 std::int64_t Module::parameter_count() const {
   std::int64_t count = 0;
-  for (const NamedParameter& named : parameters()) count += named.parameter->value().count();
+  for (const NamedParameter& named : parameters()) count += named.parameter->shape().count();
   return count;
 }
 
@@ -84,18 +85,28 @@ bool Module::communicates() const {
   return found;
 }
 
-void Module::initialize(std::uint64_t seed) {
+void Module::for_initializers(
+    std::uint64_t seed,
+    const std::function<void(Parameter&, std::function<void(const Tensor& value)>)>& fn) const {
   visit("", [&](const std::string& prefix, const Module& module) {
-    for (const OwnedParameter& owned : module.parameters_) {
-      const auto fill = [draw = owned.initializer, seed, stream = hash_text(prefix + owned.name)](
-                            const Tensor& value) { draw(value, seed, stream); };
-      if (owned.parameter->has_shape()) {
-        fill(owned.parameter->value());
-        owned.parameter->value_changed();
-      } else {
-        owned.parameter->initialize_later(fill);
-      }
-    }
+    for (const OwnedParameter& owned : module.parameters_)
+      fn(*owned.parameter,
+         [draw = owned.initializer, seed, stream = hash_text(prefix + owned.name)](
+             const Tensor& value) { draw(value, seed, stream); });
+  });
+}
+
+void Module::initialize(std::uint64_t seed) {
+  for_initializers(seed, [](Parameter& parameter, std::function<void(const Tensor& value)> draw) {
+    if (!parameter.has_shape()) return parameter.initialize_later(std::move(draw));
+    draw(parameter.value());
+    parameter.value_changed();
+  });
+}
+
+void Module::initialize_later(std::uint64_t seed) {
+  for_initializers(seed, [](Parameter& parameter, std::function<void(const Tensor& value)> draw) {
+    parameter.initialize_later(std::move(draw));
   });
 }
 
@@ -105,7 +116,7 @@ void Module::clear_grads() const {
 
 void Module::to(Device device) const {
   for (const NamedParameter& named : all_parameters()) {
-    if (named.parameter->value().device() == device) continue;
+    if (named.parameter->value_storage().device() == device) continue;
     const auto fresh = [&] {
       return Tensor::empty(named.parameter->shape(), DType::float32, device);
     };
@@ -117,7 +128,7 @@ void Module::to(Device device) const {
 
 Device Module::device() const {
   const std::vector<NamedParameter> all = all_parameters();
-  return all.empty() ? Device::cpu() : all.front().parameter->value().device();
+  return all.empty() ? Device::cpu() : all.front().parameter->value_storage().device();
 }
 
 void Module::check_name(const std::string& name) const {
@@ -131,7 +142,8 @@ void Module::check_name(const std::string& name) const {
 
 Parameter& Module::add_parameter(const std::string& name, const Shape& shape,
                                  Initializer initializer) {
-  return own(std::make_unique<Parameter>(name, Tensor::zeros(shape)), std::move(initializer));
+  return own(std::make_unique<Parameter>(name, shape, Parameter::Untouched()),
+             std::move(initializer));
 }
 
 Parameter& Module::add_unshaped_parameter(const std::string& name, const Shape& open_shape,
@@ -162,7 +174,15 @@ void Module::add(const std::string& name, Module& child) {
 ConstantParameters::ConstantParameters(const Module& module) {
   for (const Module::NamedParameter& named : module.all_parameters())
     if (!named.parameter->is_frozen()) learning_.push_back(named.parameter);
-  for (const Parameter* parameter : learning_) parameter->node()->is_frozen = true;
+  for (const Parameter* parameter : learning_) {
+    if (const ValueMemory* memory = parameter->value_memory(); memory && memory->is_divided())
+      fail_everywhere(ErrorKind::usage,
+                      "ConstantParameters: the values of {} are divided among nodes (--shard "
+                      "weights), and their backward pass would lack them; choose --shard "
+                      "gradients",
+                      parameter->name());
+    parameter->node()->is_frozen = true;
+  }
 }
 
 ConstantParameters::~ConstantParameters() {

@@ -58,6 +58,8 @@ class Module : public ModuleMemory {
   // Draws all parameters from `seed`; each depends only on the seed and its path. Parameters
   // without a shape are drawn in the same way when they get one.
   void initialize(std::uint64_t seed);
+  // initialize() when a parameter is first read, for models whose values no rank has room for.
+  void initialize_later(std::uint64_t seed);
   void clear_grads() const;
   // Moves parameters and buffers to `device`, with their values; gradients are lost. Call it before
   // an optimizer is set up.
@@ -92,6 +94,10 @@ class Module : public ModuleMemory {
   };
   void check_name(const std::string& name) const;
   Parameter& own(std::unique_ptr<Parameter> parameter, Initializer initializer);
+  // Calls fn(parameter, draw) for each.
+  void for_initializers(
+      std::uint64_t seed,
+      const std::function<void(Parameter&, std::function<void(const Tensor& value)>)>& fn) const;
   void visit(const std::string& prefix,
              const std::function<void(const std::string& prefix, const Module&)>& fn) const;
 

@@ -10,6 +10,7 @@
 namespace tasuki {
 
 class GradientMemory;
+class ValueMemory;
 struct RoundedValue;
 
 namespace detail {
@@ -37,8 +38,13 @@ struct Node {
   bool has_values = false;  // of parameters: values were given to them
   bool is_frozen = false;   // of parameters: functions treat it as an input without gradients
   std::weak_ptr<GradientMemory> grad_memory;  // of parameters: where it gives `grad` its memory
+  std::shared_ptr<ValueMemory> value_memory;  // of parameters: gives `value` its contents
   // Of parameters with has_grad: keeps the gradient in place of `grad`.
   LateProducts* late = nullptr;
+  // Of parameters: before their values are used.
+  void provide_value();
+  // Of parameters: fails if a function that has used their values may have found others.
+  void check_value(const char* function) const;
   void write_late_grad();
   void clear_grad();  // of parameters
 

@@ -6,8 +6,59 @@
 #include "core/printable.hpp"
 #include "nn/gradient_memory.hpp"
 #include "nn/node.hpp"
+#include "nn/value_memory.hpp"
+#include "tensor/storage.hpp"
 
 namespace tasuki {
+namespace {
+
+// Zeros, of which large ones take memory when they are written.
+Tensor untouched_zeros(const Shape& shape) {
+  constexpr std::int64_t large = std::int64_t{1} << 16;  // elements
+  if (shape.count() < large) return Tensor::zeros(shape);
+  const std::size_t bytes = static_cast<std::size_t>(shape.count()) * sizeof(float);
+  return {allocate_sparse_host(bytes, 0), 0, shape, DType::float32};
+}
+
+// Draws, or reads, the first values of a parameter when they are needed.
+class FirstValues final : public ValueMemory {
+ public:
+  explicit FirstValues(std::function<void(const Tensor& value)> fill) : fill_(std::move(fill)) {}
+
+  void provide(Parameter& parameter) override {
+    detail::Node& node = *parameter.node();
+    node.value_memory.reset();
+    fill_(node.value);
+  }
+  bool has(const Parameter& /*parameter*/) const override { return true; }
+  Tensor read(const Parameter& parameter) override { return parameter.value(); }
+  void write(Parameter& parameter, const Tensor& values) override {
+    parameter.node()->value_memory.reset();
+    parameter.write_value(values);
+  }
+  Part own_part(const Parameter& parameter) const override {
+    return {0, parameter.value().reshape({parameter.shape().count()})};
+  }
+  bool is_divided() const override { return false; }
+
+ private:
+  std::function<void(const Tensor& value)> fill_;
+};
+
+thread_local bool leaves_values_unread = false;
+
+}  // namespace
+
+UnreadValues::UnreadValues() : previous_(std::exchange(leaves_values_unread, true)) {}
+UnreadValues::~UnreadValues() {
+  leaves_values_unread = previous_;
+}
+bool UnreadValues::any() {
+  return leaves_values_unread;
+}
+
+Parameter::Parameter(std::string name, const Shape& shape, Untouched)
+    : Parameter(std::move(name), untouched_zeros(shape)) {}
 
 Parameter::Parameter(std::string name, Tensor value)
     : Variable(std::move(value), true), name_(std::move(name)) {
@@ -66,7 +117,33 @@ void Parameter::set_shape(const Shape& shape) {
 }
 
 void Parameter::initialize_later(std::function<void(const Tensor& value)> fill) {
-  fill_ = std::move(fill);
+  if (!has_shape_) {
+    fill_ = std::move(fill);
+    return;
+  }
+  const Device device = node_->value.device();
+  if (device.is_cpu()) node_->value = untouched_zeros(node_->value.shape());
+  place_.advance();
+  node_->value_memory = std::make_shared<FirstValues>(std::move(fill));
+  node_->has_values = true;
+}
+
+const Tensor& Parameter::value_storage() const {
+  return node_->value;
+}
+
+Tensor Parameter::read_value() const {
+  return node_->value_memory ? node_->value_memory->read(*this) : value();
+}
+
+void Parameter::write_value(const Tensor& values) {
+  if (const std::shared_ptr<ValueMemory> memory = node_->value_memory) {
+    memory->write(*this, values);
+    node_->has_values = true;
+    return;
+  }
+  node_->value.copy_from(values);
+  value_changed();
 }
 
 bool Parameter::has_values() const {
@@ -112,6 +189,31 @@ void Parameter::move_to(const Tensor& value, const Tensor& grad) {
   node_->is_frozen = false;
 }
 
+void Parameter::place_at(const Tensor& value, const Tensor& grad) {
+  const Shape& shape = node_->value.shape();
+  TASUKI_CHECK(value.shape() == shape && value.is_plain() && value.dtype() == DType::float32 &&
+                   (!grad || (grad.shape() == shape && grad.is_plain())),
+               "parameter {} of shape {} cannot be placed in memory of shape {}", name_,
+               shape.text(), value.shape().text());
+  clear_grad();
+  node_->value = value;
+  node_->value_memory.reset();
+  node_->rounded.reset();
+  node_->grad = grad;
+  node_->grad_memory.reset();
+  node_->is_frozen = !grad;
+  place_.advance();
+}
+
+void Parameter::keep_values_by(std::shared_ptr<ValueMemory> memory) {
+  node_->value_memory = std::move(memory);
+  node_->has_values = true;
+}
+
+ValueMemory* Parameter::value_memory() const {
+  return node_->value_memory.get();
+}
+
 void Parameter::move_grad(const Tensor& grad) {
   TASUKI_CHECK(!node_->is_frozen && grad.shape() == node_->value.shape() && grad.is_plain() &&
                    grad.dtype() == DType::float32,
@@ -141,8 +243,9 @@ bool Parameter::is_frozen() const {
 }
 
 void Parameter::move_value(const Tensor& value) {
-  value.copy_from(node_->value);
+  value.copy_from(read_value());
   node_->value = value;
+  node_->value_memory.reset();
   node_->rounded.reset();
   place_.advance();
 }
@@ -155,6 +258,7 @@ void Parameter::keep_rounded(const std::weak_ptr<const RoundedValue>& rounded) {
 
 void Parameter::value_changed() const {
   node_->has_values = true;
+  if (node_->value_memory) return;  // which rounds what it provides
   if (const auto rounded = node_->rounded.lock()) rounded->values.copy_from(node_->value);
 }
 

@@ -14,6 +14,7 @@
 namespace tasuki {
 
 class GradientMemory;
+class ValueMemory;
 
 // A parameter's value in a half type, kept by an optimizer.
 struct RoundedValue {
@@ -30,6 +31,9 @@ struct RoundedValue {
 class Parameter : public Variable {
  public:
   Parameter(std::string name, Tensor value);
+  // Zeros, which take memory when they are written.
+  struct Untouched {};
+  Parameter(std::string name, const Shape& shape, Untouched untouched);
   // Without a shape yet: axes of `open_shape` that are 0 are unknown.
   Parameter(std::string name, const Shape& open_shape);
   ~Parameter();
@@ -49,11 +53,18 @@ class Parameter : public Variable {
   // Gives a parameter its shape and its first values, from initialize_later() or zeros, on the
   // parameter's device.
   void set_shape(const Shape& shape);
-  // Fills the value as soon as there is a shape.
+  // Fills the value as soon as there is a shape and the value is read. Until then a large value
+  // takes no memory.
   void initialize_later(std::function<void(const Tensor& value)> fill);
   // Whether it was given values: drawn, read from a file, or written to value() (zeros are not
   // recognised: call value_changed()). Reads the values if there is no other evidence.
   bool has_values() const;
+  // The memory of the value, which may lack the values now (keep_values_by).
+  const Tensor& value_storage() const;
+  // All values: value(), or a copy where ranks keep parts of them, which is then collective.
+  Tensor read_value() const;
+  // Sets the values, of the parameter's shape; where ranks keep parts, all pass the same.
+  void write_value(const Tensor& values);
   // The memory of the gradient, written or not; undefined while it is frozen. In a step of shards
   // grad() writes a gradient that is kept as a product (late_products.hpp); this does not.
   const Tensor& grad_storage() const;
@@ -65,6 +76,13 @@ class Parameter : public Variable {
   void fill_missing_grad();
   // Moves value and gradient to this memory; values are copied.
   void move_to(const Tensor& value, const Tensor& grad);
+  // move_to() without a copy of values, which the memory has, or will have when it provides them;
+  // an undefined `grad` freezes the parameter (freeze_at()). The gradient must be empty.
+  void place_at(const Tensor& value, const Tensor& grad);
+  // Until the next move_to(), freeze_at() or place_at(), `memory` gives the value its contents.
+  void keep_values_by(std::shared_ptr<ValueMemory> memory);
+  // Null: the values are in memory all the time.
+  ValueMemory* value_memory() const;
   // Makes this memory the gradient's. Copies nothing; has_grad() does not change.
   void move_grad(const Tensor& grad);
   // Until the next move_to(), and while `memory` exists, it gives the gradient its memory before a

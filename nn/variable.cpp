@@ -24,13 +24,25 @@ bool Variable::requires_grad() const {
 
 const Tensor& Variable::value() const {
   if (!node_ || !node_->is_leaf()) return value_;
-  if (node_->parameter != nullptr) node_->parameter->place_.use();
+  if (node_->parameter != nullptr) {
+    node_->provide_value();
+    node_->parameter->place_.use();
+  }
   return node_->value;
+}
+
+const Shape& Variable::shape() const {
+  return node_ && node_->is_leaf() ? node_->value.shape() : value_.shape();
+}
+
+bool Variable::defined() const {
+  return node_ && node_->is_leaf() ? node_->value.defined() : value_.defined();
 }
 
 Tensor Variable::value_as(DType type) const {
   if (node_ && node_->is_leaf())
     if (const auto rounded = node_->rounded.lock(); rounded && rounded->values.dtype() == type) {
+      node_->provide_value();
       rounded->place.use();
       return rounded->values;
     }

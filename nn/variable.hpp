@@ -26,8 +26,8 @@ class Variable {
   // The value in this type if there is an up-to-date copy (Parameter::keep_rounded), else value().
   // Used for weights in operations on activations of that type.
   Tensor value_as(DType type) const;
-  const Shape& shape() const { return value().shape(); }
-  bool defined() const { return value().defined(); }
+  const Shape& shape() const;
+  bool defined() const;
   // Whether a backward pass through this value reaches a leaf that requires a gradient.
   bool requires_grad() const;
   // The gradient of a leaf. Undefined before the first backward pass, after clear_grad(), and for

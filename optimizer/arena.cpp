@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "communicator/node/node_array.hpp"
+#include "tensor/host_memory.hpp"
 #include "tensor/storage.hpp"
 
 namespace tasuki {
@@ -36,6 +37,19 @@ std::unique_ptr<NodeArray> share(std::int64_t count, DType type, Communicator& s
   return array;
 }
 
+// An array of which only what is written takes memory, `expected` elements in this process; of one
+// rank, or of all sharers.
+Tensor sparse(std::int64_t count, std::int64_t expected, DType type, Communicator* sharers,
+              std::unique_ptr<NodeArray>& array) {
+  const std::size_t bytes = static_cast<std::size_t>(count) * size_of(type);
+  const std::size_t written = static_cast<std::size_t>(expected) * size_of(type);
+  if (sharers == nullptr) return {allocate_sparse_host(bytes, written), 0, {count}, type};
+  array = allocate_once(*sharers, bytes, written);
+  TASUKI_CHECK(array != nullptr, "communicator {} has no memory for weights that ranks share",
+               sharers->name());
+  return {array->shared(), 0, {count}, type};
+}
+
 }  // namespace
 
 // The parameters of a model that are frozen, or those that are not, one after the other from
@@ -49,10 +63,10 @@ std::vector<ParameterArena::Entry> ParameterArena::placed(const Module& model,
   std::vector<Entry> entries;
   for (const auto& [path, parameter] : parameters) {
     if (frozen.has(path) != is_frozen) continue;
-    TASUKI_CHECK(parameter->value().device() == device,
+    TASUKI_CHECK(parameter->value_storage().device() == device,
                  "parameter {} is on {}, others are on {}; a model lives on one device", path,
-                 parameter->value().device().text(), device.text());
-    entries.push_back({path, parameter, begin, parameter->value().count()});
+                 parameter->value_storage().device().text(), device.text());
+    entries.push_back({path, parameter, begin, parameter->shape().count()});
     begin = end_of(entries);
   }
   return entries;
@@ -71,7 +85,8 @@ std::vector<ParameterArena::Entry> ParameterArena::trained_entries(const Module&
 
 ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
                                const FrozenPaths& frozen, Communicator* sharers,
-                               std::int64_t shards, bool keeps_sums_only)
+                               std::int64_t shards, bool keeps_sums_only,
+                               const DividedValues* divided)
     : sharers_(sharers && sharers->size() > 1 ? sharers : nullptr),
       keeps_sums_only_(keeps_sums_only),
       unshaped_(distinct(model.unshaped_parameters())) {
@@ -96,6 +111,14 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
   pointed_at_ = gradients_;
   frozen_ = placed(model, frozen, true, end);
   end = std::max(end, end_of(frozen_));
+  if (divided != nullptr) {
+    is_divided_ = true;
+    own_slice_ = divided->own_slice;
+    expected_ = divided->expected;
+    shared_values_ = values_ = sparse(end, expected_, DType::float32, sharers_, node_values_);
+    place_divided(*divided);
+    return;
+  }
   own_slice_ = {0, end};
   if (sharers_ != nullptr) {
     own_slice_ =
@@ -116,6 +139,36 @@ ParameterArena::ParameterArena(const Module& model, Communicator* allocator,
     entry.parameter->freeze_at(part(values_, entry).reshape(entry.parameter->shape()));
     entry.parameter->set_has_optimizer();
   }
+}
+
+void ParameterArena::place_divided(const DividedValues& divided) {
+  for (const Entry& entry : entries_) {
+    const Shape& shape = entry.parameter->shape();
+    const Tensor place = part(values_, entry).reshape(shape);
+    divided.take(entry, place, false);
+    entry.parameter->place_at(place, part(gradients_, entry).reshape(shape));
+    entry.parameter->set_has_optimizer();
+  }
+  for (const Entry& entry : frozen_) {
+    const Tensor place = part(values_, entry).reshape(entry.parameter->shape());
+    divided.take(entry, place, true);
+    entry.parameter->place_at(place, {});
+    entry.parameter->set_has_optimizer();
+  }
+}
+
+void ParameterArena::give_back(Range elements) const {
+  const auto give = [&](const Tensor& array, const NodeArray* of_node) {
+    if (!array) return;
+    const auto size = static_cast<std::int64_t>(size_of(array.dtype()));
+    const Range bytes{elements.begin * size, elements.end * size};
+    if (of_node != nullptr)
+      of_node->give_back(bytes);
+    else
+      give_back_pages(static_cast<std::byte*>(array.raw()), bytes);
+  };
+  give(values_, node_values_.get());
+  give(rounded_, node_rounded_.get());
 }
 
 void ParameterArena::check_shards(std::int64_t shards, std::int64_t ranks) {
@@ -169,6 +222,7 @@ ParameterArena::~ParameterArena() = default;
 void ParameterArena::begin_update() const {
   if (!is_shared()) return;
   barrier(*sharers_, *node_values_);
+  if (is_divided_) return;
   const auto bytes_of = [this](const Tensor& array) {
     const auto size = static_cast<std::int64_t>(size_of(array.dtype()));
     return Range{own_slice_.begin * size, own_slice_.end * size};
@@ -183,6 +237,7 @@ void ParameterArena::begin_update() const {
 void ParameterArena::end_update() const {
   if (!is_shared()) return;
   barrier(*sharers_, *node_values_);
+  if (is_divided_) return;
   node_values_->forget(written_);
   if (rounded_) node_rounded_->forget(written_rounded_);
 }
@@ -192,12 +247,18 @@ void ParameterArena::wait_for_sharers() const {
 }
 
 void ParameterArena::keep_rounded(DType type) {
-  if (sharers_ != nullptr)
+  if (is_divided_)
+    shared_rounded_ = rounded_ = sparse(values_.count(), expected_, type, sharers_, node_rounded_);
+  else if (sharers_ != nullptr)
     node_rounded_ = share(values_.count(), type, *sharers_, rounded_, shared_rounded_);
   else
     shared_rounded_ = rounded_ = Tensor::empty(values_.shape(), type, values_.device());
   rounded_parts_.clear();
-  rounded_.copy_from(values_);
+  if (is_divided_)
+    round_values(
+        {end_of(entries_), values_.count()});  // frozen ones; others when they are gathered
+  else
+    rounded_.copy_from(values_);
   for (const std::vector<Entry>* entries : {&entries_, &frozen_})
     for (const Entry& entry : *entries) {
       rounded_parts_.push_back(std::make_shared<const RoundedValue>(
@@ -207,9 +268,13 @@ void ParameterArena::keep_rounded(DType type) {
 }
 
 void ParameterArena::round_values() const {
-  if (rounded_)
-    shared_rounded_.slice(own_slice_.begin, own_slice_.end)
-        .copy_from(shared_values_.slice(own_slice_.begin, own_slice_.end));
+  if (!is_divided_) round_values(own_slice_);
+}
+
+void ParameterArena::round_values(Range elements) const {
+  if (rounded_ && elements.size() > 0)
+    shared_rounded_.slice(elements.begin, elements.end)
+        .copy_from(shared_values_.slice(elements.begin, elements.end));
 }
 
 void ParameterArena::forget_rounded() {
@@ -229,7 +294,7 @@ bool ParameterArena::matches(const Module& model) const {
       now.begin(), now.end(), [](const auto& named) { return !named.parameter->is_frozen(); });
   const auto is_in_place = [&](const Module::NamedParameter& named, const Entry& entry) {
     return named.parameter == entry.parameter && named.path == entry.path &&
-           named.parameter->value().raw() == part(values_, entry).raw();
+           named.parameter->value_storage().raw() == part(values_, entry).raw();
   };
   return std::equal(now.begin(), first_frozen, entries_.begin(), entries_.end(),
                     [&](const Module::NamedParameter& named, const Entry& entry) {

@@ -33,6 +33,15 @@ class ParameterArena {
     std::int64_t offset, count;  // elements
   };
 
+  // Values that ranks divide among them (DividedWeights): only what is written takes memory.
+  struct DividedValues {
+    Range own_slice;            // that this rank keeps and updates
+    std::int64_t expected = 0;  // elements that this process will have in memory
+    // Called for each parameter, in the same order on all ranks, before it moves to `place`. Writes
+    // there what this rank keeps of its values; of frozen ones that is all.
+    std::function<void(const Entry& entry, const Tensor& place, bool is_frozen)> take;
+  };
+
   // Moves the parameters of `model` into memory from `allocator` (collective), or into plain memory
   // of their device without one; values are kept. `sharers`: ranks of one node that share one copy
   // of the values (collective among them; allocate_once()); null: this rank has its own. If there
@@ -40,10 +49,11 @@ class ParameterArena {
   // written.
   // `shards`: the number of shards of all ranks whose gradients are added in the order of a tree
   // (shards()); 0: none. `keeps_sums_only`: of the array of gradients, only what is written takes
-  // memory: sums over all ranks, a part of it on each rank. On CPUs, without shards.
+  // memory: sums over all ranks, a part of it on each rank. On CPUs, without shards. `divided`: of
+  // the values, too; null: each rank, or node, has all of them.
   ParameterArena(const Module& model, Communicator* allocator, const FrozenPaths& frozen = {},
                  Communicator* sharers = nullptr, std::int64_t shards = 0,
-                 bool keeps_sums_only = false);
+                 bool keeps_sums_only = false, const DividedValues* divided = nullptr);
   ~ParameterArena();
 
   // The values that the model reads. If ranks share them, a rank's changes here are visible to
@@ -53,6 +63,12 @@ class ParameterArena {
   // The memory that updates write: values(), or the memory that all sharers see.
   const Tensor& shared_values() const { return shared_values_; }
   bool is_shared() const { return node_values_ != nullptr; }
+  // If so, values() has values in own_slice(), of frozen parameters, and where DividedWeights has
+  // gathered them, and is shared_values().
+  bool is_divided() const { return is_divided_; }
+  // Returns pages of values() and rounded() in these elements to the system, for all sharers; they
+  // are zero when they are used again. With is_divided().
+  void give_back(Range elements) const;
   // The part of values() that this rank publishes and rounds, and that it usually updates.
   Range own_slice() const { return own_slice_; }
   // Called before and after shared values are written; they do nothing without sharers. No sharer
@@ -99,9 +115,11 @@ class ParameterArena {
   std::int64_t update_count() const { return gradients_.count() - padding; }
   // Keeps a second array with the values rounded to `type` (float16 or bfloat16), for operations on
   // activations of that type. Backend::update writes it (UpdatePass::rounded); other code calls
-  // round_values() after it has changed shared_values() in own_slice().
+  // round_values() after it has changed shared_values() in own_slice(), or in `elements`. With
+  // is_divided(), values are rounded when they are gathered, and round_values() does nothing.
   void keep_rounded(DType type);
   void round_values() const;
+  void round_values(Range elements) const;
   void forget_rounded();
   // Undefined until keep_rounded().
   const Tensor& rounded() const { return rounded_; }
@@ -140,6 +158,7 @@ class ParameterArena {
 
   static std::vector<Entry> placed(const Module& model, const FrozenPaths& frozen, bool is_frozen,
                                    std::int64_t begin);
+  void place_divided(const DividedValues& divided);
   void divide_into(std::int64_t shards, std::int64_t count, const Communicator* ranks);
   Tensor new_gradients(std::int64_t count, Device device, Communicator* allocator) const;
 
@@ -147,6 +166,8 @@ class ParameterArena {
 
   Communicator* sharers_;
   bool keeps_sums_only_;
+  bool is_divided_ = false;
+  std::int64_t expected_ = 0;                              // DividedValues::expected
   std::unique_ptr<NodeArray> node_values_, node_rounded_;  // where values are shared
   Range own_slice_;
   Tensor values_, shared_values_, gradients_, rounded_, shared_rounded_;

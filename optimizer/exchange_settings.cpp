@@ -50,18 +50,24 @@ std::string conflict_in(const ExchangeSettings& settings, const ExchangeContext&
     return fmt::format(
         "{} is for gradients of CPUs; leave it or --gpu out",
         is_compressed ? "compression (--compress)" : "error feedback (--error-feedback)");
+  const char* const sharded = context.divides_weights ? "--shard weights" : "--shard gradients";
   if (context.keeps_sums_only && context.is_on_gpu)
-    return "--shard gradients and --gpu: on GPUs all gradients are summed on each rank; leave "
-           "--gpu out, or choose --shard states";
+    return fmt::format(
+        "{} and --gpu: on GPUs all gradients are summed on each rank; leave --gpu out, or choose "
+        "--shard states",
+        sharded);
   if (context.keeps_sums_only && waiting != nullptr)
     return fmt::format(
-        "--shard gradients and {}: what waits for the next step would be as large as all "
-        "gradients; choose --shard states, or leave one out (--exchange, --compress, "
-        "--error-feedback)",
-        waiting);
+        "{} and {}: what waits for the next step would be as large as all gradients; choose "
+        "--shard "
+        "states, or leave one out (--exchange, --compress, --error-feedback)",
+        sharded, waiting);
   if (context.keeps_sums_only && settings.mode == ExchangeMode::whole)
-    return "--shard gradients and --exchange whole: gradients travel during the backward pass, so "
-           "that no rank has all of them; choose --shard states, or leave one out";
+    return fmt::format(
+        "{} and --exchange whole: gradients travel during the backward pass, so that no rank has "
+        "all "
+        "of them; choose --shard states, or leave one out",
+        sharded);
   if (settings.error_feedback && context.wire_dtype == DType::float32)
     return "error feedback (--error-feedback) keeps what rounding takes from gradients, and "
            "float32 is not rounded; leave it out, or add --wire-dtype fp16 or bf16";

@@ -60,6 +60,7 @@ struct ExchangeContext {
   bool layers_communicate = false;    // Module::communicates
   bool has_shards = false;            // Optimizer::set_shards
   bool keeps_sums_only = false;       // ParameterArena::keeps_sums_only
+  bool divides_weights = false;       // Sharding::weights, for texts
 };
 
 // Returns one line that names settings which exclude each other and says what to leave out; empty

@@ -4,12 +4,16 @@
 #include <utility>
 
 #include "communicator/agreement.hpp"
+#include "communicator/exchanges_under_way.hpp"
 #include "core/log.hpp"
+#include "core/printable.hpp"
+#include "optimizer/divided_weights.hpp"
 #include "optimizer/gradient_slots.hpp"
 #include "optimizer/module_exchange.hpp"
 #include "optimizer/optimizer.hpp"
 #include "optimizer/range_exchange.hpp"
 #include "optimizer/update_plan.hpp"
+#include "optimizer/weight_units.hpp"
 #include "tensor/storage.hpp"
 
 namespace tasuki {
@@ -19,11 +23,20 @@ std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer
   // The exchange through another communicator ends here, if there was one.
   optimizer->flush();
   optimizer->exchange_.leave_communicator();
+  if (optimizer->divided_)
+    fail(
+        ErrorKind::usage,
+        "create_multi_node_optimizer() for another communicator: the weights are divided among the "
+        "nodes of the former one (--shard weights)");
   optimizer->trained_.communicator = &communicator;
+  optimizer->gathering_.reset();
   if (optimizer->trained_.model) {
     optimizer->trained_.share_first_shapes();
+    // A rank keeps a part of divided values only, so they are the same before.
+    if (optimizer->sharding_ == Sharding::weights)
+      bcast_data(communicator, *optimizer->trained_.model);
     optimizer->build_arena();
-    bcast_data(communicator, *optimizer->trained_.model);
+    if (!optimizer->divided_) bcast_data(communicator, *optimizer->trained_.model);
   }
   return optimizer;
 }
@@ -35,6 +48,7 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
   t_ = 0;
   learning_rate_.reset();
   exchange_.leave_arena();
+  if (const auto old = std::exchange(divided_, nullptr)) old->close();
   trained_.arena.reset();
   states_.clear();
   trained_.share_first_shapes();
@@ -43,6 +57,10 @@ void Optimizer::setup(Module& model, std::size_t size_of_model) {
 
 void Optimizer::build_arena() {
   flush();
+  if (divided_) {  // a forward pass that found shapes
+    divided_->end_pass();
+    divided_->settle();
+  }
   if (trained_.communicator) check_same_everywhere(true);
   if (exchange_.batches() > 0 && exchange_.exchanges_each_pass())
     fail_everywhere(ErrorKind::usage,
@@ -51,10 +69,12 @@ void Optimizer::build_arena() {
                     "leave out --accumulate or --shard gradients");
   trained_.check_parameters(frozen_);
   plan_->check(trained_.model->device());
-  if (sharding_ == Sharding::gradients && states_.will_be_sharded() &&
+  if (sharding_ >= Sharding::gradients && states_.will_be_sharded() &&
       !trained_.model->device().is_cpu())
     fail_everywhere(ErrorKind::usage, "{}",
-                    conflict_in({}, {.is_on_gpu = true, .keeps_sums_only = true}));
+                    conflict_in({}, {.is_on_gpu = true,
+                                     .keeps_sums_only = true,
+                                     .divides_weights = sharding_ == Sharding::weights}));
   if (states_.will_be_sharded() && !plan_->can_update_slices(trained_.model->device()))
     fail_everywhere(ErrorKind::usage,
                     "--shard and --gpu: an update by {} needs the states of all parameters "
@@ -66,18 +86,21 @@ void Optimizer::build_arena() {
       trained_.all_ranks(trained_.arena && trained_.arena->matches(*trained_.model));
   // The old arena and its sharers live until its values and states have moved.
   const std::unique_ptr<Communicator> old_sharers = weights_.find_sharers(plan_->hook_of_arrays());
-  auto arena =
-      std::make_unique<ParameterArena>(*trained_.model, trained_.communicator, frozen_,
-                                       weights_.sharers(), trained_.shards, will_keep_sums_only());
+  const std::optional<ParameterArena::DividedValues> divided = divide_values(has_same_parameters);
+  auto arena = std::make_unique<ParameterArena>(
+      *trained_.model, trained_.communicator, frozen_, weights_.sharers(), trained_.shards,
+      will_keep_sums_only(), divided ? &*divided : nullptr);
   exchange_.leave_arena();
   states_.move_to(*arena);
+  if (const auto old = std::exchange(divided_, nullptr)) old->close();
   trained_.arena = std::move(arena);
+  if (divided) divide_weights();
   exchange_.follow_arena();
   sharded_.follow_arena();
   plan_changed();
   graph_is_checked_ = false;
   if (trained_.communicator && !has_same_parameters) {
-    trained_.communicator->bcast_data(trained_.arena->values());
+    if (!divided_) trained_.communicator->bcast_data(trained_.arena->values());
     for (const Module::NamedBuffer& buffer : trained_.model->buffers())
       trained_.communicator->bcast_data(*buffer.tensor);
   }
@@ -92,13 +115,69 @@ void Optimizer::build_arena() {
 
 // Slots would take more memory than the slices of others if one parameter is most of the model.
 bool Optimizer::will_keep_sums_only() const {
-  if (sharding_ != Sharding::gradients || !states_.will_be_sharded() || trained_.shards > 0)
+  if (sharding_ < Sharding::gradients || !states_.will_be_sharded() || trained_.shards > 0)
     return false;
   const auto entries = ParameterArena::trained_entries(*trained_.model, frozen_);
   const std::int64_t count = ParameterArena::end_of(entries);
   const std::int64_t of_slots =
       GradientSlots::elements_for(slot_ranges(entries, count, exchange_settings_));
   return of_slots + count / trained_.communicator->size() < count;
+}
+
+bool Optimizer::will_divide_weights() const {
+  if (sharding_ != Sharding::weights || !states_.will_be_sharded()) return false;
+  const std::vector<int> holders = weights_.holders();
+  return std::ranges::any_of(holders, [&](int holder) { return holder != holders.front(); });
+}
+
+// How the next arena gets the values that this rank keeps: parameter by parameter, from rank 0
+// unless all ranks have them.
+std::optional<ParameterArena::DividedValues> Optimizer::divide_values(
+    bool has_same_parameters) const {
+  if (!will_divide_weights()) return std::nullopt;
+  if (!ExchangesUnderWay::can_use_thread())
+    fail_everywhere(
+        ErrorKind::unavailable,
+        "--shard weights needs an MPI with MPI_THREAD_MULTIPLE: weights are gathered by "
+        "a thread; choose --shard gradients");
+  Communicator& all = *trained_.communicator;
+  const auto entries = ParameterArena::trained_entries(*trained_.model, frozen_);
+  const std::int64_t count = ParameterArena::end_of(entries);
+  const std::vector<Range> slices = arena_slices(count, all.size());
+  const Range own = slices[static_cast<std::size_t>(all.rank())];
+  std::vector<Range> of_node;
+  const std::vector<int> holders = weights_.holders();
+  for (std::size_t rank = 0; rank < slices.size(); ++rank)
+    if (holders[rank] == holders[static_cast<std::size_t>(all.rank())])
+      of_node.push_back(slices[rank]);
+  const auto units = weight_units(entries, default_unit_bytes(entries), unit_patterns_);
+  return ParameterArena::DividedValues{
+      .own_slice = own,
+      .expected = DividedWeights::expected_elements(of_node, units),
+      .take = [&all, own, has_same_parameters](const ParameterArena::Entry& entry,
+                                               const Tensor& place, bool is_frozen) {
+        const Tensor values = entry.parameter->read_value();
+        if (!has_same_parameters) all.bcast_data(values);
+        if (is_frozen) return place.copy_from(values);
+        const std::int64_t begin = std::max(own.begin, entry.offset) - entry.offset;
+        const std::int64_t end = std::min(own.end, entry.offset + entry.count) - entry.offset;
+        if (begin < end)
+          place.reshape({entry.count})
+              .slice(begin, end)
+              .copy_from(values.plain().reshape({entry.count}).slice(begin, end));
+      }};
+}
+
+void Optimizer::divide_weights() {
+  Communicator& all = *trained_.communicator;
+  const ParameterArena& arena = *trained_.arena;
+  if (!gathering_) gathering_ = all.split(0, all.rank());
+  divided_ = std::make_shared<DividedWeights>(
+      arena, arena_slices(arena.update_count(), all.size()),
+      weight_units(arena.entries(), default_unit_bytes(arena.entries()), unit_patterns_),
+      gathering_, arena.is_shared() ? weights_.sharers() : nullptr);
+  for (const ParameterArena::Entry& entry : arena.entries())
+    entry.parameter->keep_values_by(divided_);
 }
 
 void Optimizer::set_exchange(const ExchangeSettings& settings) {
@@ -123,6 +202,10 @@ void Optimizer::set_shards(std::int64_t shards) {
 }
 
 void Optimizer::set_copies(std::vector<Module*> copies, SpreadUpdate spread) {
+  if (!copies.empty() && divided_)
+    fail(ErrorKind::usage,
+         "set_copies(): the copies would read weights that are divided among nodes (--shard "
+         "weights); compute with one thread");
   if (!copies.empty() && (!sharded_.is_on() || !trained_.arena))
     fail(ErrorKind::usage,
          "set_copies() comes after set_shards(), which divides steps, and setup()");
@@ -145,7 +228,10 @@ void Optimizer::check_same_everywhere(bool changed) const {
   lines.push_back("gradients exchanged " + exchange_settings_.text());
   if (trained_.shards > 0) lines.push_back(fmt::format("steps of {} shards", trained_.shards));
   lines.emplace_back(states_.setting());
-  if (sharding_ == Sharding::gradients) lines.emplace_back("gradients shared by the ranks");
+  if (sharding_ >= Sharding::gradients) lines.emplace_back("gradients shared by the ranks");
+  if (sharding_ == Sharding::weights)
+    lines.push_back(
+        fmt::format("weights divided among the nodes, units {}", join(unit_patterns_, ", ")));
   lines.emplace_back(weights_.setting());
   // Ranks on GPUs exchange a message before each step that ranks on CPUs do not expect.
   lines.emplace_back(trained_.model->device().is_cpu() ? "a model on a CPU" : "a model on a GPU");

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/printable.hpp"
+#include "optimizer/divided_weights.hpp"
 #include "optimizer/update_plan.hpp"
 
 namespace tasuki {
@@ -18,7 +19,9 @@ Optimizer::Optimizer(std::shared_ptr<const UpdateRule> rule)
         learning_rate_ = rule_->learning_rate(values_, t_);
       }) {}
 
-Optimizer::~Optimizer() = default;
+Optimizer::~Optimizer() {
+  if (divided_) divided_->close();
+}
 
 void Optimizer::set_t(std::int64_t t) {
   TASUKI_CHECK(t >= 0, "the number of updates done cannot be {}", t);
@@ -68,9 +71,18 @@ void Optimizer::freeze_only(const FrozenPaths& frozen) {
   states_.clear_frozen();
 }
 
-void Optimizer::shard(Sharding what) {
+void Optimizer::shard(Sharding what, std::vector<std::string> units) {
   states_.shard(what != Sharding::none);
   sharding_ = what;
+  unit_patterns_ = std::move(units);
+}
+
+std::size_t Optimizer::weight_bytes() const {
+  const ParameterArena& all = arena();
+  std::int64_t elements = all.values().count();
+  if (divided_) elements += divided_->elements_of_rank() - all.update_count();
+  const std::size_t each = sizeof(float) + (all.rounded() ? size_of(all.rounded().dtype()) : 0);
+  return static_cast<std::size_t>(elements) * each;
 }
 
 std::size_t Optimizer::gradient_bytes() const {

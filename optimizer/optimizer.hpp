@@ -33,6 +33,7 @@
 
 namespace tasuki {
 
+class DividedWeights;
 class UpdatePlan;
 
 class Optimizer {
@@ -247,8 +248,22 @@ class Optimizer {
   // collective, as backward_and_exchange() is; Parameter::grad() has sums after an exchange, in the
   // rank's own slice only; gradients of passes outside of the optimizer (Variable::backward)
   // overwrite each other; and some settings of the exchange are refused (exchange_settings.hpp).
-  void shard(Sharding what);
+  //   With `weights`, parameters have values during forward() and backward() and in evaluating()
+  //   only,
+  // in the thread that calls these; Parameter::read_value() and write_value() are for other code.
+  // backward() must follow each forward(), and passes use layers in the same order. `units`:
+  // patterns of modules whose weights are gathered together (weight_units.hpp).
+  void shard(Sharding what, std::vector<std::string> units = {});
   Sharding sharding() const { return sharding_; }
+  // Whether `weights` has an effect. After setup().
+  bool divides_weights() const { return divided_ != nullptr; }
+  // Runs a pass of the model without gradients, such as an evaluator's batch. With
+  // divides_weights() it is collective, and ranks without a batch pass a function that does
+  // nothing.
+  void evaluating(const std::function<void()>& pass);
+  // The memory that weights take on this rank during a pass, with its part of what a node shares.
+  // After setup().
+  std::size_t weight_bytes() const;
   // The memory that gradients take on this rank. After setup().
   std::size_t gradient_bytes() const;
 
@@ -282,6 +297,10 @@ class Optimizer {
   void setup(Module& model, std::size_t size_of_model);
   void build_arena();
   bool will_keep_sums_only() const;
+  bool will_divide_weights() const;
+  std::optional<ParameterArena::DividedValues> divide_values(bool has_same_parameters) const;
+  void divide_weights();
+  void end_weights_pass();
   void plan_changed();
   // Checks that all ranks have the same optimizer and model; `changed`: since the last update.
   void check_same_everywhere(bool changed) const;
@@ -311,6 +330,9 @@ class Optimizer {
   std::unique_ptr<UpdatePlan> plan_;
   FrozenPaths frozen_;
   Sharding sharding_ = Sharding::none;
+  std::vector<std::string> unit_patterns_;
+  std::shared_ptr<Communicator> gathering_;  // of weights, in the background
+  std::shared_ptr<DividedWeights> divided_;  // null: weights are whole on each node
   DType compute_type_ = DType::float32;
   bool graph_is_checked_ = false;  // since arrays were made
   bool keeps_graphs_ = false;

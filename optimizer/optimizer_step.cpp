@@ -7,6 +7,7 @@
 #include "communicator/leave.hpp"
 #include "nn/backward.hpp"
 #include "nn/random.hpp"
+#include "optimizer/divided_weights.hpp"
 #include "optimizer/optimizer.hpp"
 #include "optimizer/update_plan.hpp"
 #include "tensor/clock_scope.hpp"
@@ -80,7 +81,11 @@ Variable Optimizer::run_forward(const std::function<Variable()>& loss, bool call
         statistics.push_back(buffer.tensor->clone());
 
     Variable found;
-    if (calls_it) found = loss();
+    if (divided_) divided_->begin_pass(DividedWeights::Pass::training);
+    if (calls_it)
+      found = loss();
+    else
+      end_weights_pass();  // before this rank waits for others, who need its weights
     if (!may_change || !trained_.share_shapes(trained_.arena->unshaped())) return found;
     set_random_calls(random_calls_before);
     const std::vector<Module::NamedBuffer> buffers = trained_.model->buffers();
@@ -120,6 +125,7 @@ std::function<bool(const Parameter&)> Optimizer::leaves_out(
 }
 
 void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
+  if (divided_) divided_->begin_backward();
   Variable::GradientReady ready;
   if (exchange_.has_begun())
     ready = [this](Parameter& parameter) {
@@ -138,13 +144,14 @@ void Optimizer::run_backward(const Variable& loss, std::int64_t examples) {
 
 void Optimizer::backward(const Variable& loss, std::int64_t examples) {
   const bool has_pass = begin_backward(loss, examples);
-  if (!exchange_.exchanges_each_pass()) {
-    if (has_pass) run_backward(loss, examples);
-    return;
-  }
   try {
+    if (!exchange_.exchanges_each_pass()) {
+      if (has_pass) run_backward(loss, examples);
+      return end_weights_pass();
+    }
     exchange_.begin_pass();
     if (has_pass) run_backward(loss, examples);
+    end_weights_pass();
     if (exchange_.finish_pass()) check_same_everywhere(false);
   } catch (...) {
     give_up_pass();
@@ -169,11 +176,13 @@ std::int64_t Optimizer::backward_and_exchange(const Variable& loss, std::int64_t
     const bool has_pass = begin_backward(loss, examples);
     if (!exchange_.may_begin_early() || (sharded_.is_on() && !sharded_.is_last_pass())) {
       if (has_pass) run_backward(loss, examples);
+      end_weights_pass();
       return exchange(global_examples);
     }
     if (sharded_.is_on()) sharded_.begin_parts();
     exchange_.begin(global_examples);
     if (has_pass) run_backward(loss, examples);
+    end_weights_pass();
     if (sharded_.is_on()) sharded_.finish();
     return finish_exchange();
   } catch (...) {
@@ -221,13 +230,14 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
   if (global_examples == 0) return;
   trained_.revision.use();
   if (guard_.leaves_out_on_host()) return counted_.request();
+  if (divided_) divided_->settle();
   trained_.arena->begin_update();
   guard_.unscale();
   // Sharers may have published changes in what this rank is about to update.
   if (states_.are_sharded()) trained_.arena->wait_for_sharers();
   plan_->run(*trained_.arena, states_.owners(), states_.values(), guard_.skip(), global_examples,
              spread ? spread : sharded_.spread());
-  if (states_.are_sharded()) {
+  if (states_.are_sharded() && !divided_) {
     note_moment(StepClock::Moment::exchange);
     states_.owners().share(trained_.arena->shared_values(), trained_.arena->is_shared());
     trained_.arena->wait_for_sharers();
@@ -236,6 +246,24 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
   trained_.arena->end_update();
   guard_.adjust_scale();
   counted_.request();
+}
+
+// Without waiting: the exchange goes on meanwhile, and ranks with examples need both.
+void Optimizer::end_weights_pass() {
+  if (divided_) divided_->end_pass();
+}
+
+void Optimizer::evaluating(const std::function<void()>& pass) {
+  if (!divided_) return pass();
+  try {
+    divided_->begin_pass(DividedWeights::Pass::evaluation);
+    pass();
+    divided_->end_pass();
+    divided_->settle();
+  } catch (...) {
+    give_up_pass();
+    throw;
+  }
 }
 
 void Optimizer::flush() {
@@ -252,6 +280,7 @@ void Optimizer::flush() {
 // Other threads may still compute shards; they end the step with give_up_step().
 void Optimizer::give_up_pass() {
   if (sharded_.threads() == 1) sharded_.give_up();
+  if (divided_) divided_->give_up();
   exchange_.give_up();
   if (communicator() != nullptr) leave_after_error(*communicator());
 }

@@ -14,6 +14,10 @@ namespace tasuki {
 // gradient_slots.hpp). On CPUs. With steps of shards (Optimizer::set_shards) a rank keeps all of
 // them, because their order of addition is that of shards, and where that takes less memory
 // (ParameterArena::keeps_sums_only).
-enum class Sharding : std::uint8_t { none, states, gradients };
+//   weights: a node also keeps the weights of its ranks' slices only, and gathers others while a
+//   pass
+// uses them (stage 3, divided_weights.hpp). On CPUs, where several nodes, or ranks that share no
+// memory, keep weights.
+enum class Sharding : std::uint8_t { none, states, gradients, weights };
 
 }  // namespace tasuki

@@ -39,7 +39,8 @@ void StepGuard::check(const ExchangeSettings& settings) const {
                              .skips_non_finite = finite_.has_value(),
                              .layers_communicate = trained_.model->communicates(),
                              .has_shards = trained_.shards > 0,
-                             .keeps_sums_only = trained_.arena->keeps_sums_only()});
+                             .keeps_sums_only = trained_.arena->keeps_sums_only(),
+                             .divides_weights = trained_.arena->is_divided()});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
 }
 

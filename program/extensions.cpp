@@ -64,7 +64,9 @@ void extend_with_tensorboard(Trainer& trainer, const TrainingProgram& program,
   trainer.extend(std::make_unique<TensorBoard>(std::move(shown)));
   const bool has_labels = data.test && data.test->header.has("x") && data.test->header.has("t") &&
                           data.test->header.field("t").classes > 0;
-  if (!has_labels || !data.test->share || setup.grid->is_divided()) return;
+  // Each rank would compute examples alone.
+  const bool divides_weights = trainer.updater().optimizer().divides_weights();
+  if (!has_labels || !data.test->share || setup.grid->is_divided() || divides_weights) return;
   constexpr std::int64_t batch = 64;
   trainer.extend(show_misclassified(create_serial_iterator(*data.test->share, batch),
                                     names_of_classes(program, data)));
@@ -95,10 +97,17 @@ std::unique_ptr<Trigger> trigger_of(const CheckpointPeriod& period) {
 }
 
 // A Checkpoint unless the flags switch it off, and the Snapshot of --snapshot-every, which also
-// saves at the end of a run. Collective.
+// saves at the end of a run. Where nodes divide weights, a Checkpoint saves at the end. Collective.
 void extend_with_checkpoints(Trainer& trainer, const TrainingSettings& settings,
                              const ModelGrid& grid) {
   const auto& replicas = grid.replicas();
+  const bool divides_weights = trainer.updater().optimizer().divides_weights();
+  // A checkpoint is saved in pieces, a snapshot is one file.
+  if (divides_weights && !settings.checkpoint_every) {
+    trainer.extend(std::make_unique<Checkpoint>(
+        Checkpoint::Settings{.n_retains = static_cast<int>(settings.keep)}, at({}, Unit::epoch)));
+    return;
+  }
   if (const auto& period = settings.checkpoint_every) {
     Checkpoint::Settings saving{.n_retains = static_cast<int>(settings.keep),
                                 .keep_best = settings.keep_best.value_or(""),
@@ -107,6 +116,7 @@ void extend_with_checkpoints(Trainer& trainer, const TrainingSettings& settings,
       saving.max_lost_iterations = static_cast<std::int64_t>(period->count);
     trainer.extend(std::make_unique<Checkpoint>(std::move(saving), trigger_of(*period)));
   }
+  if (divides_weights) return;
   auto snapshot = std::make_unique<Snapshot>(Snapshot::Settings{.at_end = true});
   if (replicas) snapshot = create_multi_node_snapshot(std::move(snapshot), replicas);
   trainer.extend(std::move(snapshot),

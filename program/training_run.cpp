@@ -11,6 +11,7 @@
 #include "core/trace.hpp"
 #include "nn/normalization.hpp"
 #include "nn/recompute.hpp"
+#include "nn/value_memory.hpp"
 #include "optimizer/product_sums.hpp"
 #include "parallel/multi_node_batch_norm.hpp"
 #include "program/data/chosen_parameters.hpp"
@@ -209,15 +210,25 @@ TrainingData& TrainingRun::data() const {
   return parts_->data;
 }
 
+// Where nodes divide weights, no rank has room for all first values at once.
+void TrainingRun::draw(Module& model) const {
+  const auto seed = static_cast<std::uint64_t>(parts_->settings().seed);
+  if (sharding_of(parts_->settings()) == Sharding::weights)
+    model.initialize_later(seed);
+  else
+    model.initialize(seed);
+}
+
 void TrainingRun::initialize(Module& model) {
   const TrainingSettings& settings = parts_->settings();
   parts_->whole = &model;
   if (!std::ranges::all_of(model.parameters(),
                            [](const auto& each) { return each.parameter->has_values(); }))
-    model.initialize(static_cast<std::uint64_t>(settings.seed));
+    draw(model);
   if (settings.init && !setup().resumption.from)
-    load_initial_weights({*settings.init, settings.init_map, settings.init_skip}, model,
-                         communicator(), *setup().grid);
+    load_initial_weights({*settings.init, settings.init_map, settings.init_skip,
+                          sharding_of(settings) == Sharding::weights},
+                         model, communicator(), *setup().grid);
   check_patterns("--freeze", settings.freeze, paths_of_parameters(model), communicator());
   if (settings.sync_bn && convert_to_multi_node_batch_norm(model, setup().grid->data()) == 0)
     fail_everywhere(ErrorKind::usage,
@@ -232,9 +243,12 @@ std::unique_ptr<Optimizer> TrainingRun::create_optimizer() {
 void TrainingRun::configure(Optimizer& optimizer, Module& model) {
   const TrainingSettings& settings = parts_->settings();
   optimizer.set_exchange(exchange_settings(settings));
-  optimizer.shard(sharding_of(settings));
-  optimizer.weights().share(settings.node_weights == NodeWeights::shared,
-                            socket_of(find_processors().cpus).value_or(-1));
+  const Sharding sharding = sharding_of(settings);
+  optimizer.shard(sharding, settings.shard_unit);
+  // A node's ranks keep divided weights together, whatever their sockets.
+  optimizer.weights().share(
+      settings.node_weights == NodeWeights::shared,
+      sharding == Sharding::weights ? -1 : socket_of(find_processors().cpus).value_or(-1));
   if (settings.reproducible) optimizer.set_shards(settings.shards.value());
   if (parts_->whole != nullptr) freeze_chosen(settings.freeze, *parts_->whole, model, optimizer);
   optimizer.setup(model);
@@ -270,12 +284,23 @@ bool TrainingRun::prepare(const NamedOptimizers& optimizers, Module& model,
     };
   parts.optimizers = optimizers;
   parts.model = &model;
+  if (optimizers.size() > 1 && std::ranges::any_of(optimizers, [](const NamedOptimizer& each) {
+        return each.optimizer->divides_weights();
+      }))
+    fail_everywhere(
+        ErrorKind::usage,
+        "--shard weights: this program trains several models, whose passes would gather "
+        "weights at the same time; choose --shard gradients");
   if (setup().local_steps) {
     std::vector<Optimizer*> followed;
     for (const NamedOptimizer& each : optimizers) followed.push_back(each.optimizer);
     setup().local_steps->follow(std::move(followed));
   }
-  parts.trial = std::move(trial);
+  // Steps that one rank makes alone gather no weights.
+  parts.trial = [trial = std::move(trial)](std::int64_t n, const DatasetHeader& examples) {
+    const UnreadValues unread;
+    trial(n, examples);
+  };
   parts.position = find_position(parts.program, setup(), optimizers, parts.data.train.header.count);
   const bool has_ended =
       !settings.find_batchsize && !settings.summary && is_over(settings, setup(), parts.position);

@@ -113,6 +113,7 @@ class TrainingRun {
  private:
   program::RankSetup& setup() const;
   program::TrainingData& data() const;
+  void draw(Module& model) const;
   void choose_blocks();
   template <class Loss>
   Loss follow_plan(Loss loss) const;

@@ -22,6 +22,15 @@ std::vector<NpzEntry> entries_of(const Module& model) {
   return entries;
 }
 
+// The same, whose values need not be in memory.
+std::vector<std::pair<std::string, const Tensor*>> arrays_of(const Module& model) {
+  std::vector<std::pair<std::string, const Tensor*>> arrays;
+  for (const auto& [path, parameter] : model.parameters())
+    arrays.emplace_back(path, &parameter->value_storage());
+  for (const auto& [path, buffer] : model.buffers()) arrays.emplace_back(path, buffer);
+  return arrays;
+}
+
 std::set<std::string> names_of(const Module& model) {
   const std::vector<std::string> names = array_names(model);
   return {names.begin(), names.end()};
@@ -65,7 +74,7 @@ void save_safetensors(const std::filesystem::path& path, const Module& model) {
 
 std::string describe_difference(const ArraySource& source, const std::string& prefix,
                                 const Module& model) {
-  const std::vector<NpzEntry> entries = entries_of(model);
+  const std::vector<std::pair<std::string, const Tensor*>> entries = arrays_of(model);
   int differing = 0;
   std::size_t missing = 0;
   std::string first;
@@ -85,16 +94,15 @@ std::string describe_difference(const ArraySource& source, const std::string& pr
       differs(fmt::format("{} is {} in the file and {} in the model", path, found->shape.text(),
                           parameter->shape_text()));
   }
-  for (const auto& [path, value] : entries) {
-    const Tensor& tensor = std::get<Tensor>(value);
+  for (const auto& [path, tensor] : entries) {
     const auto found = source.find(prefix + path);
     if (differs_in_type(path, found)) continue;
-    if (found && found->dtype && found->shape == tensor.shape()) continue;
+    if (found && found->dtype && found->shape == tensor->shape()) continue;
     if (!found && source.may_lack(prefix + path)) continue;
     if (!found) ++missing;
     differs(found ? fmt::format("{} is {} in the file and {} in the model", path,
-                                found->shape.text(), tensor.shape().text())
-                  : fmt::format("{} ({}) is not in the file", path, tensor.shape().text()));
+                                found->shape.text(), tensor->shape().text())
+                  : fmt::format("{} ({}) is not in the file", path, tensor->shape().text()));
   }
   if (differing == 0) return "";
   std::string text =
@@ -114,6 +122,29 @@ std::vector<std::string> entries_not_in(const Module& model, const ArraySource& 
   return unknown;
 }
 
+void load_npz_later(const std::shared_ptr<const ArraySource>& source, const Module& model,
+                    const std::string& prefix, const CheckArray& check) {
+  if (const std::string difference = describe_difference(*source, prefix, model);
+      !difference.empty())
+    fail(ErrorKind::data, "{}", difference);
+  const auto read = [](const ArraySource& from, const std::string& name) {
+    return std::get<Tensor>(from.read(name));
+  };
+  // Damaged entries are found before anything changes.
+  for (const std::string& name : names_of(model))
+    if (source->find(prefix + name)) check(name, read(*source, prefix + name));
+  for (const auto& [path, parameter] : model.all_parameters()) {
+    const auto found = source->find(prefix + path);
+    if (!found) continue;
+    if (!parameter->has_shape()) parameter->set_shape(found->shape);
+    parameter->initialize_later([source, read, name = prefix + path](const Tensor& value) {
+      value.copy_from(read(*source, name));
+    });
+  }
+  for (const auto& [path, buffer] : model.buffers())
+    if (source->find(prefix + path)) buffer->copy_from(read(*source, prefix + path));
+}
+
 void load_npz(const std::filesystem::path& path, const Module& model, const std::string& prefix) {
   load_npz(*open_model_file(path), model, prefix);
 }
@@ -129,10 +160,12 @@ void load_npz(const ArraySource& source, const Module& model, const std::string&
       values.emplace(name, std::get<Tensor>(source.read(prefix + name)));
   for (const auto& [path_in_file, parameter] : model.unshaped_parameters())
     if (const auto found = source.find(prefix + path_in_file)) parameter->set_shape(found->shape);
-  for (const auto& [name, value] : entries_of(model))
+  for (const auto& [name, parameter] : model.parameters())
     if (const auto found = values.find(name); found != values.end())
-      std::get<Tensor>(value).copy_from(found->second);
-  for (const auto& [name, parameter] : model.parameters()) parameter->value_changed();
+      parameter->write_value(found->second);
+  for (const auto& [name, buffer] : model.buffers())
+    if (const auto found = values.find(name); found != values.end())
+      buffer->copy_from(found->second);
 }
 
 }  // namespace tasuki

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,5 +46,11 @@ std::vector<std::string> entries_not_in(const Module& model, const ArraySource& 
 // source fits.
 std::string describe_difference(const ArraySource& source, const std::string& prefix,
                                 const Module& model);
+
+// load_npz() for models that no rank has room for: each array is read and passed to `check` now,
+// and read again when its parameter's values are first read (Parameter::initialize_later).
+using CheckArray = std::function<void(const std::string& name, const Tensor& values)>;
+void load_npz_later(const std::shared_ptr<const ArraySource>& source, const Module& model,
+                    const std::string& prefix, const CheckArray& check);
 
 }  // namespace tasuki

@@ -12,6 +12,7 @@
 #include "core/processor.hpp"
 #include "core/version.hpp"
 #include "nn/normalization.hpp"
+#include "nn/value_memory.hpp"
 #include "saving/serializer.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cpu/instruction_set.hpp"
@@ -61,8 +62,21 @@ void load_shapes(const Serializer& serializer, Optimizer& optimizer) {
 
 void serialize_model(const Serializer& serializer, const Module& model, bool are_alike) {
   for (const auto& [path, parameter] : model.parameters()) {
-    serializer(path, parameter->value());
-    if (serializer.is_loading()) parameter->value_changed();
+    const ValueMemory* const memory = parameter->value_memory();
+    const bool is_divided = memory != nullptr && memory->is_divided();
+    if (serializer.is_loading()) {
+      const Tensor values = is_divided ? Tensor::empty(parameter->shape()) : parameter->value();
+      serializer(path, values);
+      if (is_divided)
+        parameter->write_value(values);
+      else
+        parameter->value_changed();
+    } else if (is_divided && serializer.takes_pieces()) {
+      const auto [begin, values] = memory->own_part(*parameter);
+      if (values) serializer.save_piece(path, parameter->shape(), begin, values);
+    } else {
+      serializer(path, parameter->read_value());
+    }
   }
   const auto buffers = model.buffers();
   for (const auto& [path, buffer] : buffers) serializer(path, *buffer);

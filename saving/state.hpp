@@ -54,7 +54,8 @@ void load_shapes(const Serializer& serializer, Optimizer& optimizer);
 
 // Parameters and buffers by path. Buffers (running statistics) may differ between ranks: each
 // rank's are kept beside rank 0's, which a run with another number of ranks uses. `are_alike`: they
-// do not differ.
+// do not differ. Parameters whose values nodes divide (ValueMemory::is_divided) are saved in pieces
+// where the serializer takes them; otherwise rank 0 has all of them until the file is written.
 void serialize_model(const Serializer& serializer, const Module& model, bool are_alike = false);
 
 // Number of updates, hyper-parameters and the state of each parameter (<path>/m). Loading refuses

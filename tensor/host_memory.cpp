@@ -1,16 +1,20 @@
 #include "tensor/host_memory.hpp"
 
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <limits>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include "core/environment.hpp"
+#include "core/error.hpp"
 #include "tensor/storage.hpp"
 
 namespace tasuki {
@@ -108,6 +112,16 @@ bool spoils_unwritten() {
 
 void spoil_unwritten(void* memory, std::size_t bytes) {
   if (spoils_unwritten()) std::memset(memory, spoilt_byte, bytes);
+}
+
+void give_back_pages(std::byte* begin, Range bytes, bool is_shared) {
+  static const std::int64_t page = sysconf(_SC_PAGESIZE);
+  const std::int64_t first = (bytes.begin + page - 1) / page * page, end = bytes.end / page * page;
+  if (first >= end) return;
+  if (madvise(begin + first, static_cast<std::size_t>(end - first),
+              is_shared ? MADV_REMOVE : MADV_DONTNEED) != 0)
+    fail(ErrorKind::internal, "memory cannot be given back: {}",
+         std::generic_category().message(errno));
 }
 
 OutOfMemory out_of_host_memory(std::size_t bytes) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+
 #include "core/control_groups.hpp"
+#include "core/range.hpp"
 #include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
@@ -39,6 +41,11 @@ bool spoils_unwritten();
 inline constexpr int spoilt_byte = 0xff;  // of float64, float32, float16 and bfloat16
 // Fills it; otherwise does nothing. GPUs' memory is filled where it is allocated.
 void spoil_unwritten(void* memory, std::size_t bytes);
+
+// Returns the whole pages that lie in these bytes from `begin` on, which is the beginning of a
+// page, to the system. They are zero when they are used again. `is_shared`: of memory that several
+// processes share, for all of them.
+void give_back_pages(std::byte* begin, Range bytes, bool is_shared = false);
 
 // The error for `bytes` that were not available. The memory in use by this process is its pool's.
 OutOfMemory out_of_host_memory(std::size_t bytes);

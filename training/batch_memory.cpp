@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "nn/random.hpp"
+#include "nn/value_memory.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/out_of_memory.hpp"
 
@@ -129,6 +130,7 @@ BatchMemory measure_step(std::int64_t n, const DatasetHeader& header, Device dev
   keys.follow(0, batch.ids());
   const RandomScope random(keys);
   Observation unused;
+  const UnreadValues unread;
   const Variable result = loss(batch, unused);
   BatchMemory found;
   found.held = memory.memory(device).in_use - before;

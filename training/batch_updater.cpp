@@ -119,6 +119,9 @@ BatchUpdater::~BatchUpdater() = default;
 
 void BatchUpdater::start_threads() {
   if (optimizer().shards() == 0 || !settings_.create_copy) return;
+  // Copies would read weights that only the passes of the model itself gather.
+  for (const NamedOptimizer& each : optimizers_)
+    if (each.optimizer->divides_weights()) return;
   const std::size_t threads =
       std::min(settings_.shard_threads, static_cast<std::size_t>(optimizer().own_shards().size()));
   for (const NamedOptimizer& each : optimizers_)

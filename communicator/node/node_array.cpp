@@ -83,16 +83,17 @@ struct NodeArray::Memory {
   std::byte* own() const { return block.copied_on_write.data(); }
 };
 
-std::unique_ptr<NodeArray> NodeArray::make(std::size_t bytes, MPI_Comm node) {
+std::unique_ptr<NodeArray> NodeArray::make(std::size_t bytes, MPI_Comm node,
+                                           std::optional<std::size_t> written) {
   int rank = 0, ranks = 0;
   TASUKI_MPI(MPI_Comm_rank, node, &rank);
   TASUKI_MPI(MPI_Comm_size, node, &ranks);
   // Writing to a shared page without memory behind it kills the process.
-  if (rank == 0) require_host_memory(bytes);
+  if (rank == 0) require_host_memory(written.value_or(bytes));
   const auto memory = std::make_shared<Memory>();
   memory->bytes = (bytes + 63) / 64 * 64;
   memory->ranks = static_cast<std::uint32_t>(ranks);
-  memory->block = share_block(memory->bytes + sizeof(SharedBarrier), node);
+  memory->block = share_block(memory->bytes + sizeof(SharedBarrier), node, written.has_value());
   // Whether the system tells what a process has written.
   std::vector<Range> copies;
   memory->own()[0] = std::byte{0};
@@ -139,16 +140,21 @@ void NodeArray::forget(const std::vector<Range>& written) const {
            std::generic_category().message(errno));
 }
 
+void NodeArray::give_back(Range bytes) const {
+  give_back_pages(memory_->shared(), bytes, true);
+}
+
 void NodeArray::barrier() const {
   reinterpret_cast<SharedBarrier*>(memory_->shared() + memory_->bytes)->wait(memory_->ranks);
 }
 
-std::unique_ptr<NodeArray> allocate_once(Communicator& communicator, std::size_t bytes) {
+std::unique_ptr<NodeArray> allocate_once(Communicator& communicator, std::size_t bytes,
+                                         std::optional<std::size_t> written) {
   const CollectiveScope scope(communicator, Waiting::allocate, bytes, "allocate_once of {} bytes",
                               bytes);
   TASUKI_CHECK(communicator.inter_size() == 1, "allocate_once() among ranks on {} nodes",
                communicator.inter_size());
-  return communicator.shares_memory() ? NodeArray::make(bytes, scope.comm()) : nullptr;
+  return communicator.shares_memory() ? NodeArray::make(bytes, scope.comm(), written) : nullptr;
 }
 
 void barrier(Communicator& communicator, const NodeArray& array) {

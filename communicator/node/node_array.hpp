@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "communicator/mpi/mpi.hpp"
@@ -24,7 +25,10 @@ class NodeArray {
   // Zeroed memory, freed when no rank has storages of it. Null on all ranks if the system does not
   // tell which pages a process has written (/proc/self/pagemap). Throws if memory cannot be shared
   // (share_memory). Collective over the ranks of the node.
-  static std::unique_ptr<NodeArray> make(std::size_t bytes, MPI_Comm node);
+  // `written`: if given, the bytes that will be written at most, and only pages that are written
+  // take memory; otherwise it is there from the beginning.
+  static std::unique_ptr<NodeArray> make(std::size_t bytes, MPI_Comm node,
+                                         std::optional<std::size_t> written = {});
   ~NodeArray();
 
   const std::shared_ptr<Storage>& shared() const { return shared_; }
@@ -37,6 +41,9 @@ class NodeArray {
   void publish(const std::vector<Range>& written, Range bytes) const;
   // Returns the copies of these pages to the system: own() then shows shared() there again.
   void forget(const std::vector<Range>& written) const;
+  // Returns whole pages in these bytes to the system, for all ranks; they are zero when they are
+  // used again. Meanwhile no rank may use them.
+  void give_back(Range bytes) const;
   // Waits for all ranks of the node, which then see everything written before.
   void barrier() const;
 
@@ -50,7 +57,8 @@ class NodeArray {
 
 // A NodeArray for all ranks of a communicator, which must be on one node. Null on all ranks if
 // Communicator::shares_memory() is false or NodeArray::make() returns null. Collective.
-std::unique_ptr<NodeArray> allocate_once(Communicator& communicator, std::size_t bytes);
+std::unique_ptr<NodeArray> allocate_once(Communicator& communicator, std::size_t bytes,
+                                         std::optional<std::size_t> written = {});
 // Communicator::barrier() through an array of its ranks: takes about a microsecond once all have
 // arrived.
 void barrier(Communicator& communicator, const NodeArray& array);

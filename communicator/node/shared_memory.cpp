@@ -114,22 +114,32 @@ const Way named{
     [](const std::string& path) { shm_unlink(path.c_str()); },
 };
 
-// Reserves the pages now: an error here instead of a SIGBUS at the first use.
-Obstacle reserve(const File& file, std::size_t bytes) {
+// Reserves the pages now: an error here instead of a SIGBUS at the first use. `sparse`: makes the
+// file as long, without pages.
+Obstacle reserve(const File& file, std::size_t bytes, bool sparse) {
   if (bytes == 0) return {};
+  if (sparse)
+    return ftruncate(file.get(), checked_cast<off_t>(bytes, "shared memory")) == 0
+               ? Obstacle()
+               : system_obstacle("making shared memory");
   const int code = posix_fallocate(file.get(), 0, checked_cast<off_t>(bytes, "shared memory"));
   if (code == 0) return {};
   errno = code;
   return system_obstacle(fmt::format("reserving {} MiB of shared memory", bytes >> 20));
 }
 
-// `copied_on_write`: null, or of the first rank's memory.
+// `twice`: null, or how the first rank's memory is mapped twice.
+struct Twice {
+  bool sparse;
+  SharedMapping copied_on_write{};
+};
 std::optional<std::vector<SharedMapping>> try_share(const Way& way, std::size_t bytes,
                                                     MPI_Comm node, Obstacle& obstacle,
-                                                    SharedMapping* copied_on_write) {
+                                                    Twice* twice) {
+  const bool sparse = twice != nullptr && twice->sparse;
   std::string path;
   const File own = way.create(path);
-  obstacle = own ? reserve(own, bytes) : system_obstacle("making shared memory");
+  obstacle = own ? reserve(own, bytes, sparse) : system_obstacle("making shared memory");
   // What could not be made is nothing that others could map.
   const Ticket ticket = make_ticket(own, path, obstacle.empty() ? bytes : 0);
 
@@ -152,10 +162,12 @@ std::optional<std::vector<SharedMapping>> try_share(const Way& way, std::size_t 
                seen.device != found.device || seen.inode != found.inode) {
       obstacle = fmt::format("{} is not the memory of that rank", found.path.data());
     } else {
-      mappings[other] = SharedMapping(file.get(), found.bytes, is_own);
-      const bool is_copied = copied_on_write != nullptr && other == 0;
-      if (is_copied) *copied_on_write = SharedMapping::copied_on_write(file.get(), found.bytes);
-      if (mappings[other].data() == nullptr || (is_copied && copied_on_write->data() == nullptr))
+      mappings[other] = SharedMapping(file.get(), found.bytes, is_own && !sparse);
+      const bool is_copied = twice != nullptr && other == 0;
+      if (is_copied)
+        twice->copied_on_write = SharedMapping::copied_on_write(file.get(), found.bytes);
+      if (mappings[other].data() == nullptr ||
+          (is_copied && twice->copied_on_write.data() == nullptr))
         obstacle = system_obstacle("mapping shared memory");
     }
   }
@@ -195,13 +207,12 @@ SharedMapping& SharedMapping::operator=(SharedMapping&& other) noexcept {
 namespace {
 
 std::vector<SharedMapping> share(std::size_t bytes, MPI_Comm node, bool allow_anonymous,
-                                 SharedMapping* copied_on_write) {
+                                 Twice* twice) {
   Obstacle first, second;
   if (allow_anonymous)
-    if (auto mappings = try_share(anonymous, bytes, node, first, copied_on_write))
+    if (auto mappings = try_share(anonymous, bytes, node, first, twice))
       return std::move(*mappings);
-  if (auto mappings = try_share(named, bytes, node, second, copied_on_write))
-    return std::move(*mappings);
+  if (auto mappings = try_share(named, bytes, node, second, twice)) return std::move(*mappings);
   throw Error(ErrorKind::unavailable,
               fmt::format("the ranks on {} cannot share memory ({}{}); give the container more "
                           "--shm-size, or use --communicator flat",
@@ -215,12 +226,12 @@ std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node, bool a
   return share(bytes, node, allow_anonymous, nullptr);
 }
 
-SharedBlock share_block(std::size_t bytes, MPI_Comm node) {
+SharedBlock share_block(std::size_t bytes, MPI_Comm node, bool sparse) {
   int rank = 0;
   TASUKI_MPI(MPI_Comm_rank, node, &rank);
-  SharedMapping copied_on_write;
-  std::vector<SharedMapping> mappings = share(rank == 0 ? bytes : 0, node, true, &copied_on_write);
-  return {std::move(mappings.front()), std::move(copied_on_write)};
+  Twice twice{sparse};
+  std::vector<SharedMapping> mappings = share(rank == 0 ? bytes : 0, node, true, &twice);
+  return {std::move(mappings.front()), std::move(twice.copied_on_write)};
 }
 
 }  // namespace tasuki

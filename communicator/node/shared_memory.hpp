@@ -45,10 +45,12 @@ class SharedMapping {
 std::vector<SharedMapping> share_memory(std::size_t bytes, MPI_Comm node,
                                         bool allow_anonymous = true);
 
-// Shared memory that only the node's first rank allocates and all ranks map twice.
+// Shared memory that only the node's first rank allocates and all ranks map twice. `sparse`: pages
+// are allocated when they are first written; if there is no memory then, the system ends the
+// process.
 struct SharedBlock {
   SharedMapping shared, copied_on_write;
 };
-SharedBlock share_block(std::size_t bytes, MPI_Comm node);
+SharedBlock share_block(std::size_t bytes, MPI_Comm node, bool sparse = false);
 
 }  // namespace tasuki

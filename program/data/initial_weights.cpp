@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -61,16 +63,18 @@ bool is_finite(const Tensor& values) {
 }
 
 // A run from such weights would end in its first iteration, for no reason that it could name.
+void check_array(const std::string& path, const Tensor& values, const std::filesystem::path& file) {
+  if (!is_finite(values))
+    fail(ErrorKind::data,
+         "{}: {} has values that are not finite; use weights that were saved before training "
+         "diverged",
+         file.string(), path);
+}
+
 void check_finite(const Module& model, const std::filesystem::path& file) {
-  const auto check = [&](const std::string& path, const Tensor& values) {
-    if (!is_finite(values))
-      fail(ErrorKind::data,
-           "{}: {} has values that are not finite; use weights that were saved before training "
-           "diverged",
-           file.string(), path);
-  };
-  for (const auto& [path, parameter] : model.parameters()) check(path, parameter->value());
-  for (const auto& [path, buffer] : model.buffers()) check(path, *buffer);
+  for (const auto& [path, parameter] : model.parameters())
+    check_array(path, parameter->value(), file);
+  for (const auto& [path, buffer] : model.buffers()) check_array(path, *buffer, file);
 }
 
 // A file that lacks these arrays, whatever it has under their names.
@@ -139,15 +143,28 @@ std::set<std::string> names_to_skip(const std::vector<std::string>& patterns, co
 }
 
 // load_npz(), with an error that says how to go on.
-void load(const ArraySource& file, const Module& target, const std::string& prefix, bool may_skip) {
-  const std::string difference = describe_difference(file, prefix, target);
+void load(const std::shared_ptr<const ArraySource>& file, const Module& target,
+          const std::string& prefix, const InitialWeights& weights) {
+  const std::string difference = describe_difference(*file, prefix, target);
   if (!difference.empty())
     fail(ErrorKind::data, "{}{}", difference,
-         may_skip ? "; --init-skip PATTERN leaves arrays at their initial values, as another "
-                    "number of classes needs"
-                  : "");
-  load_npz(file, target, prefix);
+         weights.skip ? "; --init-skip PATTERN leaves arrays at their initial values, as another "
+                        "number of classes needs"
+                      : "");
+  if (weights.reads_later)
+    return load_npz_later(file, target, prefix, [&](const std::string& path, const Tensor& values) {
+      check_array(path, values, file->path());
+    });
+  load_npz(*file, target, prefix);
+  check_finite(target, file->path());
 }
+
+// A file with the names of the model's arrays, and what it consists of.
+struct OpenedWeights {
+  std::unique_ptr<ArraySource> opened{};
+  std::optional<MappedSource> mapped{};
+  std::optional<Without> file{};
+};
 
 }  // namespace
 
@@ -157,13 +174,15 @@ void load_initial_weights(const InitialWeights& weights, Module& model, Communic
   check_patterns("--init-skip", patterns, array_names(model), communicator);
   run_on_all(communicator, [&] {
     if (grid.data().rank() != 0) return;
-    const std::unique_ptr<ArraySource> opened = open_weights(weights.path, grid.suffix());
-    const std::vector<std::string> names = opened->names();
+    const auto from = std::make_shared<OpenedWeights>();
+    from->opened = open_weights(weights.path, grid.suffix());
+    const ArraySource& opened = *from->opened;
+    const std::vector<std::string> names = opened.names();
     const auto has = [&](const std::string& start) {
       return std::ranges::any_of(names,
                                  [&](const std::string& name) { return name.starts_with(start); });
     };
-    const std::string prefix = prefix_in(*opened);
+    const std::string prefix = prefix_in(opened);
     auto* const classifier = dynamic_cast<Classifier*>(&model);
     const bool is_predictor = classifier != nullptr && !has(prefix + "predictor/");
     const Module& target = is_predictor ? classifier->predictor() : model;
@@ -171,18 +190,18 @@ void load_initial_weights(const InitialWeights& weights, Module& model, Communic
     if (weights.map)
       map = *weights.map;
     else if (prefix.empty())
-      map = fitting_map(*opened, array_names(target));
-    std::optional<MappedSource> mapped;
-    if (map != tasuki_names) mapped.emplace(*opened, read_name_map(map), array_names(target));
+      map = fitting_map(opened, array_names(target));
+    std::optional<MappedSource>& mapped = from->mapped;
+    if (map != tasuki_names) mapped.emplace(opened, read_name_map(map), array_names(target));
     const std::string of_model = mapped ? "" : prefix;
     const std::set<std::string> skipped =
         names_to_skip(patterns, model, is_predictor ? "predictor/" : "", of_model);
-    const Without file(mapped ? static_cast<const ArraySource&>(*mapped) : *opened, skipped);
+    from->file.emplace(mapped ? static_cast<const ArraySource&>(*mapped) : opened, skipped);
+    const Without& file = *from->file;
     const Outcome outcome = outcome_of(target, file, of_model, skipped);
-    load(file, target, of_model, weights.skip.has_value());
-    check_finite(target, file.path());
+    load({from, &file}, target, of_model, weights);
     warn_of_unknown(entries_not_in(target, file, of_model), file.path());
-    if (communicator.rank() == 0) say_what_was_read(*opened, map, outcome);
+    if (communicator.rank() == 0) say_what_was_read(opened, map, outcome);
   });
 }
 

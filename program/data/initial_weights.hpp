@@ -20,6 +20,8 @@ struct InitialWeights {
   // Patterns of the arrays that keep their values (chosen_parameters.hpp). Nothing: all arrays must
   // be in the file, and errors do not speak of --init-skip.
   std::optional<std::vector<std::string>> skip = {};
+  // Parameters read their values when the optimizer's setup wants them, one after the other.
+  bool reads_later = false;
 };
 
 // Loads weights on rank 0, from where an optimizer's setup sends them to all ranks; of a divided

@@ -107,14 +107,17 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
       .add("shard", settings.shard,
            {{"none", Sharding::none},
             {"states", Sharding::states},
-            {"gradients", Sharding::gradients}},
+            {"gradients", Sharding::gradients},
+            {"weights", Sharding::weights}},
            "WHAT",
            "what ranks divide among them to take less memory. states: each rank keeps the "
            "optimizer's states of a part of the weights, updates that part and sends it to the "
            "others (ZeRO, stage 1; not with lamb on GPUs); gradients: each also keeps the sums of "
-           "gradients of its part only (stage 2; on CPUs; with --reproducible each keeps all). "
-           "Results are the same up to rounding")
-      .in_short("divide optimizer states, or gradients too, among ranks");
+           "gradients of its part only (stage 2; on CPUs; with --reproducible each keeps all); "
+           "weights: each node also keeps the weights of its ranks' parts only, and gathers others "
+           "while passes use them (stage 3). Results are the same up to rounding")
+      .in_short("divide states, gradients, weights among ranks");
+
   options.add("shard-optimizer", settings.shard_optimizer, "the same as --shard states");
 }
 

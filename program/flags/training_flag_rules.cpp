@@ -63,6 +63,37 @@ void check_reproducible_flags(const Options& options, const TrainingSettings& se
     refuse("--find-batchsize", "memory depends on the size of a shard's part of the batch");
 }
 
+// What needs all weights in one place, or at times that ranks do not share.
+void check_divided_weights(const TrainingSettings& settings) {
+  if (sharding_of(settings) != Sharding::weights) {
+    if (!settings.shard_unit.empty())
+      fail_everywhere(ErrorKind::usage,
+                      "--shard-unit has no effect without --shard weights; add it");
+    return;
+  }
+  const auto refuse = [](const char* flag, const char* reason) {
+    fail_everywhere(ErrorKind::usage,
+                    "--shard weights and {}: {}; leave one out, or choose --shard gradients", flag,
+                    reason);
+  };
+  if (settings.gpu.is_wanted) refuse("--gpu", "weights are divided on CPUs only");
+  if (settings.workers) refuse("--devices", "the devices of a process would read weights at once");
+  if (settings.sync_every)
+    refuse("--sync-every", "between synchronisations each machine has weights of its own");
+  if (settings.ema) refuse("--ema", "an average would be as large as all weights");
+  if (settings.snapshot_every)
+    refuse("--snapshot-every",
+           "one rank would need all weights for the file (--checkpoint-every saves in pieces)");
+  if (settings.histograms > 0) refuse("--histograms", "no rank has all weights");
+  if (settings.model_ranks != 1)
+    refuse("a model on several ranks", "its parts are divided already");
+  if (settings.recompute == Recompute::automatic)
+    refuse("--recompute auto",
+           "the step that measures memory gathers no weights (--recompute all)");
+  if (settings.find_batchsize)
+    refuse("--find-batchsize", "the steps that measure memory gather no weights");
+}
+
 }  // namespace
 
 void apply_reproducible(TrainingSettings& settings) {
@@ -127,8 +158,10 @@ void check_training_flags(const Options& options, const TrainingSettings& settin
        .scales_losses = settings.dtype == ComputeType::fp16,
        .skips_non_finite = settings.on_nan == OnNan::skip,
        .layers_communicate = settings.sync_bn,
-       .keeps_sums_only = sharding_of(settings) == Sharding::gradients && !settings.reproducible});
+       .keeps_sums_only = sharding_of(settings) >= Sharding::gradients && !settings.reproducible,
+       .divides_weights = sharding_of(settings) == Sharding::weights});
   if (!conflict.empty()) fail_everywhere(ErrorKind::usage, "{}", conflict);
+  check_divided_weights(settings);
   check_local_step_flags(options, settings);
   check_learning_rate_flags(options, settings);
   check_checkpoint_flags(options, settings);

@@ -173,6 +173,13 @@ void add_run_flags(Options& options, TrainingSettings& settings) {
                                    "on following the batches. A resumed run keeps its frozen "
                                    "parameters. `none`: train all"))
       .in_short("parameters that are not trained");
+  options.add(
+      "shard-unit",
+      patterns_flag(settings.shard_unit,
+                    "modules whose weights --shard weights gathers together, as patterns of "
+                    "paths like those of --init-skip (predictor/h*). A node has two such units "
+                    "in memory beside its own part. `none`: by size, about a twelfth of all "
+                    "weights each"));
   options
       .add("ema", settings.ema, "none", {0.0, 0.9999999}, "DECAY",
            "keep an exponential moving average of the weights, which after each iteration becomes "

@@ -129,6 +129,7 @@ struct TrainingSettings {
   bool no_decay_1d = false;  // weight_decay leaves out parameters with one axis
   bool lars = false;
   Sharding shard = Sharding::none;
+  std::vector<std::string> shard_unit;
   bool shard_optimizer = false;  // an older name of Sharding::states; sharding_of()
   // The same bits on any number of ranks (apply_reproducible() in training_flags.hpp).
   bool reproducible = false;

@@ -109,10 +109,17 @@ std::string describe_data(const TrainingData& data) {
 
 std::string describe_sharding(const Optimizer& optimizer) {
   if (!optimizer.states().are_sharded()) return "";
+  if (optimizer.divides_weights())
+    return optimizer.arena().keeps_sums_only()
+               ? ", each rank with the states and gradients of its part, each node with weights of "
+                 "its ranks' parts"
+               : ", each rank with the states of its part and all gradients, each node with "
+                 "weights of "
+                 "its ranks' parts";
   if (optimizer.arena().keeps_sums_only())
     return ", each rank with the states and gradients of its part";
   std::string text = ", each rank with the states of its part";
-  if (optimizer.sharding() == Sharding::gradients)
+  if (optimizer.sharding() >= Sharding::gradients)
     text += optimizer.shards() > 0
                 ? " and all gradients (--reproducible)"
                 : " and all gradients (two ranges of them and its part would be as large)";

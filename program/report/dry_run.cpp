@@ -86,10 +86,13 @@ SavingMemory memory_for_saving(const NamedOptimizers& optimizers, const Training
     if (local_steps != nullptr)
       memory.gathered +=
           weights * states.names().size() * static_cast<std::size_t>(local_steps->groups());
-    else if (states.are_divided())
+    else if (states.are_divided() && !optimizer.divides_weights())
       memory.gathered += weights * states.names().size();
     if (!settings.checkpoint_every) continue;
-    memory.copied += weights;
+    memory.copied +=
+        optimizer.divides_weights()
+            ? static_cast<std::size_t>(optimizer.arena().own_slice().size()) * sizeof(float)
+            : weights;
     if (states.are_sharded() || !states.are_divided()) memory.copied += states.bytes();
   }
   return memory;
@@ -144,7 +147,7 @@ void print_dry_run(const RankSetup& setup, const TrainingSettings& settings,
     gradients += each.optimizer->gradient_bytes() +
                  arena.gradients().bytes() * most_spare_arrays(arena, setup.threads.threads);
     // Including the rounded ones.
-    parameters += arena.values().bytes() + (arena.rounded() ? arena.rounded().bytes() : 0);
+    parameters += each.optimizer->weight_bytes();
     states += each.optimizer->states().bytes();
   }
   const auto [copied, gathered] = memory_for_saving(optimizers, settings, setup.local_steps.get());

@@ -6,6 +6,7 @@
 #include "communicator/text_bytes.hpp"
 #include "nn/model_summary.hpp"
 #include "nn/random.hpp"
+#include "nn/value_memory.hpp"
 #include "program/report/summary.hpp"
 #include "training/batch_memory.hpp"
 
@@ -22,6 +23,7 @@ void print_model_summary(const RankSetup& setup, const Module& model, const Loss
     keys.follow(0, batch.ids());
     const RandomScope random(keys);
     Observation unused;
+    const UnreadValues unread;
     loss(batch, unused);
   });
   std::string text = summary.text();

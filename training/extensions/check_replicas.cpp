@@ -35,7 +35,7 @@ std::vector<ReplicatedArray> arrays_of(const Updater& updater) {
       for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry)
         all.push_back({prefix + entry->path, !state.empty(), ParameterArena::part(array, *entry)});
     };
-    add(arena.values(), arena.entries(), "");
+    if (!arena.is_divided()) add(arena.values(), arena.entries(), "");
     add(arena.values(), arena.frozen(), "");
     if (optimizer.states().are_divided()) continue;
     for (const std::string& name : optimizer.states().names())

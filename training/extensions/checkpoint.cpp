@@ -86,8 +86,22 @@ void Checkpoint::initialize(Trainer& trainer) {
   if (is_saved(trainer, all)) saved_iteration_ = complete_iteration_;
   if (all != nullptr && (settings_.replicas || divides_states(trainer)))
     writers_ = all->split(writes(trainer) ? 0 : 1, all->rank());
+  check_divided_weights(trainer);
   if (trainer.is_root()) record_start(trainer.out(), trainer.last_saved());
   if (best_) best_->find(trainer, all, ranks_of(trainer).is_first());
+}
+
+// No rank has room for weights that nodes divide, so they are saved in pieces.
+void Checkpoint::check_divided_weights(Trainer& trainer) {
+  const auto divides = [](const NamedOptimizer& each) { return each.optimizer->divides_weights(); };
+  if (!writers_ || !std::ranges::any_of(trainer.updater().optimizers(), divides)) return;
+  trainer.restore_output_everywhere();
+  if (!all_see_one_folder(trainer))
+    fail_everywhere(
+        ErrorKind::config,
+        "--shard weights: each rank saves its part of the weights into {}, and the ranks' "
+        "machines see different folders there; choose an --out that all of them see",
+        trainer.out().string());
 }
 
 void Checkpoint::run(Trainer& trainer) {

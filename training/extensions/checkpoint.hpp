@@ -94,6 +94,7 @@ class Checkpoint : public Extension {
 
   SavingRanks ranks_of(const Trainer& trainer) const;
   bool writes(const Trainer& trainer) const;
+  void check_divided_weights(Trainer& trainer);
   bool all_see_one_folder(const Trainer& trainer);
 
   // Whether the run was resumed from a checkpoint or snapshot of this iteration in the output

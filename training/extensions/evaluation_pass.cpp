@@ -24,6 +24,7 @@ void EvaluationPass::follow(const Updater& updater, GraphMode graph) {
   const Module* const model = updater.evaluated_model();
   expects_shards_ = updater.optimizer().shards() > 0;
   if (has_own_model_ || model == nullptr) return;
+  divides_ = updater.optimizer().divides_weights() ? &updater.optimizer() : nullptr;
   const DType type = updater.optimizer().compute_type();
   if (runner_ && type == type_of_steps_) return;
   type_of_steps_ = type;
@@ -33,6 +34,14 @@ void EvaluationPass::follow(const Updater& updater, GraphMode graph) {
 
 void EvaluationPass::run_batch(std::int64_t number, const Batch& batch, const Work& work,
                                const std::string& prefix, Observation& seen) const {
+  // Ranks without examples gather weights with the others.
+  if (divides_ != nullptr)
+    return divides_->evaluating([&] { run_on_device(number, batch, work, prefix, seen); });
+  run_on_device(number, batch, work, prefix, seen);
+}
+
+void EvaluationPass::run_on_device(std::int64_t number, const Batch& batch, const Work& work,
+                                   const std::string& prefix, Observation& seen) const {
   if (batch.size() == 0) return;
   const auto step = [&](const Batch& there, Observation& found) { work(number, there, found); };
   if (runner_) return runner_->run(batch, seen, step, prefix);

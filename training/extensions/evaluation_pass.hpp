@@ -16,6 +16,7 @@
 
 namespace tasuki {
 
+class Optimizer;
 class ShardThreads;
 
 // Shared by all evaluators. `work` gets batches as the iterator returns them until a model is
@@ -50,6 +51,8 @@ class EvaluationPass {
   void warn_of_unmarked_batches() const;
   void run_batch(std::int64_t number, const Batch& batch, const Work& work,
                  const std::string& prefix, Observation& seen) const;
+  void run_on_device(std::int64_t number, const Batch& batch, const Work& work,
+                     const std::string& prefix, Observation& seen) const;
 
   std::unique_ptr<Iterator> iterator_;
   Extension::Watcher watcher_;
@@ -59,6 +62,7 @@ class EvaluationPass {
   mutable bool has_warned_ = false;
   std::unique_ptr<StepRunner> runner_;  // null until the model is known
   DType type_of_steps_ = DType::float32;
+  Optimizer* divides_ = nullptr;  // of the model, if it divides weights among nodes
 };
 
 }  // namespace tasuki

@@ -33,6 +33,17 @@ std::string first_non_finite(const Tensor& array,
 // What is wrong with the parameters, if anything.
 std::string describe_parameters(const Optimizer& optimizer) {
   const ParameterArena& arena = optimizer.arena();
+  if (arena.is_divided()) {  // each rank looks at what it keeps
+    const Range own = arena.own_slice();
+    for (const ParameterArena::Entry& entry : arena.entries()) {
+      const std::int64_t begin = std::max(own.begin, entry.offset);
+      const std::int64_t end = std::min(own.end, entry.offset + entry.count);
+      if (begin < end && !is_finite(arena.values().slice(begin, end)))
+        return entry.path + " has values that are not finite";
+    }
+    const std::string frozen = first_non_finite(arena.values(), arena.frozen());
+    return frozen.empty() ? "" : frozen + " has values that are not finite";
+  }
   if (is_finite(arena.values())) return "";
   for (const auto* entries : {&arena.entries(), &arena.frozen()})
     if (const std::string path = first_non_finite(arena.values(), *entries); !path.empty())

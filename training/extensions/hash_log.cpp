@@ -42,6 +42,8 @@ class PartHashes {
  private:
   void add_gradients(StepHashes::Group& group, const Optimizer& optimizer);
   void add_states(StepHashes::Group& group, const Optimizer& optimizer);
+  // Weights that no rank has as a whole, one after the other.
+  void add_divided(StepHashes::Group& group, const ParameterArena& arena) const;
   // Of an array with the arena's offsets, in the model's order.
   void add(StepHashes::Group& group, const Tensor& array,
            const std::vector<ParameterArena::Entry>& entries, const std::string& suffix = "") const;
@@ -73,6 +75,14 @@ void PartHashes::add_states(StepHashes::Group& group, const Optimizer& optimizer
     add(group, optimizer.states().gather(name, 0), optimizer.arena().entries(), '/' + name);
 }
 
+void PartHashes::add_divided(StepHashes::Group& group, const ParameterArena& arena) const {
+  const std::vector<ParameterArena::Entry>& entries = arena.entries();
+  for (auto entry = entries.rbegin(); entry != entries.rend(); ++entry) {
+    const Tensor values = entry->parameter->read_value();
+    if (is_first_) group.arrays.emplace_back(prefix_ + entry->path, hash_of_bytes(values));
+  }
+}
+
 std::vector<StepHashes::Group> PartHashes::collect(const std::vector<bool>& has_gradients) {
   StepHashes::Group buffers{"buffers", {}}, gradients{"gradients", {}}, weights{"weights", {}},
       states{"states", {}};
@@ -85,7 +95,10 @@ std::vector<StepHashes::Group> PartHashes::collect(const std::vector<bool>& has_
         buffers.arrays.emplace_back(prefix_ + path, hash_of_bytes(*buffer));
     if (has_gradients[i]) add_gradients(gradients, *optimizer);
     const ParameterArena& arena = optimizer->arena();
-    add(weights, arena.values(), arena.entries());
+    if (optimizer->divides_weights())
+      add_divided(weights, arena);
+    else
+      add(weights, arena.values(), arena.entries());
     add(weights, arena.values(), arena.frozen());
     add_states(states, *optimizer);
   }

@@ -50,7 +50,11 @@ std::uint64_t hash_of_array(const Tensor& array) {
 std::uint64_t hash_of_replica(const Optimizer& optimizer, const ReplicaPart& part) {
   // Chunks of different arrays have different numbers.
   constexpr std::uint64_t most_chunks = std::uint64_t{1} << 40;
-  const Tensor& weights = optimizer.arena().values();
+  const ParameterArena& arena = optimizer.arena();
+  // Each trained weight is there once if nodes divide them.
+  const Tensor weights = arena.is_divided()
+                             ? arena.values().slice(arena.update_count(), arena.values().count())
+                             : arena.values();
   std::uint64_t sum =
       hash_of_chunks(weights, part_of(chunks_in(weights.count()), part.sharers, part.sharer), 0);
   if (optimizer.states().are_divided()) return sum;

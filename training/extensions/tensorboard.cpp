@@ -92,6 +92,9 @@ void TensorBoard::add_histograms(Trainer& trainer) {
   const std::int64_t step = trainer.updater().iteration();
   for (const NamedOptimizer& each : optimizers) {
     const ParameterArena& arena = each.optimizer->arena();
+    if (each.optimizer->divides_weights())
+      fail_everywhere(ErrorKind::usage,
+                      "--histograms and --shard weights: no rank has all weights; leave one out");
     const SliceOwners& owners = each.optimizer->states().owners();
     Tensor gradients;
     if (!has_late_gradients(*each.optimizer))

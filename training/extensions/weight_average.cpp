@@ -58,6 +58,12 @@ WeightAverage::WeightAverage(const NamedOptimizers& optimizers, Settings setting
     fail_everywhere(ErrorKind::usage, "the decay of averaged weights must be in [0, 1), not {}",
                     settings_.decay);
   for (const auto& [name, optimizer] : optimizers)
+    if (optimizer->divides_weights())
+      fail_everywhere(
+          ErrorKind::usage,
+          "--ema and --shard weights: an average would be as large as all weights; leave "
+          "one out");
+  for (const auto& [name, optimizer] : optimizers)
     averages_.push_back(std::make_shared<Average>(Average{name, optimizer}));
 }
 

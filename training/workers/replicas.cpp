@@ -42,7 +42,7 @@ Replicas::Replicas(Optimizer& optimizer, std::vector<Module*> models, bool copie
     fail_everywhere(ErrorKind::config,
                     "--shard (Optimizer::shard) needs workers that share their "
                     "weights, on CPUs");
-  if (optimizer_.arena().keeps_sums_only())
+  if (optimizer_.arena().keeps_sums_only() || optimizer_.divides_weights())
     fail_everywhere(ErrorKind::config,
                     "--shard gradients (Optimizer::shard): several devices of one process add up "
                     "all gradients; choose --shard states, or start one process for each device");
