@@ -117,7 +117,7 @@ void DividedWeights::release_all() {
   post([this] {
     if (sharers_ != nullptr) arena_->wait_for_sharers();
     // Together, with pages that two units share.
-    if (!units_.empty()) release({units_.front().elements.begin, units_.back().elements.end});
+    if (!units_.empty()) release(Range{units_.front().elements.begin, units_.back().elements.end});
     is_here_.assign(units_.size(), false);
   });
 }
