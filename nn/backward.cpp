@@ -206,6 +206,14 @@ class DropsUnlessDone {
   const Graph& graph_;
 };
 
+// Of which there may be several, which must be there at the same time.
+void provide_parameters(const Function& function) {
+  for (const NodePointer& input : function.inputs())
+    if (input) input->provide_value();
+  for (const NodePointer& input : function.inputs())
+    if (input) input->check_value(function.name());
+}
+
 // What the thread's backward pass uses; passes within it use the same.
 class UnderWay {
  public:
@@ -303,10 +311,7 @@ void run_backward(std::span<const Variable> results, std::span<const Tensor> gra
     InputGradients inputs(function, graph, gradient ? gradient.device() : Device::cpu(), readiness,
                           UnderWay::late());
     if (gradient) {
-      for (const NodePointer& input : function.inputs())
-        if (input) input->provide_value();
-      for (const NodePointer& input : function.inputs())
-        if (input) input->check_value(function.name());
+      if (function.reads_parameters()) provide_parameters(function);
       function.backward(gradient, inputs);
     }
     inputs.finish();

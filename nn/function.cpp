@@ -42,7 +42,8 @@ Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
   function->inputs_.reserve(inputs.size());
   for (const Variable& input : inputs) {
     function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
-    if (function->inputs_.back()) function->inputs_.back()->check_value(function->name());
+    if (function->inputs_.back() && function->reads_parameters())
+      function->inputs_.back()->check_value(function->name());
   }
   auto node = std::make_shared<detail::Node>();
   node->type = result.dtype();

@@ -59,6 +59,9 @@ class Function {
   // Called after an exception ended a backward pass: drops what backward() left for other
   // functions.
   virtual void drop_gradients() noexcept {}
+  // Whether it reads parameters among its inputs itself, forward or backward; otherwise functions
+  // within it do.
+  virtual bool reads_parameters() const { return true; }
   // The settings of this call, for a CallRecorder. A function without them has none but its inputs.
   virtual void describe(CallSettings& /*settings*/) const {}
 

@@ -108,6 +108,7 @@ class Recompute final : public Function {
   Recompute(Block block, ResultGradients gradients)
       : block_(std::move(block)), gradients_(std::move(gradients)) {}
   const char* name() const override { return "recompute"; }
+  bool reads_parameters() const override { return false; }
 
   void backward(const Tensor& /*unused*/, Gradients& gradients) override {
     std::vector<Variable> inputs;
