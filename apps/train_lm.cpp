@@ -146,7 +146,9 @@ int main(int argc, char** argv) {
     return TrainingModel{std::move(made), std::move(loss)};
   };
   program.extend = [&](Trainer& trainer) {
-    if (flags.sample > 0 && !program.settings.quiet)
+    // One rank alone writes the sample.
+    const bool has_weights = !trainer.updater().optimizer().divides_weights();
+    if (flags.sample > 0 && !program.settings.quiet && has_weights)
       trainer.extend(std::make_unique<Sampler>(*model, flags,
                                                static_cast<std::uint64_t>(program.settings.seed)));
   };

@@ -217,6 +217,11 @@ int main(int argc, char** argv) {
     return training_of(create_part_of_translator(sizes(data), model));
   };
   program.create_evaluator = [&](std::unique_ptr<Iterator> batches, const LossFunction&) {
+    if (flags.bleu && program.settings.shard == Sharding::weights)
+      fail_everywhere(
+          ErrorKind::usage,
+          "--bleu and --shard weights: a translation has as many passes as words, which "
+          "ranks would have to make together; leave one out");
     return create_translation_evaluator(std::move(batches), evaluate, flags.bleu);
   };
   program.columns = {"epoch",

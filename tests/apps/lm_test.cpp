@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <fstream>
 
 #include "core/error.hpp"
@@ -77,6 +78,53 @@ TEST_F(TrainLm, DividesGradientsAmongRanks) {
       return end == std::string::npos ? 0 : std::stod(text.substr(begin + 1));
     };
     EXPECT_LT(gradients("gradients"), (1.0 / np + 0.25) * gradients("states"));
+  }
+}
+
+// The bits of whole weights: hashes of weights, states and gradients, and of the evaluation at the
+// end. Each run goes on from the other one's checkpoint.
+TEST_F(TrainLm, DividesWeightsAmongRanks) {
+  const std::vector<std::string> common = {
+      "--layers",     "3", "--width",        "32",   "--log-every",        "1",
+      "--hash-every", "4", "--threads",      "1",    "--node-weights",     "private",
+      "--epoch",      "1", "--communicator", "auto", "--checkpoint-every", "none"};
+  const auto hashes = [&](const std::string& out) {
+    std::ifstream file(folder / out / "hashes");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  for (const std::vector<std::string>& more : {std::vector<std::string>{"--arch", "gpt2"},
+                                               {"--recompute", "all"},
+                                               {"--dtype", "bf16", "--accumulate", "2"}}) {
+    SCOPED_TRACE(more[0]);
+    const auto flags = with(common, more);
+    const auto whole = log_of(2, "whole", with(flags, {"--overwrite"}));
+    const std::string expected = hashes("whole");
+    ASSERT_FALSE(expected.empty());
+    const auto divided =
+        log_of(2, "divided",
+               with(flags, {"--shard", "weights", "--shard-unit", "blocks/*/*", "--overwrite"}));
+    EXPECT_EQ(hashes("divided"), expected);
+    EXPECT_EQ(values_of(divided, "validation/main/bits_per_byte"),
+              values_of(whole, "validation/main/bits_per_byte"));
+    if (more[0] != "--arch") continue;
+    // Stopped in the middle, and continued with the other kind.
+    for (const bool begins_divided : {false, true}) {
+      const auto kind = [&](bool is_divided) {
+        return std::vector<std::string>{"--shard", is_divided ? "weights" : "none"};
+      };
+      log_of(2, "parts",
+             with(with(flags, kind(begins_divided)), {"--max-iterations", "8", "--overwrite"}));
+      log_of(2, "parts", with(with(flags, kind(!begins_divided)), {"--resume", folder / "parts"}));
+      EXPECT_EQ(hashes("parts"), expected) << begins_divided;
+    }
+    // Initial weights from the run's own ones.
+    const auto again =
+        with(flags, {"--init", folder / "divided/latest", "--overwrite", "--max-iterations", "4"});
+    log_of(2, "again", again);
+    const std::string from_file = hashes("again");
+    log_of(2, "again", with(again, {"--shard", "weights"}));
+    EXPECT_EQ(hashes("again"), from_file);
+    std::filesystem::remove_all(folder / "again");
   }
 }
 

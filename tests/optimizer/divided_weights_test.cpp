@@ -355,7 +355,7 @@ TEST_P(DividedWeightsOfRanks, RefuseFunctionsOfTwoUnits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DividedWeightsOfRanks,
-                         ::testing::Values("naive", "auto", "hierarchical", "two_dimensional"),
+                         ::testing::Values("naive", "auto", "two_dimensional"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace
