@@ -13,6 +13,7 @@ constexpr std::chrono::microseconds longest_nap{200}, longest_unhurried_nap{2000
 
 thread_local const WaitCheck* present_check = nullptr;
 thread_local int unhurried = 0;  // scopes
+thread_local const std::atomic<bool>* stays_awake = nullptr;
 
 }  // namespace
 
@@ -37,6 +38,13 @@ UnhurriedWaits::~UnhurriedWaits() {
   --unhurried;
 }
 
+WaitsWithoutSleep::WaitsWithoutSleep(const std::atomic<bool>& flag) {
+  stays_awake = &flag;
+}
+WaitsWithoutSleep::~WaitsWithoutSleep() {
+  stays_awake = nullptr;
+}
+
 void PoliteWait::pause() {
   using std::chrono::steady_clock;
   constexpr int spins = 32;
@@ -48,6 +56,11 @@ void PoliteWait::pause() {
   if (start_ == steady_clock::time_point{}) start_ = now;
   if (now - start_ < awake) {
     sched_yield();
+    return;
+  }
+  if (stays_awake != nullptr && *stays_awake) {
+    WaitCheck::run();
+    start_ = now;
     return;
   }
   WaitCheck::run();

@@ -1,6 +1,7 @@
 // PoliteWait: polls for another process without taking its core.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 
@@ -32,6 +33,18 @@ class UnhurriedWaits {
   ~UnhurriedWaits();
   UnhurriedWaits(const UnhurriedWaits&) = delete;
   UnhurriedWaits& operator=(const UnhurriedWaits&) = delete;
+};
+
+// While it exists and the flag is set, waits of this thread yield and do not sleep. It is for a
+// thread for which another one of the process waits, whose core is free: MPI moves data only while
+// it is called, so a sleep between two looks delays the next piece of a message.
+class WaitsWithoutSleep {
+ public:
+  // `flag` outlives this object.
+  explicit WaitsWithoutSleep(const std::atomic<bool>& flag);
+  ~WaitsWithoutSleep();
+  WaitsWithoutSleep(const WaitsWithoutSleep&) = delete;
+  WaitsWithoutSleep& operator=(const WaitsWithoutSleep&) = delete;
 };
 
 // One wait: `while (!done()) waiting.pause();`. The first pauses return at once; later ones yield

@@ -10,6 +10,7 @@
 #include "core/activity.hpp"
 #include "core/error.hpp"
 #include "core/log.hpp"
+#include "core/polite_wait.hpp"
 
 namespace tasuki {
 namespace {
@@ -125,7 +126,14 @@ void DividedWeights::release_all() {
 void DividedWeights::settle() {
   if (posted_.empty()) return;
   const WaitScope waiting(Waiting::allgather);
-  wait_for_posted();
+  pass_waits_ = true;
+  try {
+    wait_for_posted();
+  } catch (...) {
+    pass_waits_ = false;
+    throw;
+  }
+  pass_waits_ = false;
 }
 
 void DividedWeights::give_up() noexcept {
@@ -323,6 +331,7 @@ void DividedWeights::wait_for_posted() {
 }
 
 void DividedWeights::gather(std::size_t unit, const std::vector<std::size_t>& released) {
+  const WaitsWithoutSleep while_pass_waits(pass_waits_);
   // The ranks of a node have come to this unit, so none reads those that go.
   if (sharers_ != nullptr) arena_->wait_for_sharers();
   release(released);

@@ -121,6 +121,7 @@ class DividedWeights final : public ValueMemory {
   bool has_left_units_ = false;  // by give_up()
   std::vector<std::future<void>> posted_;
   std::atomic<bool> has_failed_ = false;
+  std::atomic<bool> pass_waits_ = false;  // for the thread
   BackgroundThread thread_;
 };
 

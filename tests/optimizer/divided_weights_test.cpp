@@ -95,10 +95,10 @@ class DividedWeightsOfRanks : public testing::WithCommunicator {
     std::unique_ptr<Optimizer> optimizer;
   };
   std::unique_ptr<Run> made(Sharding what, std::int64_t shards = 0, DType type = DType::float32,
-                            bool shares = false) {
+                            bool shares = false, const char* rule = "adam") {
     auto run = std::make_unique<Run>(what == Sharding::weights);
-    run->optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator_);
-    run->optimizer->set("alpha", 0.01);
+    run->optimizer = create_multi_node_optimizer(create_optimizer(rule), *communicator_);
+    run->optimizer->set(run->optimizer->rule().rate_name(), 0.01);
     run->optimizer->shard(what, {"h*"});
     run->optimizer->weights().share(shares);
     if (shards > 0) run->optimizer->set_shards(shards);
@@ -188,6 +188,23 @@ TEST_P(DividedWeightsOfRanks, RecomputeAndRoundLikeWholeOnes) {
       }
       expect_same(*whole, *divided);
     }
+}
+
+// Owners of slices add up norms of weights.
+TEST_P(DividedWeightsOfRanks, HaveTheNormsOfWholeOnes) {
+  if (!has_the_same_bits())
+    GTEST_SKIP() << "messages of three ranks round sums as ranges divide them";
+  for (const char* const rule : {"lamb", "momentum_sgd"}) {
+    const auto whole = made(Sharding::none, 0, DType::float32, false, rule),
+               divided = made(Sharding::weights, 0, DType::float32, true, rule);
+    for (Run* run : {whole.get(), divided.get()}) {
+      run->optimizer->add_hook(gradient_clipping(0.5));
+      run->optimizer->add_hook(weight_decay(0.01));
+      if (rule == std::string("momentum_sgd")) run->optimizer->add_hook(gradient_lars(0.01));
+      train(*run, 6);
+    }
+    expect_same(*whole, *divided);
+  }
 }
 
 // Ranks take turns with no examples, in the first step, too, when the order of units is not known.
