@@ -44,10 +44,10 @@ Tensor sparse(std::int64_t count, std::int64_t expected, DType type, Communicato
   const std::size_t bytes = static_cast<std::size_t>(count) * size_of(type);
   const std::size_t written = static_cast<std::size_t>(expected) * size_of(type);
   if (sharers == nullptr) {
-    const Tensor made(allocate_sparse_host(bytes, written), 0, {count}, type);
+    Tensor made(allocate_sparse_host(bytes, written), 0, {count}, type);
     // In small arrays, parts of pages that stay would be as large as what goes.
     constexpr std::size_t large = std::size_t{64} << 20;
-    if (bytes >= large) prefer_large_pages(made.raw(), bytes);
+    if (bytes >= large) prefer_large_pages(static_cast<std::byte*>(made.raw()), bytes);
     return made;
   }
   array = allocate_once(*sharers, bytes, written);

@@ -73,6 +73,7 @@ std::int64_t DividedWeights::expected_elements(const std::vector<Range>& own,
   std::int64_t elements = 0;
   for (const Range& slice : own) elements += slice.size();
   std::vector<std::int64_t> sizes;
+  sizes.reserve(units.size());
   for (const WeightUnit& unit : units) sizes.push_back(unit.elements.size());
   std::ranges::sort(sizes, std::greater());
   for (std::size_t i = 0; i < std::min<std::size_t>(2, sizes.size()); ++i) elements += sizes[i];

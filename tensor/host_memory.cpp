@@ -124,12 +124,10 @@ void give_back_pages(std::byte* begin, Range bytes, bool is_shared) {
          std::generic_category().message(errno));
 }
 
-void prefer_large_pages(void* begin, std::size_t bytes) {
-  constexpr std::uintptr_t page = std::uintptr_t{2} << 20;
-  const std::uintptr_t first = (reinterpret_cast<std::uintptr_t>(begin) + page - 1) / page * page;
-  const std::uintptr_t end = reinterpret_cast<std::uintptr_t>(begin) + bytes;
-  if (first < end)
-    static_cast<void>(madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE));
+void prefer_large_pages(std::byte* begin, std::size_t bytes) {
+  constexpr std::size_t large = std::size_t{2} << 20;
+  const std::size_t before = (large - reinterpret_cast<std::uintptr_t>(begin) % large) % large;
+  if (before < bytes) static_cast<void>(madvise(begin + before, bytes - before, MADV_HUGEPAGE));
 }
 
 OutOfMemory out_of_host_memory(std::size_t bytes) {

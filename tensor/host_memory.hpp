@@ -49,7 +49,7 @@ void give_back_pages(std::byte* begin, Range bytes, bool is_shared = false);
 
 // Asks for large pages in these bytes: they are mapped 512 at a time, which makes memory that is
 // given back and used again many times cheaper. Advice only.
-void prefer_large_pages(void* begin, std::size_t bytes);
+void prefer_large_pages(std::byte* begin, std::size_t bytes);
 
 // The error for `bytes` that were not available. The memory in use by this process is its pool's.
 OutOfMemory out_of_host_memory(std::size_t bytes);
