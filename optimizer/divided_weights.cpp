@@ -94,7 +94,10 @@ void DividedWeights::begin_pass(Pass kind) {
   in_backward_ = false;
   current_.reset();
   place_ = requested_ = 0;
-  if (order_->is_known()) request(*order_, 0);
+  if (order_->is_known())
+    request(*order_, 0);
+  else
+    *order_ = UnitOrder(units_.size());  // without what a pass has left that failed
 }
 
 void DividedWeights::end_pass() {

@@ -136,6 +136,11 @@ std::vector<std::string> LocalSteps::rules() const {
 
 void LocalSteps::follow(std::vector<Optimizer*> optimizers) {
   TASUKI_CHECK(optimizers_.empty() && !optimizers.empty(), "LocalSteps::follow() is called once");
+  if (std::ranges::any_of(optimizers, &Optimizer::divides_weights))
+    fail_everywhere(
+        ErrorKind::usage,
+        "local steps and divided weights (Optimizer::shard): between synchronisations each "
+        "machine has weights of its own; leave one out");
   optimizers_ = std::move(optimizers);
   try {
     agree_to_follow();
