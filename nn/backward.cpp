@@ -206,12 +206,13 @@ class DropsUnlessDone {
   const Graph& graph_;
 };
 
-// Of which there may be several, which must be there at the same time.
+// Gives all parameters of a function their values, or fails if they cannot be there at the same
+// time.
 void provide_parameters(const Function& function) {
   for (const NodePointer& input : function.inputs())
     if (input) input->provide_value();
   for (const NodePointer& input : function.inputs())
-    if (input) input->check_value(function.name());
+    if (input) input->check_value();
 }
 
 // What the thread's backward pass uses; passes within it use the same.

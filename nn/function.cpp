@@ -27,6 +27,19 @@ bool Function::wanted(const std::vector<Variable>& inputs) {
   return false;
 }
 
+Tensor Function::lasting(Tensor result, const std::vector<Variable>& inputs) {
+  for (const Variable& input : inputs)
+    if (input.node() && input.node()->value_memory != nullptr &&
+        result.storage() == input.node()->value.storage())
+      return result.clone();
+  return result;
+}
+
+void Function::check_values(const std::vector<Variable>& inputs) {
+  for (const Variable& input : inputs)
+    if (input.node()) input.node()->check_value();
+}
+
 bool Function::is_watched() {
   return hook != nullptr;
 }
@@ -38,13 +51,11 @@ Variable Function::attach(Tensor result, const std::vector<Variable>& inputs,
       each->called(called, inputs, made);
     return made;
   };
+  if (function->reads_parameters()) check_values(inputs);
   if (!is_recorded) return shown(*function, Variable(std::move(result)));
   function->inputs_.reserve(inputs.size());
-  for (const Variable& input : inputs) {
+  for (const Variable& input : inputs)
     function->inputs_.push_back(input.requires_grad() ? input.node() : nullptr);
-    if (function->inputs_.back() && function->reads_parameters())
-      function->inputs_.back()->check_value(function->name());
-  }
   auto node = std::make_shared<detail::Node>();
   node->type = result.dtype();
   node->function = std::move(function);
@@ -88,12 +99,13 @@ void detail::Node::provide_value() {
   memory->provide(*parameter);
 }
 
-void detail::Node::check_value(const char* function) const {
+void detail::Node::check_value() const {
   if (value_memory == nullptr || parameter == nullptr || value_memory->has(*parameter)) return;
-  fail(ErrorKind::usage,
-       "--shard weights: {} uses {} together with weights of another unit, which are not there at "
-       "the same time; make one unit of them (--shard-unit)",
-       function, parameter->name());
+  fail(
+      ErrorKind::usage,
+      "--shard weights: a function uses {} {} together with weights of another unit, which are not "
+      "there at the same time; make one unit of them (--shard-unit)",
+      parameter->layer(), parameter->name());
 }
 
 void detail::Node::write_late_grad() {

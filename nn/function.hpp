@@ -73,13 +73,22 @@ class Function {
   template <class Make>
   static Variable record(Tensor result, const std::vector<Variable>& inputs, Make&& make) {
     const bool is_recorded = wanted(inputs);
-    if (!is_recorded && !is_watched()) return Variable(std::move(result));
+    result = lasting(std::move(result), inputs);
+    if (!is_recorded && !is_watched()) {
+      check_values(inputs);
+      return Variable(std::move(result));
+    }
     return attach(std::move(result), inputs, std::forward<Make>(make)(), is_recorded);
   }
 
  private:
   friend struct detail::Node;
   static bool wanted(const std::vector<Variable>& inputs);
+  // A copy of a result that lies in the memory of a parameter whose values do not stay there
+  // (ValueMemory), such as one of reshape(); otherwise the result.
+  static Tensor lasting(Tensor result, const std::vector<Variable>& inputs);
+  // Fails if the values of a parameter among the inputs went while the function used them.
+  static void check_values(const std::vector<Variable>& inputs);
   static bool is_watched();
   static Variable attach(Tensor result, const std::vector<Variable>& inputs,
                          std::unique_ptr<Function> function, bool is_recorded);

@@ -43,8 +43,8 @@ struct Node {
   LateProducts* late = nullptr;
   // Of parameters: before their values are used.
   void provide_value();
-  // Of parameters: fails if a function that has used their values may have found others.
-  void check_value(const char* function) const;
+  // Of parameters: fails if their values are not there.
+  void check_value() const;
   void write_late_grad();
   void clear_grad();  // of parameters
 

@@ -195,7 +195,11 @@ void Parameter::place_at(const Tensor& value, const Tensor& grad) {
                    (!grad || (grad.shape() == shape && grad.is_plain())),
                "parameter {} of shape {} cannot be placed in memory of shape {}", name_,
                shape.text(), value.shape().text());
-  clear_grad();
+  node_->write_late_grad();
+  if (!grad)
+    clear_grad();
+  else if (node_->has_grad)
+    grad.copy_from(node_->grad);
   node_->value = value;
   node_->value_memory.reset();
   node_->rounded.reset();

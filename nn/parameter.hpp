@@ -77,7 +77,7 @@ class Parameter : public Variable {
   // Moves value and gradient to this memory; values are copied.
   void move_to(const Tensor& value, const Tensor& grad);
   // move_to() without a copy of values, which the memory has, or will have when it provides them;
-  // an undefined `grad` freezes the parameter (freeze_at()). The gradient must be empty.
+  // an undefined `grad` freezes the parameter (freeze_at()).
   void place_at(const Tensor& value, const Tensor& grad);
   // Until the next move_to(), freeze_at() or place_at(), `memory` gives the value its contents.
   void keep_values_by(std::shared_ptr<ValueMemory> memory);

@@ -1,7 +1,6 @@
 #include "optimizer/divided_weights.hpp"
 
 #include <algorithm>
-#include <exception>
 #include <limits>
 #include <span>
 #include <utility>
@@ -9,8 +8,8 @@
 #include "communicator/leave.hpp"
 #include "core/activity.hpp"
 #include "core/error.hpp"
-#include "core/log.hpp"
 #include "core/polite_wait.hpp"
+#include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
 namespace {
@@ -130,28 +129,30 @@ void DividedWeights::release_all() {
 void DividedWeights::settle() {
   if (posted_.empty()) return;
   const WaitScope waiting(Waiting::allgather);
-  pass_waits_ = true;
-  try {
-    wait_for_posted();
-  } catch (...) {
-    pass_waits_ = false;
-    throw;
-  }
-  pass_waits_ = false;
+  const struct Waits {
+    explicit Waits(std::atomic<bool>& pass) : pass_waits(pass) { pass_waits = true; }
+    ~Waits() { pass_waits = false; }
+    std::atomic<bool>& pass_waits;
+  } waits(pass_waits_);
+  for (std::future<void>& each : std::exchange(posted_, {})) each.get();
 }
 
-void DividedWeights::give_up() noexcept {
+void DividedWeights::give_up() {
+  // All ranks come to what is under way: it was begun one unit ahead of this pass.
+  for (std::future<void>& each : std::exchange(posted_, {})) each.wait();
+  has_failed_ = false;
+  has_left_units_ = true;  // until the next pass: other ranks may still read them
+  order_ = nullptr;
+  current_.reset();
   leave_after_error(*gathering_);
   if (sharers_ != nullptr) leave_after_error(*sharers_);
   try {
-    for (std::future<void>& each : std::exchange(posted_, {})) each.wait();
-    has_left_units_ = true;  // until the next pass: other ranks may still read them
-    has_failed_ = false;
-  } catch (const std::exception& error) {
-    log_warning("weights that are divided among nodes: {}", error.what());
+    throw;
+  } catch (const OutOfMemory& error) {
+    // Ranks that are out of memory at different units cannot look for a smaller batch together.
+    if (gathering_->size() > 1) throw Error(error.kind(), error.what(), error.scope());
+  } catch (...) {
   }
-  order_ = nullptr;
-  current_.reset();
 }
 
 // --- values ---
@@ -167,8 +168,9 @@ void DividedWeights::provide(Parameter& parameter) {
   const std::size_t unit = found->second;
   if (order_ == nullptr)
     fail(ErrorKind::usage,
-         "--shard weights: {} was read outside of a pass of its optimizer or of an evaluator; its "
-         "values are divided among nodes (Parameter::read_value gathers them, on all ranks)",
+         "--shard weights: {} was read outside of a pass of its optimizer or of an evaluator that "
+         "takes its model from the trainer; its values are divided among nodes "
+         "(Parameter::read_value gathers them, on all ranks)",
          entry_of(parameter).path);
   if (has(parameter)) return;
   if (order_->is_known())
@@ -188,9 +190,7 @@ bool DividedWeights::has(const Parameter& parameter) const {
 }
 
 Tensor DividedWeights::read(const Parameter& parameter) {
-  if (order_ != nullptr || arena_ == nullptr)
-    fail(ErrorKind::usage, "--shard weights: {} is to be read as a whole {}", parameter.name(),
-         arena_ == nullptr ? "after its optimizer is gone" : "within a pass");
+  check_no_pass(parameter, "read");
   settle();
   const ParameterArena::Entry& entry = entry_of(parameter);
   const Tensor values = Tensor::empty({entry.count});
@@ -201,6 +201,7 @@ Tensor DividedWeights::read(const Parameter& parameter) {
 }
 
 void DividedWeights::write(Parameter& parameter, const Tensor& values) {
+  check_no_pass(parameter, "set");
   settle();
   TASUKI_CHECK(values.shape() == parameter.shape(), "values of {} for parameter {} of {}",
                values.shape().text(), parameter.name(), parameter.shape_text());
@@ -226,6 +227,12 @@ void DividedWeights::close() {
   order_ = nullptr;
   arena_ = nullptr;
   gathering_.reset();
+}
+
+void DividedWeights::check_no_pass(const Parameter& parameter, const char* use) const {
+  if (order_ != nullptr || arena_ == nullptr)
+    fail(ErrorKind::usage, "--shard weights: all values of {} are to be {} {}", parameter.name(),
+         use, arena_ == nullptr ? "after their optimizer is gone" : "within a pass");
 }
 
 const ParameterArena::Entry& DividedWeights::entry_of(const Parameter& parameter) const {
@@ -291,8 +298,8 @@ void DividedWeights::follow(std::size_t unit, const Parameter& parameter) {
   request(*order_, place_ + 1);
 }
 
-// Gathers the unit at a place of the order, all of which before are requested. The one before it
-// stays.
+// Gathers the unit at a place of the order, after those at all places before it. The unit at the
+// place before it stays.
 void DividedWeights::request(const UnitOrder& order, std::size_t place) {
   const std::vector<std::size_t>& units = order.units();
   if (place < requested_ || place >= units.size()) return;
@@ -328,10 +335,6 @@ void DividedWeights::post(std::function<void()> work) {
       throw;
     }
   }));
-}
-
-void DividedWeights::wait_for_posted() {
-  for (std::future<void>& each : std::exchange(posted_, {})) each.get();
 }
 
 void DividedWeights::gather(std::size_t unit, const std::vector<std::size_t>& released) {

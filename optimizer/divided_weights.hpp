@@ -37,8 +37,8 @@
 
 namespace tasuki {
 
-// Passes run in one thread, which makes all calls. Between begin_pass() and settle() it must not
-// throw away errors: after one, give_up().
+// Passes run in one thread, which makes all calls. If anything throws between begin_pass() and
+// settle(), the caller calls give_up() in the handler before it goes on.
 class DividedWeights final : public ValueMemory {
  public:
   enum class Pass : std::uint8_t { training, evaluation };
@@ -61,8 +61,9 @@ class DividedWeights final : public ValueMemory {
   void end_pass();
   // Returns when what end_pass() started is done. Afterwards slices may be changed.
   void settle();
-  // After an exception in a pass.
-  void give_up() noexcept;
+  // In the handler of an exception in a pass: ends what is under way and tells the other ranks
+  // (leave_after_error). Throws OutOfMemory on as another Error.
+  void give_up();
   bool has_pass() const { return order_ != nullptr; }
 
   // --- values; outside of passes ---
@@ -84,16 +85,15 @@ class DividedWeights final : public ValueMemory {
                                         const std::vector<WeightUnit>& units);
 
  private:
-  std::size_t unit_of(const Parameter& parameter) const;
   const ParameterArena::Entry& entry_of(const Parameter& parameter) const;
+  void check_no_pass(const Parameter& parameter, const char* use) const;
   void learn(std::size_t unit);
   void follow(std::size_t unit, const Parameter& parameter);
   void request(const UnitOrder& order, std::size_t place);
-  // Units that are here, other than these two and those that stay: they go.
+  // Marks units that are here, except these two and those that stay, as gone, and returns them.
   std::vector<std::size_t> take_released(const UnitOrder& order, std::size_t first,
                                          std::size_t second);
   void post(std::function<void()> work);
-  void wait_for_posted();
   void release_all();
 
   // In the thread.
@@ -118,7 +118,9 @@ class DividedWeights final : public ValueMemory {
   std::optional<std::size_t> current_;  // the unit that the pass uses
   std::size_t place_ = 0;               // current_'s in the order, and how many were requested
   std::size_t requested_ = 0;
-  bool has_left_units_ = false;  // by give_up()
+  // Units may be there that no pass has gathered for itself: after give_up() and, of memory that
+  // ranks share, after passes that measure memory (UnreadValues).
+  bool has_left_units_ = true;
   std::vector<std::future<void>> posted_;
   std::atomic<bool> has_failed_ = false;
   std::atomic<bool> pass_waits_ = false;  // for the thread

@@ -43,6 +43,10 @@ std::unique_ptr<Optimizer> create_multi_node_optimizer(std::unique_ptr<Optimizer
 
 void Optimizer::setup(Module& model, std::size_t size_of_model) {
   TrainedModel::check_registered(model, size_of_model);
+  if (divided_ && trained_.model == &model)
+    fail_everywhere(ErrorKind::usage,
+                    "setup() a second time: the model's weights are divided among nodes (--shard "
+                    "weights); make a new optimizer for a new model");
   trained_.model = &model;
   for (const std::string& pattern : frozen_.patterns()) trained_.check_pattern(pattern);
   t_ = 0;
@@ -140,6 +144,11 @@ std::optional<ParameterArena::DividedValues> Optimizer::divide_values(
         ErrorKind::unavailable,
         "--shard weights needs an MPI with MPI_THREAD_MULTIPLE: weights are gathered by "
         "a thread; choose --shard gradients");
+  if (weights_.are_shared() && !weights_.are_by_node())
+    fail_everywhere(
+        ErrorKind::usage,
+        "--shard weights: the ranks of a node keep their weights together, not in several "
+        "groups (SharedWeights::share)");
   Communicator& all = *trained_.communicator;
   const auto entries = ParameterArena::trained_entries(*trained_.model, frozen_);
   const std::int64_t count = ParameterArena::end_of(entries);

@@ -239,7 +239,7 @@ void Optimizer::apply(std::int64_t global_examples, const SpreadUpdate& spread) 
              spread ? spread : sharded_.spread());
   if (states_.are_sharded() && !divided_) {
     note_moment(StepClock::Moment::exchange);
-    states_.owners().share(trained_.arena->shared_values(), trained_.arena->is_shared());
+    states_.owners().share(trained_.arena->shared_values(), weights_.are_by_node());
     trained_.arena->wait_for_sharers();
     trained_.arena->round_values();
   }
@@ -280,8 +280,10 @@ void Optimizer::flush() {
 // Other threads may still compute shards; they end the step with give_up_step().
 void Optimizer::give_up_pass() {
   if (sharded_.threads() == 1) sharded_.give_up();
-  if (divided_) divided_->give_up();
+  // Other ranks come as far as this one only if it does its part of what both have begun: first
+  // exchanges, without which they may not come to the gathers. Then they are told.
   exchange_.give_up();
+  if (divided_) divided_->give_up();
   if (communicator() != nullptr) leave_after_error(*communicator());
 }
 

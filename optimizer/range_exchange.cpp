@@ -316,10 +316,9 @@ void RangeExchange::keep(std::size_t range) {
   model_changed_ = notice[0] != 0;
   const float others = notice[ParameterArena::pass_notice];
   if (!model_changed_ && others != (is_last_pass_ ? 0 : static_cast<float>(communicator_.size())))
-    fail(
-        ErrorKind::disagreement,
-        "--shard gradients: a step has as many backward passes on all ranks, but this was the last "
-        "one on some ranks and not on others");
+    fail(ErrorKind::disagreement,
+         "--shard: a step has as many backward passes on all ranks, but this was the last "
+         "one on some ranks and not on others");
   if (is_last_pass_) notices().copy_from(found);
 }
 

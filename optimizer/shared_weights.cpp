@@ -67,6 +67,16 @@ std::vector<int> SharedWeights::holders() const {
   return holders;
 }
 
+bool SharedWeights::are_by_node() const {
+  if (!are_shared()) return false;
+  const std::vector<int>& nodes = trained_.communicator->topology().node_of;
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    const auto first = std::ranges::find(nodes, nodes[rank]) - nodes.begin();
+    if (groups_[rank] != groups_[static_cast<std::size_t>(first)]) return false;
+  }
+  return true;
+}
+
 std::string SharedWeights::describe() const {
   if (are_shared()) return "one set for the ranks of a node";
   return why_not_.empty() ? "one set per rank" : fmt::format("one set per rank ({})", why_not_);

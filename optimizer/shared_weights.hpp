@@ -36,6 +36,8 @@ class SharedWeights {
   // --- after setup() ---
   // Whether ranks of any node share weights. The same on all ranks.
   bool are_shared() const { return sharers_ != nullptr; }
+  // Whether all ranks of each node share one copy, not several groups of them.
+  bool are_by_node() const;
   // For each rank, the lowest rank that shares its copy of the weights: the rank itself if it
   // shares with none.
   std::vector<int> holders() const;

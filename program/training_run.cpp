@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "program/data/training_data.hpp"
 #include "program/extensions.hpp"
 #include "program/largest_batch.hpp"
+#include "program/recompute_loss.hpp"
 #include "program/report/about.hpp"
 #include "program/report/banner.hpp"
 #include "program/report/dry_run.hpp"
@@ -53,6 +55,17 @@ std::vector<std::string> paths_of_parameters(const Module& model) {
   std::vector<std::string> paths;
   for (const auto& [path, parameter] : model.all_parameters()) paths.push_back(path);
   return paths;
+}
+
+// Of those with parameters, and those above them.
+std::vector<std::string> paths_of_modules(const Module& model) {
+  std::set<std::string> paths;
+  for (std::string path : paths_of_parameters(model))
+    for (std::size_t end = path.rfind('/'); end != path.npos; end = path.rfind('/')) {
+      path.resize(end);
+      paths.insert(path);
+    }
+  return {paths.begin(), paths.end()};
 }
 
 std::optional<RunPosition> find_position(const TrainingProgram& program, const RankSetup& setup,
@@ -89,54 +102,6 @@ void name_origin(const TrainingProgram& program, const RankSetup& setup,
                  const OutputFolder& output) {
   if (!program.wrap_batches && setup.communicator->rank() == 0)
     record_start(output.path(), setup.resumption.from->path);
-}
-
-RecomputePlan::Mode mode_of(Recompute recompute) {
-  switch (recompute) {
-    case Recompute::none:
-      return RecomputePlan::Mode::none;
-    case Recompute::all:
-      return RecomputePlan::Mode::all;
-    case Recompute::automatic:
-      break;
-  }
-  return RecomputePlan::Mode::measured;
-}
-
-// For a trace: the examples of a forward pass on the CPU, and the bytes that it has kept since
-// `before` bytes of the host's pool were in use.
-void trace_activations(const Batch& batch, std::size_t before) {
-  const std::size_t after = host_pool_statistics().in_use;
-  const double now = trace_clock();
-  trace({.name = "activations",
-         .row = TraceRow::blocks,
-         .begin = now,
-         .end = now,
-         .number = batch.size(),
-         .bytes = static_cast<std::int64_t>(after - std::min(before, after)),
-         .lane = trace_lane_of_thread()});
-}
-
-// A loss function whose forward passes follow the plan, on `device`.
-template <class Loss>
-Loss following(const std::shared_ptr<RecomputePlan>& plan, bool needs_blocks, Device device,
-               Loss loss) {
-  if (!loss) return loss;
-  return [plan, needs_blocks, device, loss = std::move(loss)](const Batch& batch,
-                                                              Observation& report) {
-    if (!is_recording()) return loss(batch, report);
-    const std::size_t before = host_pool_statistics().in_use;
-    auto result = [&] {
-      const RecomputeScope scope(*plan);
-      return loss(batch, report);
-    }();
-    if (is_tracing() && device.is_cpu()) trace_activations(batch, before);
-    if (needs_blocks && plan->blocks() == 0)
-      fail_everywhere(ErrorKind::usage,
-                      "--recompute: the model has no blocks that could be recomputed "
-                      "(Sequential::end_block, may_recompute); leave the flag out");
-    return result;
-  };
 }
 
 }  // namespace
@@ -230,6 +195,7 @@ void TrainingRun::initialize(Module& model) {
                           sharding_of(settings) == Sharding::weights},
                          model, communicator(), *setup().grid);
   check_patterns("--freeze", settings.freeze, paths_of_parameters(model), communicator());
+  check_patterns("--shard-unit", settings.shard_unit, paths_of_modules(model), communicator());
   if (settings.sync_bn && convert_to_multi_node_batch_norm(model, setup().grid->data()) == 0)
     fail_everywhere(ErrorKind::usage,
                     "--sync-bn: the model has no batch normalisation; leave --sync-bn out");

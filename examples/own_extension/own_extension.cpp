@@ -64,7 +64,11 @@ class WeightGrowth : public Extension {
   bool reads_model() const override { return true; }
 
   void run(Trainer& trainer) override {
-    const Tensor& weights = trainer.updater().optimizer().arena().values();
+    const tasuki::Optimizer& optimizer = trainer.updater().optimizer();
+    if (optimizer.divides_weights())
+      fail_everywhere(ErrorKind::usage,
+                      "weights/norm: with --shard weights no rank has all weights");
+    const Tensor& weights = optimizer.arena().values();
     const double norm = std::sqrt(backend(weights.device()).squared_norm(weights));
     trainer.observation().set("weights/norm", norm);  // the same on all ranks
     trainer.observation().set("weights/growth", before_ > 0 ? norm / before_ : 1);

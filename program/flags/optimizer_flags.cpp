@@ -115,7 +115,7 @@ void add_optimizer_flags(Options& options, TrainingSettings& settings, bool has_
            "others (ZeRO, stage 1; not with lamb on GPUs); gradients: each also keeps the sums of "
            "gradients of its part only (stage 2; on CPUs; with --reproducible each keeps all); "
            "weights: each node also keeps the weights of its ranks' parts only, and gathers others "
-           "while passes use them (stage 3). Results are the same up to rounding")
+           "while passes use them (stage 3). Results are those of none, up to rounding")
       .in_short("divide states, gradients, weights among ranks");
 
   options.add("shard-optimizer", settings.shard_optimizer, "the same as --shard states");

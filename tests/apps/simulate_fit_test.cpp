@@ -82,7 +82,7 @@ TEST(MachineMemory, DividesStatesAndGradients) {
     return memory_of(small_model(), machine, {.sharding = sharding}, 10);
   };
   const MachineMemory none = with(Sharding::none), states = with(Sharding::states),
-                      gradients = with(Sharding::gradients);
+                      gradients = with(Sharding::gradients), weights = with(Sharding::weights);
   EXPECT_EQ(none.weights, 100);
   EXPECT_EQ(none.gradients, 200);
   EXPECT_EQ(none.states, 200);
@@ -94,6 +94,13 @@ TEST(MachineMemory, DividesStatesAndGradients) {
   EXPECT_EQ(gradients.states, 50);
   EXPECT_EQ(gradients.gradients, 2 * (12.5 + 40));
   EXPECT_EQ(gradients.weights, 100);
+  EXPECT_EQ(weights.gradients, gradients.gradients);
+  EXPECT_EQ(weights.states, 50);
+  EXPECT_NEAR(weights.weights, 100 * (0.25 + 2.0 / 12), 1e-9);
+  EXPECT_EQ(weights.checkpoint, 50 + 25);
+  // Ranks of one machine share their weights.
+  EXPECT_EQ(memory_of(small_model(), machine_of(2, 2), {.sharding = Sharding::weights}, 10).weights,
+            100);
   // Slots of most of the gradients take more memory than all.
   ModelMemory lopsided = small_model();
   lopsided.travelling = 90;

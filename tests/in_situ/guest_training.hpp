@@ -31,10 +31,12 @@ inline int size_of(MPI_Comm comm) {
 class GuestTraining {
  public:
   explicit GuestTraining(MPI_Comm comm, std::uint64_t seed = 1, const std::string& kind = "auto",
-                         const CommunicatorOptions& options = {})
+                         const CommunicatorOptions& options = {},
+                         Sharding sharding = Sharding::none)
       : communicator_(create_communicator(kind, comm, options)),
         optimizer_(create_multi_node_optimizer(create_optimizer("adam"), *communicator_)) {
     model_.initialize(seed);
+    optimizer_->shard(sharding, {"l*"});
     optimizer_->setup(model_);
   }
 

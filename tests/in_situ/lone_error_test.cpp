@@ -4,6 +4,7 @@
 #include <array>
 #include <memory>
 #include <stdexcept>
+#include <string>
 
 #include "communicator/leave.hpp"
 #include "core/error.hpp"
@@ -60,6 +61,34 @@ TEST_P(ErrorOfOneRank, ReachesTheOthersInAStep) {
   GuestTraining next(MPI_COMM_WORLD, 1, GetParam().kind, GetParam().options);
   next.steps(0, 3);
   EXPECT_EQ(next.optimizer().t(), 3);
+}
+
+// Weights are gathered one unit ahead when the rank fails.
+TEST_P(ErrorOfOneRank, ReachesOthersThatGatherWeights) {
+  int level = MPI_THREAD_SINGLE;
+  MPI_Query_thread(&level);
+  if (level < MPI_THREAD_MULTIPLE) GTEST_SKIP() << "needs an MPI with threads";
+  const std::string kind = GetParam().kind;
+  if (kind == "flat" || kind == "naive")
+    GTEST_SKIP() << kind << " gathers weights by an operation of MPI's own (leave.hpp)";
+  for (const bool is_first_pass : {true, false}) {
+    GuestTraining training(MPI_COMM_WORLD, 1, GetParam().kind, GetParam().options,
+                           Sharding::weights);
+    EXPECT_TRUE(training.optimizer().divides_weights());
+    if (!is_first_pass) training.steps(0, 3);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (is_failing()) {
+      EXPECT_THROW(training.step(3,
+                                 [](const Variable&, const Tensor&) -> Variable {
+                                   throw std::runtime_error("the loss exploded");
+                                 }),
+                   std::runtime_error);
+    } else {
+      expect_error(ErrorKind::io, {"rank 1 on ", "has left: the loss exploded"},
+                   [&] { training.step(3); });
+    }
+  }
+  MPI_Barrier(MPI_COMM_WORLD);
 }
 
 // Ranks 1, 2, ...: their first rank prints what all of them meet, and announces what only it meets.

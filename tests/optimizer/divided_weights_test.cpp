@@ -16,6 +16,7 @@
 #include "nn/function.hpp"
 #include "nn/functions/activation.hpp"
 #include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
 #include "nn/functions/connection.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/recompute.hpp"
@@ -57,12 +58,16 @@ class Chain : public Module {
       h = recomputes ? recompute(block, h) : block(h);
       if (between) between();
     }
+    if (reshapes) {
+      const Parameter& weights = *pairs_[4]->a.parameters().front().parameter;
+      h = F::matmul(h, F::reshape(weights, {width, width}));
+    }
     h = tied_(h);
     return F::mean_squared_error(h, Tensor::zeros(h.shape()));
   }
   const Parameter& first() const { return *parameters().front().parameter; }
 
-  bool swaps = false, skips = false, recomputes = false;
+  bool swaps = false, skips = false, recomputes = false, reshapes = false;
   std::function<void()> between;
   using Module::add;
 
@@ -108,6 +113,8 @@ class DividedWeightsOfRanks : public testing::WithCommunicator {
     return run;
   }
   bool divides() const { return size() > 1; }
+  // MPI's own operations poll, which takes long beside other work.
+  std::uint64_t many_steps() const { return GetParam() == "naive" ? 6 : 50; }
   Tensor examples(std::uint64_t step) const {
     RandomStream random(step, static_cast<std::uint64_t>(rank()));
     Tensor x = Tensor::empty({batch, width});
@@ -144,13 +151,13 @@ TEST_P(DividedWeightsOfRanks, TrainLikeWholeOnes) {
   if (!has_the_same_bits())
     GTEST_SKIP() << "messages of three ranks round sums as ranges divide them";
   const auto whole = made(Sharding::none);
-  train(*whole, 50);
+  train(*whole, many_steps());
   for (const bool shares : {false, true}) {
     const auto divided = made(Sharding::weights, 0, DType::float32, shares);
     EXPECT_EQ(divided->optimizer->divides_weights(),
               divides() && !(divided->optimizer->weights().are_shared() &&
                              communicator_->inter_size() == 1));
-    train(*divided, 50);
+    train(*divided, many_steps());
     expect_same(*whole, *divided);
   }
 }
@@ -159,7 +166,7 @@ TEST_P(DividedWeightsOfRanks, TrainLikeWholeOnesInShards) {
   if (!communicator_->adds_shards()) GTEST_SKIP() << GetParam() << " adds no shards";
   const auto whole = made(Sharding::none, 12), divided = made(Sharding::weights, 12);
   for (Run* run : {whole.get(), divided.get()})
-    for (std::uint64_t step = 0; step < 50; ++step) {
+    for (std::uint64_t step = 0; step < 8; ++step) {
       StepScope scope;
       const Range own = run->optimizer->own_shards();
       for (std::int64_t shard = own.begin; shard < own.end; ++shard) {
@@ -329,6 +336,38 @@ TEST_P(DividedWeightsOfRanks, StayTheSameWhenLayersAreFrozenAndAdded) {
   expect_same(*whole, *divided);
 }
 
+// A result that is a view of a parameter's memory is used after the parameter's unit has gone.
+TEST_P(DividedWeightsOfRanks, LastInReshapedResults) {
+  if (!has_the_same_bits())
+    GTEST_SKIP() << "messages of three ranks round sums as ranges divide them";
+  const auto whole = made(Sharding::none), divided = made(Sharding::weights);
+  for (Run* run : {whole.get(), divided.get()}) {
+    run->model.reshapes = true;
+    train(*run, 6);
+  }
+  expect_same(*whole, *divided);
+}
+
+TEST_P(DividedWeightsOfRanks, RefuseASecondSetup) {
+  if (!divides()) GTEST_SKIP() << "one rank has all weights";
+  const auto run = made(Sharding::weights);
+  const auto failure = testing::caught([&] { run->optimizer->setup(run->model); });
+  ASSERT_TRUE(failure);
+  EXPECT_THAT(failure->what(), HasSubstr("setup() a second time"));
+}
+
+TEST_P(DividedWeightsOfRanks, RefuseGroupsOnANode) {
+  if (size() < 4 || communicator_->inter_size() > 1 || !communicator_->shares_memory())
+    GTEST_SKIP() << "needs four ranks that share memory on one node";
+  Chain model;
+  const auto optimizer = create_multi_node_optimizer(create_optimizer("adam"), *communicator_);
+  optimizer->shard(Sharding::weights);
+  optimizer->weights().share(true, rank() % 2);
+  const auto failure = testing::caught([&] { optimizer->setup(model); });
+  ASSERT_TRUE(failure);
+  EXPECT_THAT(failure->what(), HasSubstr("not in several groups"));
+}
+
 // All ranks throw at the same place, and go on.
 TEST_P(DividedWeightsOfRanks, RefuseAnotherOrder) {
   if (!divides()) GTEST_SKIP() << "one rank has all weights";
@@ -365,17 +404,26 @@ TEST_P(DividedWeightsOfRanks, RefuseFunctionsOfTwoUnits) {
   const auto at = [&](const std::string& path) -> const Parameter& {
     return *std::ranges::find(all, path, &Module::NamedParameter::path)->parameter;
   };
-  const auto failure = testing::caught([&] {
-    run->optimizer->update(
-        [&] {
-          const Variable y = F::linear(Variable(examples(0)), at("h0/a/W"), at("h4/a/b"));
-          return F::mean_squared_error(y, Tensor::zeros(y.shape()));
-        },
-        batch);
-  });
-  ASSERT_TRUE(failure);
-  EXPECT_EQ(failure->kind(), ErrorKind::usage);
-  EXPECT_THAT(failure->what(), HasSubstr("together with weights of another unit"));
+  const auto both = [&] { return F::linear(Variable(examples(0)), at("h0/a/W"), at("h4/a/b")); };
+  for (const bool trains : {true, false}) {
+    const auto failure = testing::caught([&] {
+      if (trains)
+        run->optimizer->update(
+            [&] {
+              const Variable y = both();
+              return F::mean_squared_error(y, Tensor::zeros(y.shape()));
+            },
+            batch);
+      else
+        run->optimizer->evaluating([&] {
+          const NoGrad no_grad;
+          both();
+        });
+    });
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->kind(), ErrorKind::usage);
+    EXPECT_THAT(failure->what(), HasSubstr("together with weights of another unit"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, DividedWeightsOfRanks, ::testing::Values("naive", "auto"),

@@ -133,6 +133,14 @@ TEST_P(SharedWeights, AreSeparateForGroupsOnANode) {
   expect_same(*apart, *grouped);
 }
 
+// A group's weights also need what ranks of other groups on the node have updated.
+TEST_P(SharedWeights, OfGroupsOnANodeTrainWithShardedStates) {
+  const auto apart = made({.shared = false, .sharded = true}),
+             grouped = made({.sharded = true, .group = rank() % 2});
+  for (Run* run : {apart.get(), grouped.get()}) train(*run, 5);
+  expect_same(*apart, *grouped);
+}
+
 // Code that writes weights and knows nothing of other ranks.
 TEST_P(SharedWeights, AcceptChangesMadeByAllRanks) {
   const auto apart = made({.shared = false}), shared = made({});

@@ -117,8 +117,16 @@ class ShardedSteps : public testing::WithCommunicator {
     train(*optimizer, model, part_of(shards, size(), rank()), use);
     return values_of(*optimizer, model);
   }
-  static std::map<std::string, Tensor> trained_by_one(std::int64_t shards, Use use = Use::in_step,
-                                                      const Between& between = {}) {
+  // Depends on nothing else, so it is computed once for all communicators.
+  static const std::map<std::string, Tensor>& trained_by_one(std::int64_t shards,
+                                                             Use use = Use::in_step) {
+    static std::map<std::pair<std::int64_t, Use>, std::map<std::string, Tensor>> known;
+    const auto [found, is_new] = known.try_emplace({shards, use});
+    if (is_new) found->second = trained_by_one(shards, use, {});
+    return found->second;
+  }
+  static std::map<std::string, Tensor> trained_by_one(std::int64_t shards, Use use,
+                                                      const Between& between) {
     Perceptron model(sizes);
     const auto optimizer = create_optimizer("adam");
     prepare(*optimizer);

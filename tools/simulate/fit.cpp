@@ -11,7 +11,10 @@ constexpr std::int64_t most_passes = 1 << 20;  // of --accumulate
 
 std::vector<Sharding> shardings(const FitQuestion& question) {
   if (question.ranks == 1) return {Sharding::none};
-  return {Sharding::none, Sharding::states, Sharding::gradients};
+  // The ranks of one machine share their weights anyway.
+  if (question.ranks <= question.cluster.ranks_per_node)
+    return {Sharding::none, Sharding::states, Sharding::gradients};
+  return {Sharding::none, Sharding::states, Sharding::gradients, Sharding::weights};
 }
 
 // In all types and shardings, with one pass and nothing recomputed; the fewest changes first.
@@ -69,7 +72,11 @@ FitRow row_of(const FitQuestion& question, const Choice& choice) {
       recompute_seconds(question.memory, choice, static_cast<double>(question.examples));
   const Workload whole = with_recompute(question.workload, again);
   const Workload passes = with_passes(whole, choice.accumulate);
-  const double weights = question.memory.weights;
+  // Divided weights are gathered in the forward and in the backward pass of each batch, here as if
+  // nothing hid it.
+  const double weights =
+      question.memory.weights *
+      (choice.sharding == Sharding::weights ? 2 * static_cast<double>(choice.accumulate) : 1);
   row.prediction =
       choice.sharding == Sharding::none
           ? predict(passes, question.ranks, question.cluster, question.overlaps)
@@ -120,7 +127,7 @@ std::string flags_of(const FitRow& row) {
   if (const std::size_t blocks = choice.recomputed_blocks(); blocks > 0)
     text += fmt::format(" --recompute {}", blocks == choice.recomputed.size() ? "all" : "auto");
   if (choice.bf16) text += " --dtype bf16";
-  constexpr const char* names[] = {"none", "states", "gradients"};
+  constexpr const char* names[] = {"none", "states", "gradients", "weights"};
   if (choice.sharding != Sharding::none)
     text += fmt::format(" --shard {}", names[static_cast<std::size_t>(choice.sharding)]);
   return text;

@@ -6,6 +6,8 @@
 namespace tasuki::simulate {
 namespace {
 
+constexpr double units_of_weights = 12;  // default_unit_bytes()
+
 // Of activations, whose traced bytes are those of the trace's type.
 double scale_of(const ModelMemory& model, const Choice& choice) {
   return choice.bf16 && !model.is_bf16 ? 0.5 : 1;
@@ -36,7 +38,12 @@ MachineMemory memory_of(const ModelMemory& model, const Machine& machine, const 
     largest = std::max(largest, model.blocks[block].bytes);
   }
   const double of_rank = ranks * examples * scale_of(model, choice);
-  MachineMemory memory{.weights = model.weights * (choice.bf16 ? 1.5 : 1),
+  // Two of its units are there beside a machine's own part.
+  const double weights =
+      choice.sharding == Sharding::weights && share < 1
+          ? std::min(model.weights, model.weights * (share + 2.0 / units_of_weights))
+          : model.weights;
+  MachineMemory memory{.weights = weights * (choice.bf16 ? 1.5 : 1),
                        .gradients = ranks * model.gradients,
                        .states = model.states * (choice.sharding >= Sharding::states ? share : 1),
                        .activations = of_rank * std::max(activations, 0.0),
@@ -45,7 +52,9 @@ MachineMemory memory_of(const ModelMemory& model, const Machine& machine, const 
   if (choice.sharding >= Sharding::gradients)
     memory.gradients =
         std::min(memory.gradients, ranks * (model.gradients / machine.ranks + model.travelling));
-  memory.checkpoint = memory.states + model.weights;
+  // With divided weights, of a machine's part.
+  memory.checkpoint =
+      memory.states + model.weights * (choice.sharding == Sharding::weights ? share : 1);
   return memory;
 }
 

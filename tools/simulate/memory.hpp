@@ -3,11 +3,13 @@
 // A machine with g of p ranks has
 //
 //   weights      W          once for its ranks (--node-weights shared, the default); with bf16
-//                           3/2 W, as activations are computed with rounded ones
+//                           3/2 W, as activations are computed with rounded ones; if machines
+//                           divide them, W g / p and two units of W / 12
 //   gradients    g G        if they are divided, g (G / p + those that travel), or g G if that is
 //                           less (optimizer/gradient_slots.hpp)
 //   states       S          of the optimizer, once for its ranks; S g / p if states are divided
-//   checkpoint   W + states the copy of weights and states from which a checkpoint is written
+//   checkpoint   W + states the copy of weights and states from which a checkpoint is written; of
+//                           divided weights the machine's part
 //   activations  g n A      of a pass of n examples, without those of the recomputed blocks; half
 //                           of it with bf16
 //   working      g n T      what a step takes beside activations at its peak, half of it with bf16,

@@ -34,14 +34,17 @@ def throws(place, run):
 
 
 @case(2, "SIGKILL of rank 1 at a random moment",
-      "exit code 137, all gone in 4 s, the newest checkpoint loads", runs=10, quick=(1, 2),
+      "exit code 137 (seldom 255), all gone in 4 s, the newest checkpoint loads", runs=10, quick=(1, 2),
       seconds=5)
 def killed(place, run):
     with training(place) as job:
         time.sleep(random.uniform(0, 1))
         moment = time.monotonic()
         job.rank(1).send(signal.SIGKILL)
-        job.expect_code(137)
+        # If Open MPI on the other node meets the closed connection before the launcher tells it, it ends
+        # the job itself, with this code and its own message.
+        if job.expect_code(137, 255) == 255:
+            job.expect_said("writev failed", "FATAL")
         figure = within(job.gone(moment, 60), 4)
     expect_loadable(job.folder)
     return figure
