@@ -64,7 +64,7 @@ class WeightGrowth : public Extension {
   bool reads_model() const override { return true; }
 
   void run(Trainer& trainer) override {
-    const tasuki::Optimizer& optimizer = trainer.updater().optimizer();
+    const Optimizer& optimizer = trainer.updater().optimizer();
     if (optimizer.divides_weights())
       fail_everywhere(ErrorKind::usage,
                       "weights/norm: with --shard weights no rank has all weights");

@@ -24,6 +24,20 @@ struct Way {
 class ErrorOfOneRank : public ::testing::TestWithParam<Way> {
  protected:
   static bool is_failing() { return rank_in(MPI_COMM_WORLD) == 1; }
+  // Rank 1's loss throws in step 3, and the others learn of it.
+  static void expect_that_one_fails(GuestTraining& training) {
+    if (is_failing()) {
+      EXPECT_THROW(training.step(3,
+                                 [](const Variable&, const Tensor&) -> Variable {
+                                   throw std::runtime_error("the loss exploded");
+                                 }),
+                   std::runtime_error);
+    } else {
+      SCOPED_TRACE("in the step");
+      expect_error(ErrorKind::io, {"rank 1 on ", "has left: the loss exploded"},
+                   [&] { training.step(3); });
+    }
+  }
 };
 INSTANTIATE_TEST_SUITE_P(
     Ways, ErrorOfOneRank,
@@ -39,17 +53,7 @@ TEST_P(ErrorOfOneRank, ReachesTheOthersInAStep) {
     training.steps(0, 3);
     // The error also reaches ranks that are still in an earlier step.
     MPI_Barrier(MPI_COMM_WORLD);
-    if (is_failing()) {
-      EXPECT_THROW(training.step(3,
-                                 [](const Variable&, const Tensor&) -> Variable {
-                                   throw std::runtime_error("the loss exploded");
-                                 }),
-                   std::runtime_error);
-    } else {
-      SCOPED_TRACE("in the step");
-      expect_error(ErrorKind::io, {"rank 1 on ", "has left: the loss exploded"},
-                   [&] { training.step(3); });
-    }
+    expect_that_one_fails(training);
     // Everything that begins afterwards is refused at once, on all ranks.
     SCOPED_TRACE("afterwards");
     expect_error(ErrorKind::io, {"rank 1 on ", "can only be destroyed"},
@@ -77,16 +81,7 @@ TEST_P(ErrorOfOneRank, ReachesOthersThatGatherWeights) {
     EXPECT_TRUE(training.optimizer().divides_weights());
     if (!is_first_pass) training.steps(0, 3);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (is_failing()) {
-      EXPECT_THROW(training.step(3,
-                                 [](const Variable&, const Tensor&) -> Variable {
-                                   throw std::runtime_error("the loss exploded");
-                                 }),
-                   std::runtime_error);
-    } else {
-      expect_error(ErrorKind::io, {"rank 1 on ", "has left: the loss exploded"},
-                   [&] { training.step(3); });
-    }
+    expect_that_one_fails(training);
   }
   MPI_Barrier(MPI_COMM_WORLD);
 }

@@ -40,7 +40,7 @@ INTERNAL = {
                   "gradient_slots", "kernel_hook", "power_sgd", "power_sgd_arithmetic", "range_exchange",
                   "unit_order", "update_plan", "weight_units"],
     "parallel/functions": ["exchange"],
-    "program": ["device_workers", "extensions", "largest_batch"],
+    "program": ["device_workers", "extensions", "largest_batch", "recompute_loss"],
     "saving": ["checkpoint_writer", "local_steps_state", "regular_file", "retention", "writers"],
     "saving/onnx": ["entry", "graph", "graph_builder", "repeated", "sequence_translation",
                     "translation"],
