@@ -9,6 +9,7 @@
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/rounded_batch_norm.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 
 namespace tasuki {
@@ -38,6 +39,10 @@ BatchNormResult CpuBackend::batch_norm(const Tensor& input, const Tensor& gamma,
   const auto what = [&] { return text_of_norm(input); };
   return with_dnnl(what, [&] {
     BatchNormResult result{{}, Tensor::empty(gamma.shape()), Tensor::empty(gamma.shape()), {}};
+    if (can_use_rounded_batch_norm(input)) {
+      result.y = rounded_batch_norm(input, {gamma, beta, eps, relu}, result.mean, result.variance);
+      return result;
+    }
     normalise(dnnl_order(supported(input)), gamma, beta, eps, relu, Statistics::of_batch, result);
     result.y = in_type(result.y, input.dtype());
     return result;
@@ -66,9 +71,15 @@ Tensor CpuBackend::batch_norm_backward(const Tensor& input, const BatchNormResul
   return with_dnnl(what, [&] {
     const Tensor scale_gradient = accumulate ? Tensor::empty(gamma.shape()) : dgamma;
     const Tensor shift_gradient = accumulate ? Tensor::empty(beta.shape()) : dbeta;
-    const Tensor x = dnnl_order(supported(input));
-    const Tensor dx = differentiate(x, forward, supported(dy), gamma, beta, eps, relu,
-                                    Statistics::of_batch, scale_gradient, shift_gradient);
+    const auto by_dnnl = [&] {
+      return differentiate(dnnl_order(supported(input)), forward, supported(dy), gamma, beta, eps,
+                           relu, Statistics::of_batch, scale_gradient, shift_gradient);
+    };
+    const Tensor dx =
+        can_use_rounded_batch_norm(input)
+            ? rounded_batch_norm_backward(input, dy, {gamma, beta, eps, relu}, forward.mean,
+                                          forward.variance, scale_gradient, shift_gradient)
+            : by_dnnl();
     if (accumulate) {
       this->accumulate(dgamma, scale_gradient, 1);
       this->accumulate(dbeta, shift_gradient, 1);

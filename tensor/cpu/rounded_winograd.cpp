@@ -1,9 +1,5 @@
 #include "tensor/cpu/rounded_winograd.hpp"
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -11,51 +7,15 @@
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
+#include "tensor/cpu/rounded_rows.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {
 
-constexpr std::int64_t lanes = 16;   // channels of a block
+constexpr std::int64_t lanes = row_lanes;  // channels of a block
 constexpr std::int64_t planes = 16;  // places of a transformed tile, each a product of matrices
 constexpr int tile = 2;              // results of a tile in each direction
-
-using Row = float __attribute__((vector_size(lanes * sizeof(float))));
-using Bits = std::uint32_t __attribute__((vector_size(lanes * sizeof(float))));
-using Halves = std::uint16_t __attribute__((vector_size(lanes * sizeof(std::uint16_t))));
-
-// How vectors are passed depends on the processor, which does not matter to inlined functions.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
-
-// Before a function: it is compiled for processors that round to bfloat16 in one instruction, as
-// all do that run it (can_use_rounded_winograd).
-#if defined(__x86_64__)
-#define TASUKI_ROUNDING __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
-#else
-#define TASUKI_ROUNDING
-#endif
-
-[[gnu::always_inline]] TASUKI_ROUNDING inline Row load(const std::uint16_t* from) {
-  Halves halves;
-  std::memcpy(&halves, from, sizeof halves);
-  return __builtin_bit_cast(Row, __builtin_convertvector(halves, Bits) << 16);
-}
-[[gnu::always_inline]] TASUKI_ROUNDING inline Row load(const float* from) {
-  Row row;
-  std::memcpy(&row, from, sizeof row);
-  return row;
-}
-[[gnu::always_inline]] TASUKI_ROUNDING inline void store(Row value, std::uint16_t* to) {
-#if defined(__x86_64__)
-  const auto halves = _mm512_cvtneps_pbh(__builtin_bit_cast(__m512, value));
-#else
-  Halves halves;
-  for (std::int64_t lane = 0; lane < lanes; ++lane) halves[lane] = bfloat16_from_float(value[lane]);
-#endif
-  std::memcpy(to, &halves, sizeof halves);
-}
 
 // Pixels of 16 channels: a block of one image.
 struct Pixels {
@@ -83,7 +43,7 @@ struct Planes {
                                                                     std::int64_t top,
                                                                     std::int64_t x, Row* column) {
   Row d[4];
-  for (int y = 0; y < 4; ++y) d[y] = from.has(top + y, x) ? load(from.at(top + y, x)) : Row{};
+  for (int y = 0; y < 4; ++y) d[y] = from.has(top + y, x) ? load_row(from.at(top + y, x)) : Row{};
   column[0] = d[0] - d[2];
   column[1] = d[1] + d[2];
   column[2] = d[2] - d[1];
@@ -106,10 +66,10 @@ TASUKI_ROUNDING void transform_images(const Pixels& from, std::int64_t top, std:
     transform_column(from, top, left + i * tile + 3, d[3]);
     for (int y = 0; y < 4; ++y) {
       std::uint16_t* const row = to.begin + i * to.tile + 4 * y * to.plane;
-      store(d[0][y] - d[2][y], row);
-      store(d[1][y] + d[2][y], row + to.plane);
-      store(d[2][y] - d[1][y], row + 2 * to.plane);
-      store(d[1][y] - d[3][y], row + 3 * to.plane);
+      store_row(d[0][y] - d[2][y], row);
+      store_row(d[1][y] + d[2][y], row + to.plane);
+      store_row(d[2][y] - d[1][y], row + 2 * to.plane);
+      store_row(d[1][y] - d[3][y], row + 3 * to.plane);
     }
   }
 }
@@ -120,8 +80,8 @@ TASUKI_ROUNDING void transform_slopes(const Pixels& from, std::int64_t top, std:
   for (std::int64_t i = 0; i < tiles; ++i, left += tile) {
     Row d[4][2];
     for (int x = 0; x < tile; ++x) {
-      const Row a = from.has(top, left + x) ? load(from.at(top, left + x)) : Row{};
-      const Row b = from.has(top + 1, left + x) ? load(from.at(top + 1, left + x)) : Row{};
+      const Row a = from.has(top, left + x) ? load_row(from.at(top, left + x)) : Row{};
+      const Row b = from.has(top + 1, left + x) ? load_row(from.at(top + 1, left + x)) : Row{};
       d[0][x] = a;
       d[1][x] = a + b;
       d[2][x] = a - b;
@@ -129,10 +89,10 @@ TASUKI_ROUNDING void transform_slopes(const Pixels& from, std::int64_t top, std:
     }
     for (int y = 0; y < 4; ++y) {
       std::uint16_t* const row = to.begin + i * to.tile + 4 * y * to.plane;
-      store(d[y][0], row);
-      store(d[y][0] + d[y][1], row + to.plane);
-      store(d[y][0] - d[y][1], row + 2 * to.plane);
-      store(-d[y][1], row + 3 * to.plane);
+      store_row(d[y][0], row);
+      store_row(d[y][0] + d[y][1], row + to.plane);
+      store_row(d[y][0] - d[y][1], row + 2 * to.plane);
+      store_row(-d[y][1], row + 3 * to.plane);
     }
   }
 }
@@ -141,20 +101,21 @@ TASUKI_ROUNDING void transform_slopes(const Pixels& from, std::int64_t top, std:
 TASUKI_ROUNDING void transform_results(const Planes<const float>& from, const float* b,
                                        const Pixels& to, std::int64_t top, std::int64_t left,
                                        std::int64_t tiles) {
-  const Row bias = load(b);
+  const Row bias = load_row(b);
   for (std::int64_t i = 0; i < tiles; ++i, left += tile) {
     const float* const first = from.begin + i * from.tile;
     Row m[2][4];
     for (int x = 0; x < 4; ++x) {
-      const Row middle = load(first + (4 + x) * from.plane),
-                last = load(first + (8 + x) * from.plane);
-      m[0][x] = load(first + x * from.plane) + middle + last;
-      m[1][x] = middle - last - load(first + (12 + x) * from.plane);
+      const Row middle = load_row(first + (4 + x) * from.plane),
+                last = load_row(first + (8 + x) * from.plane);
+      m[0][x] = load_row(first + x * from.plane) + middle + last;
+      m[1][x] = middle - last - load_row(first + (12 + x) * from.plane);
     }
     for (int y = 0; y < tile; ++y) {
-      if (to.has(top + y, left)) store(m[y][0] + m[y][1] + m[y][2] + bias, to.at(top + y, left));
+      if (to.has(top + y, left))
+        store_row(m[y][0] + m[y][1] + m[y][2] + bias, to.at(top + y, left));
       if (to.has(top + y, left + 1))
-        store(m[y][1] - m[y][2] - m[y][3] + bias, to.at(top + y, left + 1));
+        store_row(m[y][1] - m[y][2] - m[y][3] + bias, to.at(top + y, left + 1));
     }
   }
 }
@@ -163,7 +124,8 @@ TASUKI_ROUNDING void transform_results(const Planes<const float>& from, const fl
 TASUKI_ROUNDING void transform_filters(const float* g, std::uint16_t* to, std::int64_t plane) {
   Row u[4][3];
   for (int x = 0; x < 3; ++x) {
-    const Row a = load(g + x * lanes), b = load(g + (3 + x) * lanes), c = load(g + (6 + x) * lanes);
+    const Row a = load_row(g + x * lanes), b = load_row(g + (3 + x) * lanes),
+              c = load_row(g + (6 + x) * lanes);
     u[0][x] = a;
     u[1][x] = 0.5f * (a + b + c);
     u[2][x] = 0.5f * (a - b + c);
@@ -171,10 +133,10 @@ TASUKI_ROUNDING void transform_filters(const float* g, std::uint16_t* to, std::i
   }
   for (int y = 0; y < 4; ++y) {
     std::uint16_t* const row = to + 4 * y * plane;
-    store(u[y][0], row);
-    store(0.5f * (u[y][0] + u[y][1] + u[y][2]), row + plane);
-    store(0.5f * (u[y][0] - u[y][1] + u[y][2]), row + 2 * plane);
-    store(u[y][2], row + 3 * plane);
+    store_row(u[y][0], row);
+    store_row(0.5f * (u[y][0] + u[y][1] + u[y][2]), row + plane);
+    store_row(0.5f * (u[y][0] - u[y][1] + u[y][2]), row + 2 * plane);
+    store_row(u[y][2], row + 3 * plane);
   }
 }
 
@@ -182,10 +144,10 @@ TASUKI_ROUNDING void transform_filters(const float* g, std::uint16_t* to, std::i
 TASUKI_ROUNDING void transform_filter_slopes(const float* from, std::int64_t plane, float* g) {
   Row u[3][4];
   for (int x = 0; x < 4; ++x) {
-    const Row b = load(from + (4 + x) * plane), c = load(from + (8 + x) * plane);
-    u[0][x] = load(from + x * plane) + 0.5f * (b + c);
+    const Row b = load_row(from + (4 + x) * plane), c = load_row(from + (8 + x) * plane);
+    u[0][x] = load_row(from + x * plane) + 0.5f * (b + c);
     u[1][x] = 0.5f * (b - c);
-    u[2][x] = 0.5f * (b + c) + load(from + (12 + x) * plane);
+    u[2][x] = 0.5f * (b + c) + load_row(from + (12 + x) * plane);
   }
   for (int y = 0; y < 3; ++y) {
     const Row half_sum = 0.5f * (u[y][1] + u[y][2]);
