@@ -79,14 +79,16 @@ if(TASUKI_SANITIZE)
   target_link_options(tasuki_compiler INTERFACE -fsanitize=${TASUKI_SANITIZE})
 endif()
 
-# tasuki_kernels(<file> [<level of x86-64>]): inner loops whose results stay on a rank, so that they
-# may fuse multiply and add; for one kind of processor if a level is given (the file's functions are
-# then called on such processors only, and it must include no functions that others share).
+# tasuki_kernels(<file> [<level of x86-64> [<option>...]]): inner loops whose results stay on a rank,
+# so that they may fuse multiply and add; for one kind of processor if a level is given (the file's
+# functions are then called on such processors only, and it must include no functions that others
+# share).
 function(tasuki_kernels file)
   set(options -O3 -ffp-contract=fast)
   if(ARGN AND CMAKE_SYSTEM_PROCESSOR STREQUAL x86_64)
-    list(APPEND options -march=${ARGN})
-    if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND ARGN STREQUAL x86-64-v4)
+    list(POP_FRONT ARGN level)
+    list(APPEND options -march=${level} ${ARGN})
+    if(CMAKE_CXX_COMPILER_ID MATCHES Clang AND level STREQUAL x86-64-v4)
       list(APPEND options -mprefer-vector-width=512)  # otherwise it halves vectors of this width
     endif()
   endif()

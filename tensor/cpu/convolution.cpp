@@ -9,6 +9,8 @@
 #include "tensor/cpu/interleaved.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/rounded_winograd.hpp"
+#include "tensor/cpu/tile_convolution.hpp"
+#include "tensor/cpu/tile_product.hpp"
 #include "tensor/cpu/timed_choice.hpp"
 #include "tensor/geometry.hpp"
 
@@ -79,6 +81,20 @@ struct Geometry : ConvolutionGeometry {
   // pay for its transformations.
   bool is_wide() const {
     return w[0] >= 32 && w[1] >= 32;
+  }
+
+  // Products on AMX are faster than the memory traffic of Winograd's transformations.
+  bool uses_tiles() const {
+    const bool is_winograd =
+        chosen_algorithm == ConvAlgorithm::winograd && can_use_rounded_winograd(*this);
+    return type == DType::bfloat16 && !is_winograd && can_use_tile_convolution(*this);
+  }
+
+  // Whether results go to blocks of 16 channels, which the next convolution by tiles and what
+  // lies between take, when oneDNN has computed them in an order of its own.
+  bool goes_to_tiles() const {
+    return type == DType::bfloat16 && has_tiles() && options.groups == 1 &&
+           y[1] % tile_channels == 0;
   }
 
   // Whether each weight meets a pixel for some pixel of y, rather than padding alone.
@@ -161,12 +177,14 @@ OperationPointer choose(const Geometry& geometry, const OperationKey& key, const
   return best;
 }
 
-// Whether a pass should be computed by our own loops: images side by side in float32, Winograd in
-// bfloat16. `own` and `by_dnnl` compute it with results that are discarded.
+// Whether a pass should be computed by our own loops: images side by side in float32; in bfloat16
+// tiles, or where there are none, Winograd. `own` and `by_dnnl` compute it with results that are
+// discarded.
 template <class Own, class ByDnnl>
 bool should_run_own(const Geometry& geometry, const OperationKey& key, const Own& own,
                     const ByDnnl& by_dnnl) {
   const bool all = chosen_algorithm == ConvAlgorithm::fastest;
+  if (geometry.uses_tiles()) return true;
   if (geometry.type == DType::bfloat16)
     return can_use_rounded_winograd(geometry) &&
            (chosen_algorithm == ConvAlgorithm::winograd ||
@@ -236,13 +254,14 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                      run_chosen(
                          geometry, geometry.key(OperationKey::conv).add(b.defined()),
                          [&] {
-                           y = geometry.type == DType::bfloat16
+                           y = geometry.uses_tiles() ? tile_conv2d(geometry, x, w, b)
+                               : geometry.type == DType::bfloat16
                                    ? rounded_winograd_conv2d(geometry, x, w, b)
                                    : interleaved_conv2d(geometry, x, w.plain(), b);
                            if (prepared != nullptr) *prepared = w;
                          },
                          make, run);
-                     return y;
+                     return geometry.goes_to_tiles() ? reordered(y, tile_order(geometry.y)) : y;
                    });
 }
 
@@ -280,7 +299,8 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
     run_chosen(
         geometry, geometry.key(OperationKey::conv_data),
         [&] {
-          dx = geometry.type == DType::bfloat16
+          dx = geometry.uses_tiles() ? tile_conv2d_backward_data(geometry, dy, w)
+               : geometry.type == DType::bfloat16
                    ? rounded_winograd_backward_data(geometry, dy, w)
                    : interleaved_conv2d_backward_data(geometry, dy, w.plain());
         },
@@ -324,6 +344,10 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
                      {DNNL_ARG_DIFF_WEIGHTS, gradient.raw()}});
     };
     const auto own = [&] {
+      if (geometry.uses_tiles()) {
+        gradient = tile_conv2d_backward_weights(geometry, x, dy);
+        return;
+      }
       if (geometry.type == DType::bfloat16) {
         gradient = rounded_winograd_backward_weights(geometry, x, dy);
         return;

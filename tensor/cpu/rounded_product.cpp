@@ -14,6 +14,7 @@
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/matrix_product.hpp"
+#include "tensor/cpu/tile_product.hpp"
 
 namespace tasuki {
 namespace {
@@ -99,6 +100,37 @@ void by_matmul(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
                   {DNNL_ARG_DST, c.raw()}});
 }
 
+RoundedBlock block_of(const RoundedMatrix& m, std::int64_t index) {
+  return {static_cast<const std::uint16_t*>(m.values.raw()) + index * m.rows() * m.columns(),
+          m.transposed ? m.rows() : m.columns(), m.transposed};
+}
+
+void by_tiles(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
+              const RoundedProductOptions& options) {
+  const auto multiply_one = [&](std::int64_t index) {
+    const std::int64_t m = a.rows(), n = b.columns();
+    const auto offset = static_cast<std::size_t>(index * m * n) * size_of(c.dtype());
+    multiply_tiles({.m = m,
+                    .n = n,
+                    .k = a.columns(),
+                    .a = block_of(a, index),
+                    .b = block_of(b, index),
+                    .c = static_cast<char*>(c.raw()) + offset,
+                    .c_step = n,
+                    .rounds = c.dtype() != DType::float32,
+                    .bias = options.bias ? options.bias.data<float>() : nullptr,
+                    .relu = options.relu,
+                    .accumulate = options.accumulate});
+  };
+  // Threads share the products, or each of a few.
+  if (a.count() < cpu_threads())
+    for (std::int64_t i = 0; i < a.count(); ++i) multiply_one(i);
+  else
+    parallel_for(a.count(), 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) multiply_one(i);
+    });
+}
+
 void by_sgemm(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
               const RoundedProductOptions& options) {
   const Tensor left = in_float32(a.values), right = in_float32(b.values);
@@ -144,7 +176,13 @@ void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tens
                                  options.bias.dtype() == DType::float32),
                "{}: a bias of {}", text_of(a, b), options.bias.shape().text());
   with_dnnl([&] { return text_of(a, b); },
-            [&] { (is_native(type) ? by_matmul : by_sgemm)(a, b, c, options); });
+            [&] {
+              const bool is_native_type = is_native(type);
+              const auto multiply = is_native_type && has_tiles() ? by_tiles
+                                    : is_native_type              ? by_matmul
+                                                                  : by_sgemm;
+              multiply(a, b, c, options);
+            });
 }
 
 void multiply_rounded_block(std::int64_t m, std::int64_t n, std::int64_t k, const RoundedBlock& a,
@@ -152,6 +190,18 @@ void multiply_rounded_block(std::int64_t m, std::int64_t n, std::int64_t k, cons
                             bool accumulate) {
   const auto what = [&] { return fmt::format("a product of {}x{} and {}x{}", m, k, k, n); };
   TASUKI_CHECK(scale == 1 || !accumulate, "{}: scaled and accumulated", what());
+  if (has_tiles()) {
+    multiply_tiles({.m = m,
+                    .n = n,
+                    .k = k,
+                    .a = a,
+                    .b = b,
+                    .c = c,
+                    .c_step = c_step,
+                    .scale = scale,
+                    .accumulate = accumulate});
+    return;
+  }
   with_dnnl(what, [&] {
     OperationKey key(OperationKey::rounded_block);
     for (const std::int64_t number : {m, n, k, a.step, b.step, c_step}) key.add(number);

@@ -1,8 +1,8 @@
 // Products of matrices of 16 bits, with sums in float32.
 //
-// Of bfloat16 by oneDNN's matmul on plain and transposed arrays, which it brings into the order of
-// the processor's instructions (VDPBF16PS, AMX) piece by piece. Of float16, and where the processor
-// has no such instructions, by sgemm on copies in float32.
+// Of bfloat16 by tiles where the processor has AMX (tile_product.hpp); with AVX512_BF16 alone by
+// oneDNN's matmul on plain and transposed arrays. Of float16, and where the processor has no such
+// instructions, by sgemm on copies in float32.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,7 @@ struct RoundedProductOptions {
 
 // c = a b, each matrix of a with that of b; c is plain and of float32 or the type of a and b. Sizes
 // are positive. If has_bfloat16_products(), the order of a sum of bfloat16 depends on the number of
-// its terms alone, not on other rows or on threads; but with AMX and 16 threads or more, oneDNN may
-// have threads compute parts of sums of more than 1024 terms. Otherwise it is sgemm's.
+// its terms and the result's type alone, not on other rows or on threads. Otherwise it is sgemm's.
 void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
                       const RoundedProductOptions& options = {});
 

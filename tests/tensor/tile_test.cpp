@@ -1,0 +1,310 @@
+// Products and convolutions by tiles against sums in double: with kernels in plain loops, which run
+// everywhere, and with the processor's.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tensor/backend.hpp"
+#include "tensor/cpu/rounded_product.hpp"
+#include "tensor/cpu/tile_convolution.hpp"
+#include "tensor/cpu/tile_product.hpp"
+#include "tests/support/convolution_definition.hpp"
+#include "tile_emulation.hpp"
+#include "values.hpp"
+
+namespace tasuki {
+namespace {
+
+using testing::distance;
+using testing::random_tensor;
+
+enum class Kernels { emulated, own };
+
+class Tiles : public ::testing::TestWithParam<Kernels> {
+ protected:
+  void SetUp() override {
+    if (GetParam() == Kernels::emulated)
+      set_tile_kernels(&testing::tile_emulation);
+    else if (found_ == nullptr)
+      GTEST_SKIP() << "this processor has no AMX";
+  }
+  ~Tiles() override {
+    set_tile_kernels(found_);
+    set_cpu_threads(1);
+  }
+
+ private:
+  const TileKernels* found_ = tile_kernels();
+};
+
+INSTANTIATE_TEST_SUITE_P(, Tiles, ::testing::Values(Kernels::emulated, Kernels::own),
+                         [](const auto& info) {
+                           return info.param == Kernels::emulated ? "Emulated" : "OfTheProcessor";
+                         });
+
+// Matrices of bfloat16, each stored with 3 columns more than it has.
+struct Operands {
+  std::int64_t m, n, k;
+  bool transposed_a, transposed_b;
+  std::int64_t a_step = (transposed_a ? m : k) + 3, b_step = (transposed_b ? k : n) + 3;
+  Tensor a = random_tensor({transposed_a ? k : m, a_step}, 1).to(DType::bfloat16);
+  Tensor b = random_tensor({transposed_b ? n : k, b_step}, 2).to(DType::bfloat16);
+  Tensor a_values = a.to(DType::float32), b_values = b.to(DType::float32);
+
+  TileProduct product(const Tensor& c) const {
+    return {.m = m,
+            .n = n,
+            .k = k,
+            .a = {static_cast<const std::uint16_t*>(a.raw()), a_step, transposed_a},
+            .b = {static_cast<const std::uint16_t*>(b.raw()), b_step, transposed_b},
+            .c = c.raw(),
+            .c_step = c.shape()[1],
+            .rounds = c.dtype() == DType::bfloat16};
+  }
+  double exact(std::int64_t i, std::int64_t j) const {
+    double sum = 0;
+    for (std::int64_t l = 0; l < k; ++l)
+      sum += static_cast<double>(
+                 a_values.data<float>()[transposed_a ? l * a_step + i : i * a_step + l]) *
+             static_cast<double>(
+                 b_values.data<float>()[transposed_b ? j * b_step + l : l * b_step + j]);
+    return sum;
+  }
+};
+
+// The result is a part of a wider matrix, of which the rest stays.
+void check_product(const Operands& operands, DType type, bool accumulate, bool with_bias,
+                   bool relu) {
+  const auto [m, n, k] = std::array{operands.m, operands.n, operands.k};
+  SCOPED_TRACE(fmt::format("{}x{}x{}, transposed {} {}, {}, accumulate {}, bias {}, relu {}", m, n,
+                           k, operands.transposed_a, operands.transposed_b, name_of(type),
+                           accumulate, with_bias, relu));
+  const Tensor c = Tensor::full({m, n + 5}, 2).to(type), bias = random_tensor({n}, 3);
+  TileProduct product = operands.product(c);
+  product.bias = with_bias ? bias.data<float>() : nullptr;
+  product.relu = relu;
+  product.accumulate = accumulate;
+  product.scale = accumulate ? 1.0f : 0.5f;
+  multiply_tiles(product);
+  const Tensor found = c.to(DType::float32);
+  const double size = std::sqrt(static_cast<double>(k)) + 2;
+  const double tolerance = size * (type == DType::bfloat16 ? 0x1p-7 : 2e-6);
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t j = 0; j < n + 5; ++j) {
+      const auto value = static_cast<double>(found.data<float>()[i * (n + 5) + j]);
+      if (j >= n) {
+        ASSERT_EQ(value, 2) << "beyond the result";
+        continue;
+      }
+      double expected = operands.exact(i, j) * static_cast<double>(product.scale);
+      if (with_bias) expected += static_cast<double>(bias.data<float>()[j]);
+      if (accumulate) expected += 2;
+      if (relu) expected = std::max(expected, 0.0);
+      ASSERT_NEAR(value, expected, tolerance) << i << ", " << j;
+    }
+}
+
+TEST_P(Tiles, MultiplyMatricesOfAllShapesAndOrders) {
+  const std::array<std::int64_t, 3> sizes[] = {{1, 1, 1},    {3, 33, 5},    {16, 16, 32},
+                                               {17, 15, 31}, {33, 100, 64}, {100, 33, 70},
+                                               {64, 48, 257}};
+  int index = 0;
+  for (const auto& [m, n, k] : sizes)
+    for (const bool ta : {false, true})
+      for (const bool tb : {false, true})
+        for (const DType type : {DType::float32, DType::bfloat16}) {
+          ++index;
+          const Operands operands{m, n, k, ta, tb};
+          check_product(operands, type, index % 2 != 0, index % 3 == 0, index % 5 == 0);
+          check_product(operands, type, false, false, false);
+          if (HasFailure()) return;
+        }
+}
+
+// Sums that are cut, and panels that are packed in parts or kept.
+TEST_P(Tiles, MultiplyLongSumsAndManyColumns) {
+  for (const bool transposed : {false, true}) {
+    check_product({5, 40, 1500, transposed, false}, DType::float32, false, true, true);
+    check_product({40, 5, 2500, transposed, true}, DType::bfloat16, true, true, true);
+    check_product({40, 700, 600, transposed, false}, DType::bfloat16, false, true, false);
+    check_product({300, 700, 400, transposed, true}, DType::float32, true, false, false);
+  }
+}
+
+// (a b)^T = b^T a^T: which operand is the left one is decided by their orders.
+TEST_P(Tiles, HaveTheSameBitsInBothRolesAndOnAnyNumberOfThreads) {
+  const Operands operands{200, 130, 300, true, true};
+  const Tensor c = Tensor::empty({200, 130}), turned = Tensor::empty({130, 200});
+  set_cpu_threads(1);
+  multiply_tiles(operands.product(c));
+  TileProduct other = operands.product(turned);
+  std::swap(other.m, other.n);
+  std::swap(other.a, other.b);
+  other.a.transposed = !other.a.transposed;
+  other.b.transposed = !other.b.transposed;
+  for (const int threads : {1, 2, 3, 4}) {
+    set_cpu_threads(threads);
+    multiply_tiles(other);
+    for (std::int64_t i = 0; i < 200; ++i)
+      for (std::int64_t j = 0; j < 130; ++j)
+        ASSERT_EQ(turned.data<float>()[j * 200 + i], c.data<float>()[i * 130 + j])
+            << i << ", " << j << ", " << threads << " threads";
+  }
+}
+
+TEST_P(Tiles, KeepNaNThroughReluAndInItsRow) {
+  const Operands operands{20, 40, 50, false, false};
+  static_cast<std::uint16_t*>(operands.a.raw())[3 * operands.a_step + 7] = 0x7fc0;
+  for (const DType type : {DType::float32, DType::bfloat16}) {
+    const Tensor c = Tensor::empty({20, 40}, type);
+    TileProduct product = operands.product(c);
+    product.relu = true;
+    multiply_tiles(product);
+    const Tensor found = c.to(DType::float32);
+    for (std::int64_t i = 0; i < found.count(); ++i)
+      ASSERT_EQ(std::isnan(found.data<float>()[i]), i / 40 == 3) << i;
+  }
+}
+
+// A process of its own, because the permission to use AMX is given once. The kernel refuses it
+// where a thread's alternate stack could not hold the registers.
+TEST(AlternateStackForTiles, DISABLED_InAProcessOfItsOwn) {
+  static char small[4096];
+  stack_t stack{};
+  stack.ss_sp = small;
+  stack.ss_size = sizeof small;
+  ASSERT_EQ(sigaltstack(&stack, nullptr), 0);
+  const Tensor a = Tensor::full({32, 32}, 0.5).to(DType::bfloat16), c = Tensor::empty({32, 32});
+  multiply_rounded({a}, {a}, c);
+  EXPECT_EQ(c.data<float>()[5], 8);
+  EXPECT_FALSE(has_tiles());
+}
+TEST(AlternateStackForTiles, LeavesAMXUnusedWithOneLineIfItIsTooSmall) {
+  if (!has_tiles()) GTEST_SKIP() << "this processor has no AMX";
+  const std::string command =
+      "\"" + std::filesystem::read_symlink("/proc/self/exe").string() +
+      "\" --gtest_also_run_disabled_tests --gtest_filter=AlternateStackForTiles.DISABLED_* 2>&1";
+  FILE* const output = popen(command.c_str(), "r");
+  ASSERT_NE(output, nullptr);
+  std::string text;
+  char part[4096];
+  while (const std::size_t count = std::fread(part, 1, sizeof part, output))
+    text.append(part, count);
+  EXPECT_EQ(pclose(output), 0) << text;
+  const std::string line = "an alternate signal stack of a thread is too small";
+  const std::size_t at = text.find(line);
+  EXPECT_NE(at, std::string::npos) << text;
+  EXPECT_EQ(text.find(line, at + 1), std::string::npos) << "said twice: " << text;
+}
+
+// --- convolutions ---
+
+class TileConvolutions : public Tiles {
+ protected:
+  void SetUp() override {
+    Tiles::SetUp();
+    if (!IsSkipped() && !has_bfloat16_products())
+      GTEST_SKIP() << "oneDNN reorders images of bfloat16 with AVX512_BF16 or AMX only";
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, TileConvolutions, ::testing::Values(Kernels::emulated, Kernels::own),
+                         [](const auto& info) {
+                           return info.param == Kernels::emulated ? "Emulated" : "OfTheProcessor";
+                         });
+
+struct ConvolutionResults {
+  Tensor y, dx, dw;
+};
+
+ConvolutionResults convolve(const testing::ConvolutionProblem& p, const Tensor& x, const Tensor& w,
+                            const Tensor& dy, const Tensor& bias) {
+  const ConvolutionGeometry geometry(p.x, p.w, p.o);
+  return {tile_conv2d(geometry, x, w, bias).plain().to(DType::float32),
+          tile_conv2d_backward_data(geometry, dy, w).plain().to(DType::float32),
+          tile_conv2d_backward_weights(geometry, x, dy)};
+}
+
+TEST_P(TileConvolutions, MatchTheirDefinition) {
+  const auto same = [](std::int64_t pad_h, std::int64_t pad_w) {
+    return Conv2dOptions{1, 1, pad_h, pad_w, 1, 1, 1};
+  };
+  const testing::ConvolutionProblem problems[] = {
+      {{2, 32, 8, 8}, {64, 32, 3, 3}, same(1, 1)},
+      {{1, 64, 5, 7}, {32, 64, 3, 3}, same(0, 0)},
+      {{3, 32, 16, 16}, {32, 32, 3, 3}, same(1, 1)},
+      {{2, 32, 4, 33}, {32, 32, 1, 1}, same(0, 0)},
+      {{1, 32, 1, 1}, {32, 32, 1, 1}, same(0, 0)},
+      {{2, 32, 6, 5}, {32, 32, 2, 4}, same(1, 2)},
+      {{2, 32, 7, 6}, {32, 32, 3, 3}, same(2, 2)},
+      {{1, 32, 9, 17}, {32, 32, 5, 1}, same(2, 0)},
+      {{37, 32, 3, 3}, {32, 32, 3, 3}, same(1, 1)},
+      {{2, 32, 2, 2}, {32, 32, 2, 2}, same(0, 0)},
+      // More images than one group has, and a last group that is not full.
+      {{40, 32, 15, 14}, {32, 32, 3, 2}, same(1, 1)},
+  };
+  for (const testing::ConvolutionProblem& p : problems) {
+    SCOPED_TRACE(p.text());
+    const Shape y_shape = testing::result_of(p);
+    const auto rounded = [](const Shape& shape, std::uint64_t seed) {
+      return random_tensor(shape, seed).to(DType::bfloat16);
+    };
+    const Tensor x = rounded(p.x, 1), w = rounded(p.w, 2), dy = rounded(y_shape, 3);
+    const Tensor bias = random_tensor({p.w[0]}, 4);
+    const Tensor exact_x = x.to(DType::float32), exact_w = w.to(DType::float32),
+                 exact_dy = dy.to(DType::float32);
+    std::vector<double> y(static_cast<std::size_t>(y_shape.count())),
+        dx(static_cast<std::size_t>(p.x.count())), dw(static_cast<std::size_t>(p.w.count()));
+    for (std::size_t i = 0; i < y.size(); ++i)
+      y[i] = static_cast<double>(
+          bias.data<float>()[static_cast<std::int64_t>(i) / (y_shape[2] * y_shape[3]) % p.w[0]]);
+    testing::visit_products(p, [&](std::int64_t yi, std::int64_t xi, std::int64_t wi) {
+      const auto xv = static_cast<double>(exact_x.data<float>()[xi]);
+      const auto wv = static_cast<double>(exact_w.data<float>()[wi]);
+      const auto gv = static_cast<double>(exact_dy.data<float>()[yi]);
+      y[static_cast<std::size_t>(yi)] += xv * wv;
+      dx[static_cast<std::size_t>(xi)] += gv * wv;
+      dw[static_cast<std::size_t>(wi)] += gv * xv;
+    });
+    const auto expected = [](const std::vector<double>& values, const Shape& shape) {
+      return Tensor::from(std::span(values), shape).to(DType::float32);
+    };
+    ASSERT_TRUE(can_use_tile_convolution(ConvolutionGeometry(p.x, p.w, p.o)));
+    const ConvolutionResults found = convolve(p, x, w, dy, bias);
+    EXPECT_LT(distance(found.y, expected(y, y_shape)), 0x1p-8f);
+    EXPECT_LT(distance(found.dx, expected(dx, p.x)), 0x1p-8f);
+    EXPECT_LT(distance(found.dw, expected(dw, p.w)), 1e-5f);
+    for (const int threads : {2, 3}) {
+      set_cpu_threads(threads);
+      const ConvolutionResults again = convolve(p, x, w, dy, bias);
+      EXPECT_EQ(distance(again.y, found.y), 0) << threads << " threads";
+      EXPECT_EQ(distance(again.dx, found.dx), 0) << threads << " threads";
+      EXPECT_EQ(distance(again.dw, found.dw), 0) << threads << " threads";
+    }
+    set_cpu_threads(1);
+  }
+}
+
+TEST_P(TileConvolutions, AreForStrideOneAndPairsOfBlocks) {
+  const auto can = [](const Shape& x, const Shape& w, const Conv2dOptions& options) {
+    return can_use_tile_convolution(ConvolutionGeometry(x, w, options));
+  };
+  EXPECT_TRUE(can({1, 32, 8, 8}, {64, 32, 3, 3}, {1, 1, 2, 2, 1, 1, 1}));
+  EXPECT_FALSE(can({1, 32, 8, 8}, {64, 32, 3, 3}, {1, 1, 3, 3, 1, 1, 1})) << "wide padding";
+  EXPECT_FALSE(can({1, 32, 8, 8}, {64, 32, 3, 3}, {2, 1, 1, 1, 1, 1, 1})) << "stride";
+  EXPECT_FALSE(can({1, 32, 8, 8}, {64, 32, 3, 3}, {1, 1, 1, 1, 2, 2, 1})) << "dilation";
+  EXPECT_FALSE(can({1, 64, 8, 8}, {64, 32, 3, 3}, {1, 1, 1, 1, 1, 1, 2})) << "groups";
+  EXPECT_FALSE(can({1, 16, 8, 8}, {64, 16, 3, 3}, {1, 1, 1, 1, 1, 1, 1})) << "inputs";
+  EXPECT_FALSE(can({1, 32, 8, 8}, {48, 32, 3, 3}, {1, 1, 1, 1, 1, 1, 1})) << "results";
+}
+
+}  // namespace
+}  // namespace tasuki
