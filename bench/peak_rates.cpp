@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "tensor/cpu/dnnl_interface.hpp"
@@ -17,7 +18,9 @@
 namespace tasuki::bench {
 namespace {
 
-// Of the attempts of half a second, the fastest: others were interrupted.
+// Of the attempts of half a second, the fastest: others were interrupted. There are pauses between
+// them, because a processor that multiplies nothing but tiles lowers its rate to a quarter after a
+// few milliseconds; training does not, whose products have gaps.
 template <class Work>
 double best_rate(double amount, const Work& work) {
   using Clock = std::chrono::steady_clock;
@@ -28,6 +31,7 @@ double best_rate(double amount, const Work& work) {
     work();
     const std::chrono::duration<double> seconds = Clock::now() - start;
     best = std::max(best, amount / seconds.count());
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return best;
 }

@@ -74,22 +74,20 @@ Places backward_places(const ConvolutionGeometry& g) {
 
 // --- filters ---
 
+// A matrix of outputs x inputs for each weight.
+dnnl::memory::desc matrix_order(const Shape& w) {
+  const std::int64_t size = w[0] * w[1];
+  return {{w.begin(), w.end()},
+          dnnl::memory::data_type::bf16,
+          dnnl::memory::dims{w[1], 1, w[3] * size, size}};
+}
+
 // Right panels of 16 channels of results each: blocks of 32 terms, weight by weight and, for each,
 // channel by channel.
 Tensor packed_filters(const Tensor& w, bool is_backward) {
-  const Tensor plain = w.to(DType::bfloat16).plain();
+  const Tensor matrices = reordered(w, matrix_order(w.shape()));
   const std::int64_t outputs = w.shape()[0], inputs = w.shape()[1];
   const std::int64_t weights = w.shape()[2] * w.shape()[3], size = outputs * inputs;
-  // A matrix of outputs x inputs for each weight.
-  const Tensor matrices = Tensor::empty({weights * size}, DType::bfloat16);
-  parallel_for(outputs, 65536 / (inputs * weights) + 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t o = begin; o < end; ++o)
-      for (std::int64_t k = 0; k < weights; ++k) {
-        const Element* const from = halves(plain) + o * inputs * weights + k;
-        Element* const to = halves(matrices) + k * size + o * inputs;
-        for (std::int64_t i = 0; i < inputs; ++i) to[i] = from[i * weights];
-      }
-  });
   const std::int64_t terms = is_backward ? outputs : inputs, results = size / terms;
   Tensor packed = Tensor::empty({weights * size}, DType::bfloat16);
   parallel_for(results / lanes, 65536 / (terms * lanes * weights) + 1,
