@@ -4,7 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <thread>
+#include <memory>
 #include <vector>
 
 #include "tensor/cpu/dnnl_interface.hpp"
@@ -18,9 +18,7 @@
 namespace tasuki::bench {
 namespace {
 
-// Of the attempts of half a second, the fastest: others were interrupted. There are pauses between
-// them, because a processor that multiplies nothing but tiles lowers its rate to a quarter after a
-// few milliseconds; training does not, whose products have gaps.
+// Of the attempts of half a second, the fastest: others were interrupted.
 template <class Work>
 double best_rate(double amount, const Work& work) {
   using Clock = std::chrono::steady_clock;
@@ -31,7 +29,6 @@ double best_rate(double amount, const Work& work) {
     work();
     const std::chrono::duration<double> seconds = Clock::now() - start;
     best = std::max(best, amount / seconds.count());
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return best;
 }
@@ -129,9 +126,13 @@ double bfloat16_rate() {
   if (has_instructions(dnnl::cpu_isa::avx512_core_amx) && may_use_tiles()) {
     // Not zeros, with which the processor needs less power and so is faster.
     constexpr std::uint16_t half = 0x3f00;
-    const std::vector<std::uint16_t> operands(4 * tile_rows * tile_bytes / 2, half);
+    struct alignas(tile_bytes) Operands {
+      std::uint16_t values[4 * tile_rows * tile_bytes / 2];
+    };
+    const auto operands = std::make_unique<Operands>();
+    std::ranges::fill(operands->values, half);
     const double products = 2.0 * 16 * 16 * 32 * 4;
-    return best_rate(products * tile_rounds, [&] { multiply_tiles(operands.data()); });
+    return best_rate(products * tile_rounds, [&] { multiply_tiles(operands->values); });
   }
   if (has_instructions(dnnl::cpu_isa::avx512_core_bf16))
     return best_rate(2.0 * 32 * sums * rounds, multiply_pairs);
