@@ -48,7 +48,8 @@ void multiply_rounded_block(std::int64_t m, std::int64_t n, std::int64_t k, cons
                             const RoundedBlock& b, float* c, std::int64_t c_step, float scale,
                             bool accumulate);
 
-// Whether this processor has instructions for such products: AVX512_BF16 or AMX.
+// Whether this processor has instructions for such products that are faster than float32's: AMX, or
+// AVX512_BF16 on processors that are not Intel's.
 bool has_bfloat16_products();
 // Whether oneDNN computes with activations of this type here.
 inline bool is_native(DType type) {
