@@ -5,14 +5,14 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tensor/cpu/dnnl_interface.hpp"
+#include "tensor/cpu/tile_product.hpp"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #endif
 
 namespace tasuki::bench {
@@ -70,43 +70,32 @@ __attribute__((target("avx512f,avx512bf16"))) void multiply_pairs() {
   for (int i = 0; i < sums; ++i) result = sum[i][0];
 }
 
-// Tiles of 16 rows x 64 bytes: 2 x 2 sums, and 2 tiles of each operand, loaded for every 4
-// products.
-constexpr int tile_rows = 16, tile_bytes = 64, tile_rounds = rounds / 16;
-
-bool may_use_tiles() {
-  constexpr int request_permission = 0x1023, tile_data = 18;  // arch_prctl(2), ARCH_REQ_XCOMP_PERM
-  return ::syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
-}
-
-__attribute__((target("amx-tile,amx-bf16"))) void multiply_tiles(const std::uint16_t* operands) {
-  struct alignas(64) {
-    std::uint8_t palette = 1, start = 0, reserved[14] = {};
-    std::uint16_t bytes[16] = {};
-    std::uint8_t rows[16] = {};
-  } shapes;
-  for (int tile = 0; tile < 8; ++tile) {
-    shapes.bytes[tile] = tile_bytes;
-    shapes.rows[tile] = tile_rows;
-  }
-  // GCC 12's _tile_loadconfig() does not say that it reads the whole object.
-  asm volatile("ldtilecfg %0" : : "m"(shapes));
-  _tile_zero(0);
-  _tile_zero(1);
-  _tile_zero(2);
-  _tile_zero(3);
-  constexpr int elements = tile_rows * tile_bytes / 2;
-  for (int round = 0; round < tile_rounds; ++round) {
-    _tile_loadd(4, operands, tile_bytes);
-    _tile_loadd(5, operands + elements, tile_bytes);
-    _tile_loadd(6, operands + 2 * elements, tile_bytes);
-    _tile_loadd(7, operands + 3 * elements, tile_bytes);
-    _tile_dpbf16ps(0, 4, 6);
-    _tile_dpbf16ps(1, 4, 7);
-    _tile_dpbf16ps(2, 5, 6);
-    _tile_dpbf16ps(3, 5, 7);
-  }
-  _tile_release();
+// 2 x 2 sums of the same tiles, which are loaded for every 4 products and stay in the first cache.
+double tile_rate(const TileKernels& kernels) {
+  // Not zeros, with which the processor needs less power and so is faster.
+  constexpr std::uint16_t half = 0x3f00;
+  struct alignas(64) Operands {
+    std::uint16_t tiles[4][TileKernels::block_elements];
+    float sums[4 * TileKernels::panel * TileKernels::panel];
+  };
+  const auto operands = std::make_unique<Operands>();
+  std::ranges::fill(std::span(operands->tiles[0], 4 * TileKernels::block_elements), half);
+  constexpr std::int64_t blocks = 10000, panel = TileKernels::panel;
+  const std::vector<std::int64_t> offsets(blocks);
+  const TileSums sum = {.left = {operands->tiles[0], operands->tiles[1]},
+                        .left_step = TileKernels::terms,
+                        .left_offsets = offsets.data(),
+                        .right = {operands->tiles[2], operands->tiles[3]},
+                        .right_step = 0,
+                        .blocks = blocks,
+                        .sums = operands->sums,
+                        .sums_step = 2 * panel,
+                        .adds = false};
+  kernels.begin();
+  const double found =
+      best_rate(2.0 * 4 * panel * panel * TileKernels::terms * blocks, [&] { kernels.sum(sum); });
+  kernels.end();
+  return found;
 }
 #endif
 
@@ -123,17 +112,7 @@ double float32_rate() {
 
 double bfloat16_rate() {
 #if defined(__x86_64__)
-  if (has_instructions(dnnl::cpu_isa::avx512_core_amx) && may_use_tiles()) {
-    // Not zeros, with which the processor needs less power and so is faster.
-    constexpr std::uint16_t half = 0x3f00;
-    struct alignas(tile_bytes) Operands {
-      std::uint16_t values[4 * tile_rows * tile_bytes / 2];
-    };
-    const auto operands = std::make_unique<Operands>();
-    std::ranges::fill(operands->values, half);
-    const double products = 2.0 * 16 * 16 * 32 * 4;
-    return best_rate(products * tile_rounds, [&] { multiply_tiles(operands->values); });
-  }
+  if (has_tiles()) return tile_rate(*tile_kernels());
   if (has_instructions(dnnl::cpu_isa::avx512_core_bf16))
     return best_rate(2.0 * 32 * sums * rounds, multiply_pairs);
 #endif

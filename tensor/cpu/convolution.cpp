@@ -7,6 +7,7 @@
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/rounded_winograd.hpp"
 #include "tensor/cpu/tile_convolution.hpp"
@@ -90,8 +91,8 @@ struct Geometry : ConvolutionGeometry {
     return type == DType::bfloat16 && !is_winograd && can_use_tile_convolution(*this);
   }
 
-  // Whether results go to blocks of 16 channels, which the next convolution by tiles and what
-  // lies between take, when oneDNN has computed them in an order of its own.
+  // Whether to bring oneDNN's results into blocks of 16 channels: batch normalisation, pooling and
+  // the next convolution by tiles read that order.
   bool goes_to_tiles() const {
     return type == DType::bfloat16 && has_tiles() && options.groups == 1 &&
            y[1] % tile_channels == 0;
@@ -261,7 +262,7 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                            if (prepared != nullptr) *prepared = w;
                          },
                          make, run);
-                     return geometry.goes_to_tiles() ? reordered(y, tile_order(geometry.y)) : y;
+                     return geometry.goes_to_tiles() ? reordered(y, channel_blocks(geometry.y)) : y;
                    });
 }
 

@@ -4,22 +4,13 @@
 #include <vector>
 
 #include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/rounded_rows.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {
-
-dnnl::memory::desc blocked(const Shape& shape) {
-  return {{shape.begin(), shape.end()},
-          dnnl::memory::data_type::bf16,
-          dnnl::memory::format_tag::nChw16c};
-}
-
-std::uint16_t* halves(const Tensor& tensor) {
-  return static_cast<std::uint16_t*>(tensor.raw());
-}
 
 // Two sums of each of 16 channels.
 struct Sums {
@@ -38,6 +29,15 @@ struct Chains {
   }
 };
 
+// Calls add(pixel, chain) for all pixels.
+template <class Add>
+[[gnu::always_inline]] TASUKI_ROUNDING inline void in_chains(std::int64_t pixels, const Add& add) {
+  std::int64_t i = 0;
+  for (; i + chains <= pixels; i += chains)
+    for (std::int64_t chain = 0; chain < chains; ++chain) add(i + chain, chain);
+  for (; i < pixels; ++i) add(i, 0);
+}
+
 // Sums of x - shift and of its squares.
 TASUKI_ROUNDING void sum_pixels(const std::uint16_t* x, std::int64_t pixels, const float* shift,
                                 Sums* to) {
@@ -48,10 +48,7 @@ TASUKI_ROUNDING void sum_pixels(const std::uint16_t* x, std::int64_t pixels, con
     sums.first[chain] += value;
     sums.second[chain] += value * value;
   };
-  std::int64_t i = 0;
-  for (; i + chains <= pixels; i += chains)
-    for (std::int64_t chain = 0; chain < chains; ++chain) add(i + chain, chain);
-  for (; i < pixels; ++i) add(i, 0);
+  in_chains(pixels, add);
   sums.write(to);
 }
 
@@ -97,10 +94,7 @@ TASUKI_ROUNDING void sum_slopes(const std::uint16_t* x, const std::uint16_t* dy,
     sums.first[chain] += slope;
     sums.second[chain] += slope * distance;
   };
-  std::int64_t i = 0;
-  for (; i + chains <= pixels; i += chains)
-    for (std::int64_t chain = 0; chain < chains; ++chain) add(i + chain, chain);
-  for (; i < pixels; ++i) add(i, 0);
+  in_chains(pixels, add);
   sums.write(to);
 }
 
@@ -175,7 +169,7 @@ std::vector<Line> lines_of(const RoundedNorm& norm, const Tensor& mean, const Te
 bool can_use_rounded_batch_norm(const Tensor& x) {
   return x.dtype() == DType::bfloat16 && has_bfloat16_products() && x.shape().rank() == 4 &&
          x.shape()[1] % row_lanes == 0 && x.count() > 0 &&
-         x.layout() == layout_of(blocked(x.shape()));
+         x.layout() == layout_of(channel_blocks(x.shape()));
 }
 
 Tensor rounded_batch_norm(const Tensor& x, const RoundedNorm& norm, const Tensor& mean,
@@ -217,7 +211,7 @@ Tensor rounded_batch_norm_backward(const Tensor& x, const Tensor& dy, const Roun
                                    const Tensor& mean, const Tensor& variance, const Tensor& dgamma,
                                    const Tensor& dbeta) {
   const Blocks blocks(x);
-  const Tensor upstream = reordered(dy, blocked(x.shape()));
+  const Tensor upstream = reordered(dy, channel_blocks(x.shape()));
   const std::vector<Line> lines = lines_of(norm, mean, variance);
   std::vector<Sums> sums(static_cast<std::size_t>(blocks.images * blocks.blocks));
   blocks.for_each([&](std::int64_t index, std::int64_t channel, std::int64_t begin) {

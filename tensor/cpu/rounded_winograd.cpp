@@ -6,6 +6,7 @@
 
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
+#include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/rounded_rows.hpp"
 #include "tensor/parallel.hpp"
@@ -158,12 +159,6 @@ TASUKI_ROUNDING void transform_filter_slopes(const float* from, std::int64_t pla
 
 // --- images as tiles ---
 
-dnnl::memory::desc blocked(const Shape& shape) {
-  return {{shape.begin(), shape.end()},
-          dnnl::memory::data_type::bf16,
-          dnnl::memory::format_tag::nChw16c};
-}
-
 // The tiles of 2 x 2 pixels of all images of this shape, numbered image by image and row by row.
 struct Tiles {
   std::int64_t images, height, width;  // of an image, in tiles
@@ -203,10 +198,6 @@ Pixels pixels_of(const Tensor& images, std::int64_t image, std::int64_t channel)
 std::int64_t tiles_at_once(std::int64_t bytes) {
   constexpr std::int64_t cache = 1 << 19;
   return std::max<std::int64_t>(cache / bytes / lanes, 2) * lanes;
-}
-
-std::uint16_t* halves(const Tensor& tensor) {
-  return static_cast<std::uint16_t*>(tensor.raw());
 }
 
 // 16 matrices of tiles (or channels) x channels.
@@ -261,7 +252,7 @@ void transform_run(const Tensor& images, const Tiles::Run& run, std::int64_t pad
 // x (in blocks) convolved with transformed filters, `pad_*` zeros above and left of it.
 Tensor convolved(const Tensor& x, const Tensor& u, const Shape& result, const Tensor& b,
                  std::int64_t pad_h, std::int64_t pad_w) {
-  Tensor y = empty_in(blocked(result));
+  Tensor y = empty_in(channel_blocks(result));
   const std::int64_t in = x.shape()[1], out = result[1];
   std::vector<float> bias(static_cast<std::size_t>(out));
   if (b) std::copy_n(b.data<float>(), out, bias.begin());
@@ -306,22 +297,22 @@ bool can_use_rounded_winograd(const ConvolutionGeometry& geometry) {
 Tensor rounded_winograd_conv2d(const ConvolutionGeometry& geometry, const Tensor& x,
                                const Tensor& w, const Tensor& b) {
   const FilterPlaces places{geometry.x[1], geometry.y[1], false};
-  return convolved(reordered(x, blocked(geometry.x)), transformed_filters(w, places), geometry.y, b,
-                   geometry.options.pad_h, geometry.options.pad_w);
+  return convolved(reordered(x, channel_blocks(geometry.x)), transformed_filters(w, places),
+                   geometry.y, b, geometry.options.pad_h, geometry.options.pad_w);
 }
 
 Tensor rounded_winograd_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,
                                       const Tensor& w) {
   const FilterPlaces places{geometry.y[1], geometry.x[1], true};
-  return convolved(reordered(dy, blocked(geometry.y)), transformed_filters(w, places), geometry.x,
-                   {}, 2 - geometry.options.pad_h, 2 - geometry.options.pad_w);
+  return convolved(reordered(dy, channel_blocks(geometry.y)), transformed_filters(w, places),
+                   geometry.x, {}, 2 - geometry.options.pad_h, 2 - geometry.options.pad_w);
 }
 
 Tensor rounded_winograd_backward_weights(const ConvolutionGeometry& geometry, const Tensor& x,
                                          const Tensor& dy) {
   const std::int64_t in = geometry.x[1], out = geometry.y[1];
-  const Tensor images = reordered(x, blocked(geometry.x)),
-               slopes = reordered(dy, blocked(geometry.y));
+  const Tensor images = reordered(x, channel_blocks(geometry.x)),
+               slopes = reordered(dy, channel_blocks(geometry.y));
   const Tiles tiles(geometry.y);
   const std::int64_t most =
       std::min(tiles.count(), tiles_at_once(planes * (in + out) * size_of(DType::bfloat16)));

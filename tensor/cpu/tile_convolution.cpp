@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tensor/cpu/dnnl_support.hpp"
+#include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/tile_product.hpp"
 #include "tensor/parallel.hpp"
 
@@ -19,10 +20,6 @@ constexpr std::int64_t block_elements = TileKernels::block_elements;
 
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t unit) {
   return (value + unit - 1) / unit * unit;
-}
-
-Element* halves(const Tensor& tensor) {
-  return static_cast<Element*>(tensor.raw());
 }
 
 Tensor zeros(std::int64_t count) {
@@ -173,7 +170,7 @@ Tensor convolved(const Tensor& x, const Tensor& filters, const Shape& result, co
                  const Places& places) {
   constexpr std::int64_t packed_bytes = std::int64_t{1} << 18;
   const TileKernels& kernels = *tile_kernels();
-  Tensor y = empty_in(tile_order(result));
+  Tensor y = empty_in(channel_blocks(result));
   const std::int64_t images = result[0], in = x.shape()[1], out = result[1];
   std::vector<float> bias(static_cast<std::size_t>(out));
   if (b) std::copy_n(b.data<float>(), out, bias.begin());
@@ -241,8 +238,8 @@ void place_rows(const Tensor& images, std::int64_t begin, std::int64_t end, std:
   }
 }
 
-// 32 x 32 filters from blocks of 32 inputs x 32 outputs, one for each weight; filters of an output
-// follow those of the one before after `step` numbers.
+// Writes 32 x 32 filters from blocks of 32 inputs x 32 outputs, one block for each weight. An
+// output's filters begin `step` numbers after the previous output's.
 void write_gradients(const float* sums, std::int64_t weights, float* to, std::int64_t step) {
   for (std::int64_t o = 0; o < pair; ++o, to += step)
     for (std::int64_t i = 0; i < pair; ++i)
@@ -251,12 +248,6 @@ void write_gradients(const float* sums, std::int64_t weights, float* to, std::in
 }
 
 }  // namespace
-
-dnnl::memory::desc tile_order(const Shape& images) {
-  return {{images.begin(), images.end()},
-          dnnl::memory::data_type::bf16,
-          dnnl::memory::format_tag::nChw16c};
-}
 
 bool can_use_tile_convolution(const ConvolutionGeometry& geometry) {
   const Conv2dOptions& o = geometry.options;
@@ -268,14 +259,14 @@ bool can_use_tile_convolution(const ConvolutionGeometry& geometry) {
 Tensor tile_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
                    const Tensor& b) {
   const Tensor filters = packed_filters(w, false);
-  return convolved(reordered(x, tile_order(geometry.x)), filters, geometry.y, b,
+  return convolved(reordered(x, channel_blocks(geometry.x)), filters, geometry.y, b,
                    forward_places(geometry));
 }
 
 Tensor tile_conv2d_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,
                                  const Tensor& w) {
   const Tensor filters = packed_filters(w, true);
-  return convolved(reordered(dy, tile_order(geometry.y)), filters, geometry.x, {},
+  return convolved(reordered(dy, channel_blocks(geometry.y)), filters, geometry.x, {},
                    backward_places(geometry));
 }
 
@@ -288,8 +279,8 @@ Tensor tile_conv2d_backward_weights(const ConvolutionGeometry& geometry, const T
   const TileKernels& kernels = *tile_kernels();
   const Places places = forward_places(geometry);
   const std::int64_t in = geometry.x[1], out = geometry.y[1], images = geometry.x[0];
-  const Tensor from = reordered(x, tile_order(geometry.x)),
-               slopes = reordered(dy, tile_order(geometry.y));
+  const Tensor from = reordered(x, channel_blocks(geometry.x)),
+               slopes = reordered(dy, channel_blocks(geometry.y));
   const std::int64_t group = images_at_once(images, places.image(), most_places);
   const std::int64_t weights = places.weights();
   // Zeros before and behind all dy, for the weights that meet padding.
@@ -301,7 +292,7 @@ Tensor tile_conv2d_backward_weights(const ConvolutionGeometry& geometry, const T
   const Tensor left = Tensor::empty({in * terms}, DType::bfloat16),
                right = Tensor::empty({out * 2 * row}, DType::bfloat16),
                sums = Tensor::empty({in * out * weights});
-  // Blocks of 32 x 32 sums, those of all weights of a filter together.
+  // Blocks of 32 x 32 sums; all weights of a filter together.
   const auto sums_of = [&](std::int64_t i, std::int64_t o) {
     return (i / pair * (out / pair) + o / pair) * weights * pair * pair;
   };

@@ -8,7 +8,6 @@
 // infinite weights the results at the borders.
 #pragma once
 
-#include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/geometry.hpp"
 #include "tensor/tensor.hpp"
 
@@ -16,14 +15,12 @@ namespace tasuki {
 
 // Numbers of channels must be multiples of it.
 inline constexpr std::int64_t tile_channels = 32;
-// Blocks of 16 channels (nChw16c).
-dnnl::memory::desc tile_order(const Shape& images);
 
 // has_tiles(), one group, stride and dilation 1, padding smaller than the filter, and numbers of
 // channels that are multiples of tile_channels.
 bool can_use_tile_convolution(const ConvolutionGeometry& geometry);
 
-// Images in any layout of bfloat16; results are in tile_order(). w has float32 or
+// Images in any layout of bfloat16; results have blocks of 16 channels. w has float32 or
 // bfloat16; b is float32 or undefined.
 Tensor tile_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
                    const Tensor& b);
