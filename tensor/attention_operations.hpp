@@ -37,7 +37,8 @@ struct AttentionOptions {
 struct AttentionResult {
   Tensor y;  // N x Tq x (heads d)
   // float32, N x heads x Tq x 2: each query's largest score m, and the sum of e^(score - m). Apart,
-  // because m + log(sum) has an error of 3e-5 if m is about 1000, and so would the weights.
+  // because m + log(sum) has an error of 3e-5 if m is about 1000, and so would the weights. Or, N x
+  // heads x Tq, m + log(sum), where 16-bit values are computed by cuDNN, which keeps only that.
   Tensor statistics;
 };
 

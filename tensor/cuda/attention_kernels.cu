@@ -5,45 +5,109 @@
 namespace tasuki::kernels {
 namespace {
 
-constexpr int tile = 32;  // rows: one for each lane
-constexpr int warps = 8;  // of a block, and rows that it computes at a time
-constexpr int threads = 32 * warps;
+constexpr int tile = 32;  // rows of the other side: one for each lane
 
-// Rows begin .. begin + count of an array, zeros behind `end`. A row has one float more than its
-// width, so that lanes that read one column of 32 rows use different banks.
-template <int width, class T>
-__device__ void load_rows(float (*to)[width + 1], const AttentionArrays& a, const HeadArray& array,
-                          const OneHead& one, std::int64_t begin, std::int64_t end, int count) {
-  for (int i = threadIdx.x; i < count * width; i += threads) {
-    const int row = i / width, column = i % width;
-    const bool is_there = begin + row < end && column < a.head_width;
-    to[row][column] =
-        is_there ? convert<float>(row_of<T>(a, array, one, begin + row)[column]) : 0.0f;
+// A block has `warps`, and each of them `rows` rows of its own side, so that what it reads of a
+// tile serves all of them. All arrays of a block fit into 48 KB.
+template <int width>
+struct Form {
+  static constexpr int warps = width <= 128 ? 8 : 4;
+  static constexpr int rows = width <= 64 ? 4 : (width <= 128 ? 2 : 1);
+  static constexpr int threads = 32 * warps, block_rows = warps * rows;
+  static constexpr int blocks = 2;  // of a multiprocessor at least, which leaves enough registers
+};
+
+// Rows in shared memory. 16 bytes between them put the columns that 8 lanes read from 8 rows into
+// different banks.
+template <int width, int rows>
+struct alignas(16) Rows {
+  float values[rows][width + 4];
+};
+
+// What each warp multiplies the rows of a tile with.
+template <int width>
+struct alignas(16) Factors {
+  float values[Form<width>::warps][Form<width>::rows][tile];
+};
+
+struct Four {
+  float x, y, z, w;
+};
+__device__ Four four(const float* from) {
+  const Values<float, 4> values = load<4>(from, 0);
+  return {values.values[0], values.values[1], values.values[2], values.values[3]};
+}
+
+// Rows begin .. of an array, zeros behind `end` and behind the head's width.
+template <class T, int width, int rows>
+__device__ void load_rows(Rows<width, rows>& to, const AttentionArrays& a, const HeadArray& array,
+                          const OneHead& one, std::int64_t begin, std::int64_t end) {
+  constexpr int packs = width / Pack<T>::width;
+  for (int i = threadIdx.x; i < rows * packs; i += Form<width>::threads) {
+    const int row = i / packs, column = i % packs * Pack<T>::width;
+    Pack<T> pack = {};
+    if (begin + row < end && column < a.head_width) {
+      const T* const from = row_of<T>(a, array, one, begin + row) + column;
+      if (a.has_packs) {
+        pack = load_pack(from, 0);
+      } else {
+        for (int c = 0; c < Pack<T>::width; ++c)
+          if (column + c < a.head_width) pack.values[c] = from[c];
+      }
+    }
+    for (int c = 0; c < Pack<T>::width; c += 4)
+      store<4>(
+          &to.values[row][column + c], 0,
+          Values<float, 4>{convert<float>(pack.values[c]), convert<float>(pack.values[c + 1]),
+                           convert<float>(pack.values[c + 2]), convert<float>(pack.values[c + 3])});
   }
 }
 
-template <int width>
-__device__ float product(const float* a, const float* b) {
-  float sum = 0;
-  for (int c = 0; c < width; ++c) sum += a[c] * b[c];
-  return sum;
+// Of the warp's own rows, from `first` on, and the lane's row of a tile.
+template <int width, int own_rows>
+__device__ void multiply_rows(float (&products)[Form<width>::rows],
+                              const Rows<width, own_rows>& own, int first,
+                              const Rows<width, tile>& other) {
+  for (float& product : products) product = 0;
+#pragma unroll 4
+  for (int c = 0; c < width; c += 4) {
+    const Four b = four(&other.values[threadIdx.x % 32][c]);
+#pragma unroll
+    for (int r = 0; r < Form<width>::rows; ++r) {
+      const Four a = four(&own.values[first + r][c]);
+      products[r] += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
+    }
+  }
 }
 
-// sums[c] += sum over the tile's rows of the weight that their lane has, times the row.
+// sums[r][c] += factors of row r times the tile's rows; a lane has the columns lane + 32 c.
 template <int width>
-__device__ void add_rows(float* sums, float weight, const float (*rows)[width + 1]) {
-  const int lane = threadIdx.x % 32;
-  for (int j = 0; j < tile; ++j) {
-    const float factor = __shfl_sync(~0u, weight, j);
-    for (int c = 0; c < width / 32; ++c) sums[c] += factor * rows[j][lane + 32 * c];
+__device__ void add_rows(float (&sums)[Form<width>::rows][width / 32],
+                         const Factors<width>& factors, const Rows<width, tile>& rows) {
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll 2
+  for (int j = 0; j < tile; j += 4) {
+    Four factor[Form<width>::rows];
+#pragma unroll
+    for (int r = 0; r < Form<width>::rows; ++r) factor[r] = four(&factors.values[warp][r][j]);
+#pragma unroll
+    for (int c = 0; c < width / 32; ++c) {
+      const int column = lane + 32 * c;
+      const float v0 = rows.values[j][column], v1 = rows.values[j + 1][column],
+                  v2 = rows.values[j + 2][column], v3 = rows.values[j + 3][column];
+#pragma unroll
+      for (int r = 0; r < Form<width>::rows; ++r)
+        sums[r][c] += factor[r].x * v0 + factor[r].y * v1 + factor[r].z * v2 + factor[r].w * v3;
+    }
   }
 }
 
 template <int width, class T>
 __device__ void store_row(const AttentionArrays& a, const HeadArray& array, const OneHead& one,
-                          std::int64_t row, const float* sums, float factor) {
+                          std::int64_t row, const float (&sums)[width / 32], float factor) {
   const int lane = threadIdx.x % 32;
   T* const to = row_of<T>(a, array, one, row);
+#pragma unroll
   for (int c = 0; c < width / 32; ++c)
     if (lane + 32 * c < a.head_width) to[lane + 32 * c] = convert<T>(sums[c] * factor);
 }
@@ -57,45 +121,69 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
+// Where the keys end that the queries of a block see.
+__device__ std::int64_t end_of_keys(const AttentionArrays& a, const OneHead& one,
+                                    std::int64_t first, int rows) {
+  if (first >= one.queries) return 0;
+  return a.causal && first + rows < one.keys ? first + rows : one.keys;
+}
+
 // Blocks: x for rows, y for heads of items.
 template <int width, class T>
-__global__ void __launch_bounds__(threads) attention_kernel(AttentionArrays a) {
-  __shared__ float own[warps][width + 1], keys[tile][width + 1];
+__global__ void __launch_bounds__(Form<width>::threads, Form<width>::blocks)
+    attention_kernel(AttentionArrays a) {
+  constexpr int rows = Form<width>::rows, block_rows = Form<width>::block_rows;
+  __shared__ Rows<width, block_rows> queries;
+  __shared__ Rows<width, tile> others;
+  __shared__ Factors<width> weights;
   const OneHead one = head_of(a, blockIdx.y);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t first = std::int64_t{blockIdx.x} * warps, i = first + warp;
-  load_rows<width, T>(own, a, a.q, one, first, one.queries, warps);
+  const std::int64_t first = std::int64_t{blockIdx.x} * block_rows;
+  load_rows<T>(queries, a, a.q, one, first, one.queries);
   // All warps of a block take part in each tile.
-  const std::int64_t end =
-      first >= one.queries ? 0 : (a.causal && first + warps < one.keys ? first + warps : one.keys);
-  float sums[width / 32] = {}, top = -INFINITY, total = 0;
+  const std::int64_t end = end_of_keys(a, one, first, block_rows);
+  float sums[rows][width / 32] = {}, top[rows], total[rows] = {};
+  for (float& each : top) each = -INFINITY;
   for (std::int64_t begin = 0; begin < end; begin += tile) {
     __syncthreads();
-    load_rows<width, T>(keys, a, a.k, one, begin, one.keys, tile);
+    load_rows<T>(others, a, a.k, one, begin, one.keys);
     __syncthreads();
     const std::int64_t j = begin + lane;
-    const bool is_seen = i < one.queries && j < one.keys && (!a.causal || j <= i);
-    const float score = is_seen ? a.scale * product<width>(own[warp], keys[lane]) : -INFINITY;
-    const float new_top = fmaxf(top, warp_reduce(score, Larger()));
-    const float weight = is_seen ? expf(score - new_top) : 0.0f;
-    const float factor = top == -INFINITY ? 0.0f : expf(top - new_top);
-    total = total * factor + warp_reduce(weight, Plus());
-    top = new_top;
-    for (float& sum : sums) sum *= factor;
+    float scores[rows];
+    multiply_rows<width>(scores, queries, warp * rows, others);
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const std::int64_t i = first + warp * rows + r;
+      const bool is_seen = i < one.queries && j < one.keys && (!a.causal || j <= i);
+      const float score = is_seen ? a.scale * scores[r] : -INFINITY;
+      const float new_top = fmaxf(top[r], warp_reduce(score, Larger()));
+      const float weight = is_seen ? expf(score - new_top) : 0.0f;
+      const float factor = top[r] == -INFINITY ? 0.0f : expf(top[r] - new_top);
+      total[r] = total[r] * factor + warp_reduce(weight, Plus());
+      top[r] = new_top;
+      for (float& sum : sums[r]) sum *= factor;
+      weights.values[warp][r][lane] = weight;
+    }
     __syncthreads();
-    load_rows<width, T>(keys, a, a.v, one, begin, one.keys, tile);
+    load_rows<T>(others, a, a.v, one, begin, one.keys);
     __syncthreads();
-    add_rows<width>(sums, weight, keys);
+    add_rows<width>(sums, weights, others);
   }
-  if (i >= a.q.rows) return;
-  const bool is_there = i < one.queries;
-  store_row<width, T>(a, a.y, one, i, sums, is_there ? 1 / total : 0.0f);
-  if (lane == 0) a.statistics[place_of(a, one, i)] = is_there ? float2{top, total} : float2{};
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    const std::int64_t i = first + warp * rows + r;
+    if (i >= a.q.rows) return;
+    const bool is_there = i < one.queries;
+    store_row<width, T>(a, a.y, one, i, sums[r], is_there ? 1 / total[r] : 0.0f);
+    if (lane == 0)
+      a.statistics[place_of(a, one, i)] = is_there ? float2{top[r], total[r]} : float2{};
+  }
 }
 
 // The sum over columns of y and dy of this row, in all lanes.
 template <class T>
-__device__ float delta_of(const AttentionArrays& a, const OneHead& one, std::int64_t row) {
+__device__ float product_of_results(const AttentionArrays& a, const OneHead& one,
+                                    std::int64_t row) {
   float sum = 0;
   for (std::int64_t c = threadIdx.x % 32; c < a.head_width; c += 32)
     sum += convert<float>(row_of<T>(a, a.y, one, row)[c]) *
@@ -103,74 +191,111 @@ __device__ float delta_of(const AttentionArrays& a, const OneHead& one, std::int
   return warp_reduce(sum, Plus());
 }
 
+// Also writes each query's sum over y dy to `products`.
 template <int width, class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(Form<width>::threads, Form<width>::blocks)
     query_gradient_kernel(AttentionArrays a, HeadArray dq, float* products) {
-  __shared__ float own[warps][width + 1], own_dy[warps][width + 1], rows[tile][width + 1];
+  constexpr int rows = Form<width>::rows, block_rows = Form<width>::block_rows;
+  __shared__ Rows<width, block_rows> queries, upstream;
+  __shared__ Rows<width, tile> others;
+  __shared__ Factors<width> slopes;
   const OneHead one = head_of(a, blockIdx.y);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t first = std::int64_t{blockIdx.x} * warps, i = first + warp;
-  load_rows<width, T>(own, a, a.q, one, first, one.queries, warps);
-  load_rows<width, T>(own_dy, a, a.dy, one, first, one.queries, warps);
-  const bool is_there = i < one.queries;
-  const float delta = is_there ? delta_of<T>(a, one, i) : 0.0f;
-  if (lane == 0 && i < a.q.rows) products[place_of(a, one, i)] = delta;
-  const float2 statistics = is_there ? a.statistics[place_of(a, one, i)] : float2{};
-  const std::int64_t end =
-      first >= one.queries ? 0 : (a.causal && first + warps < one.keys ? first + warps : one.keys);
-  float sums[width / 32] = {};
+  const std::int64_t first = std::int64_t{blockIdx.x} * block_rows;
+  load_rows<T>(queries, a, a.q, one, first, one.queries);
+  load_rows<T>(upstream, a, a.dy, one, first, one.queries);
+  float product[rows];
+  float2 statistics[rows];
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    const std::int64_t i = first + warp * rows + r;
+    const bool is_there = i < one.queries;
+    product[r] = is_there ? product_of_results<T>(a, one, i) : 0.0f;
+    if (lane == 0 && i < a.q.rows) products[place_of(a, one, i)] = product[r];
+    statistics[r] = is_there ? a.statistics[place_of(a, one, i)] : float2{};
+  }
+  const std::int64_t end = end_of_keys(a, one, first, block_rows);
+  float sums[rows][width / 32] = {};
   for (std::int64_t begin = 0; begin < end; begin += tile) {
     __syncthreads();
-    load_rows<width, T>(rows, a, a.v, one, begin, one.keys, tile);
+    load_rows<T>(others, a, a.v, one, begin, one.keys);
     __syncthreads();
-    const float slope = product<width>(own_dy[warp], rows[lane]) - delta;
+    float value_products[rows], scores[rows];
+    multiply_rows<width>(value_products, upstream, warp * rows, others);
     __syncthreads();
-    load_rows<width, T>(rows, a, a.k, one, begin, one.keys, tile);
+    load_rows<T>(others, a, a.k, one, begin, one.keys);
     __syncthreads();
+    multiply_rows<width>(scores, queries, warp * rows, others);
     const std::int64_t j = begin + lane;
-    const bool is_seen = is_there && j < one.keys && (!a.causal || j <= i);
-    const float weight =
-        is_seen ? weight_of(a.scale * product<width>(own[warp], rows[lane]), statistics) : 0.0f;
-    add_rows<width>(sums, weight * slope * a.scale, rows);
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const std::int64_t i = first + warp * rows + r;
+      const bool is_seen = i < one.queries && j < one.keys && (!a.causal || j <= i);
+      const float weight = is_seen ? weight_of(a.scale * scores[r], statistics[r]) : 0.0f;
+      slopes.values[warp][r][lane] = weight * (value_products[r] - product[r]) * a.scale;
+    }
+    __syncwarp();
+    add_rows<width>(sums, slopes, others);
   }
-  if (i < a.q.rows) store_row<width, T>(a, dq, one, i, sums, 1);
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    const std::int64_t i = first + warp * rows + r;
+    if (i < a.q.rows) store_row<width, T>(a, dq, one, i, sums[r], 1);
+  }
 }
 
 template <int width, class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(Form<width>::threads, Form<width>::blocks)
     key_gradient_kernel(AttentionArrays a, HeadArray dk, HeadArray dv, const float* products) {
-  __shared__ float own[warps][width + 1], own_v[warps][width + 1], rows[tile][width + 1];
+  constexpr int rows = Form<width>::rows, block_rows = Form<width>::block_rows;
+  __shared__ Rows<width, block_rows> keys, values;
+  __shared__ Rows<width, tile> others;
+  __shared__ Factors<width> factors;
   const OneHead one = head_of(a, blockIdx.y);
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t first = std::int64_t{blockIdx.x} * warps, j = first + warp;
-  load_rows<width, T>(own, a, a.k, one, first, one.keys, warps);
-  load_rows<width, T>(own_v, a, a.v, one, first, one.keys, warps);
-  const bool is_there = j < one.keys;
+  const std::int64_t first = std::int64_t{blockIdx.x} * block_rows;
+  load_rows<T>(keys, a, a.k, one, first, one.keys);
+  load_rows<T>(values, a, a.v, one, first, one.keys);
+  // With one query for each key, those before the block's first key see none of its keys.
   const std::int64_t start = first >= one.keys ? one.queries : (a.causal ? first / tile * tile : 0);
-  float key_sums[width / 32] = {}, value_sums[width / 32] = {};
+  float key_sums[rows][width / 32] = {}, value_sums[rows][width / 32] = {};
   for (std::int64_t begin = start; begin < one.queries; begin += tile) {
     __syncthreads();
-    load_rows<width, T>(rows, a, a.q, one, begin, one.queries, tile);
+    load_rows<T>(others, a, a.q, one, begin, one.queries);
     __syncthreads();
     const std::int64_t i = begin + lane;
-    const bool is_seen = is_there && i < one.queries && (!a.causal || j <= i);
-    const float weight = is_seen ? weight_of(a.scale * product<width>(own[warp], rows[lane]),
-                                             a.statistics[place_of(a, one, i)])
-                                 : 0.0f;
+    const bool is_there = i < one.queries;
+    const float2 statistics = is_there ? a.statistics[place_of(a, one, i)] : float2{};
+    const float product = is_there ? products[place_of(a, one, i)] : 0.0f;
+    float scores[rows], slopes[rows];
+    multiply_rows<width>(scores, keys, warp * rows, others);
     __syncthreads();
-    load_rows<width, T>(rows, a, a.dy, one, begin, one.queries, tile);
+    load_rows<T>(others, a, a.dy, one, begin, one.queries);
+#pragma unroll
+    for (int r = 0; r < rows; ++r) {
+      const std::int64_t j = first + warp * rows + r;
+      const bool is_seen = is_there && j < one.keys && (!a.causal || j <= i);
+      scores[r] = is_seen ? weight_of(a.scale * scores[r], statistics) : 0.0f;
+      factors.values[warp][r][lane] = scores[r];
+    }
     __syncthreads();
-    const float slope =
-        product<width>(own_v[warp], rows[lane]) - (is_seen ? products[place_of(a, one, i)] : 0.0f);
-    add_rows<width>(value_sums, weight, rows);
+    multiply_rows<width>(slopes, values, warp * rows, others);
+    add_rows<width>(value_sums, factors, others);
     __syncthreads();
-    load_rows<width, T>(rows, a, a.q, one, begin, one.queries, tile);
+    load_rows<T>(others, a, a.q, one, begin, one.queries);
+#pragma unroll
+    for (int r = 0; r < rows; ++r)
+      factors.values[warp][r][lane] = scores[r] * (slopes[r] - product) * a.scale;
     __syncthreads();
-    add_rows<width>(key_sums, is_seen ? weight * slope * a.scale : 0.0f, rows);
+    add_rows<width>(key_sums, factors, others);
   }
-  if (j >= a.k.rows) return;
-  store_row<width, T>(a, dk, one, j, key_sums, 1);
-  store_row<width, T>(a, dv, one, j, value_sums, 1);
+#pragma unroll
+  for (int r = 0; r < rows; ++r) {
+    const std::int64_t j = first + warp * rows + r;
+    if (j >= a.k.rows) return;
+    store_row<width, T>(a, dk, one, j, key_sums[r], 1);
+    store_row<width, T>(a, dv, one, j, value_sums[r], 1);
+  }
 }
 
 // Calls run(Type<T>{}, width) with a bound of the heads' width as a constant.
@@ -181,13 +306,17 @@ void with_width(const AttentionArrays& a, Run&& run) {
       run(type, std::integral_constant<int, 32>());
     else if (a.head_width <= 64)
       run(type, std::integral_constant<int, 64>());
+    else if (a.head_width <= 128)
+      run(type, std::integral_constant<int, 128>());
     else
       run(type, std::integral_constant<int, most_head_width>());
   });
 }
 
+template <int width>
 dim3 grid_of(const AttentionArrays& a, std::int64_t rows) {
-  return dim3(static_cast<unsigned>((rows + warps - 1) / warps),
+  constexpr int block_rows = Form<width>::block_rows;
+  return dim3(static_cast<unsigned>((rows + block_rows - 1) / block_rows),
               static_cast<unsigned>(a.items * a.heads));
 }
 
@@ -196,9 +325,9 @@ dim3 grid_of(const AttentionArrays& a, std::int64_t rows) {
 void attention(const Launch& launch, const AttentionArrays& arrays) {
   with_width(arrays, [&](auto type, auto width) {
     using T = typename decltype(type)::type;
-    [[maybe_unused]] constexpr int bound = decltype(width)::value;
-    const dim3 grid = grid_of(arrays, arrays.q.rows);
-    attention_kernel<bound, T><<<grid, threads, 0, launch.stream>>>(arrays);
+    constexpr int bound = decltype(width)::value;
+    const dim3 grid = grid_of<bound>(arrays, arrays.q.rows);
+    attention_kernel<bound, T><<<grid, Form<bound>::threads, 0, launch.stream>>>(arrays);
   });
 }
 
@@ -206,11 +335,11 @@ void attention_gradient(const Launch& launch, const AttentionArrays& arrays,
                         const AttentionGradients& to) {
   with_width(arrays, [&](auto type, auto width) {
     using T = typename decltype(type)::type;
-    [[maybe_unused]] constexpr int bound = decltype(width)::value;
-    const dim3 of_queries = grid_of(arrays, arrays.q.rows);
+    constexpr int bound = decltype(width)::value, threads = Form<bound>::threads;
+    const dim3 of_queries = grid_of<bound>(arrays, arrays.q.rows);
     query_gradient_kernel<bound, T>
         <<<of_queries, threads, 0, launch.stream>>>(arrays, to.dq, to.products);
-    const dim3 of_keys = grid_of(arrays, arrays.k.rows);
+    const dim3 of_keys = grid_of<bound>(arrays, arrays.k.rows);
     key_gradient_kernel<bound, T>
         <<<of_keys, threads, 0, launch.stream>>>(arrays, to.dk, to.dv, to.products);
   });

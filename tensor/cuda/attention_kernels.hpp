@@ -1,7 +1,6 @@
-// Attention on a GPU. 16-bit values are multiplied on tensor cores where there are some
-// (attention_tensor_cores.cu). Otherwise (attention_kernels.cu) a warp computes in float32 for a
-// query or, for the gradients of keys and values, for a key, which meets the other side in tiles of
-// 32 rows in shared memory.
+// Our kernels for attention on a GPU; cuDNN has faster ones for 16-bit values
+// (cudnn_attention.hpp). 16-bit values are multiplied on tensor cores where there are some
+// (attention_tensor_cores.cu). Otherwise (attention_kernels.cu) they are multiplied in float32.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,8 @@
 
 namespace tasuki::kernels {
 
-inline constexpr std::int64_t most_head_width = 128;
+// Columns per head; on tensor cores.
+inline constexpr std::int64_t most_head_width = 256, most_tensor_core_width = 128;
 
 // Columns of N x T x W, as in HeadColumns: `values` is where head 0 of item 0 begins.
 struct HeadArray {
@@ -44,5 +44,20 @@ bool has_tensor_core_code(int compute_capability);
 void tensor_core_attention(const Launch& launch, const AttentionArrays& arrays);
 void tensor_core_attention_gradient(const Launch& launch, const AttentionArrays& arrays,
                                     const AttentionGradients& to);
+
+// --- for cuDNN's attention (attention_padding.cu) ---
+
+// The queries and keys of each item that are no padding.
+void attention_lengths(const Launch& launch, const AttentionArrays& arrays, std::int32_t* queries,
+                       std::int32_t* keys);
+
+// Zeros in the rows of padding of an array of 16-bit values whose rows are packs. `of_queries`: its
+// rows are those of queries, not of keys.
+void clear_padding(const Launch& launch, const AttentionArrays& arrays, const HeadArray& array,
+                   bool of_queries);
+
+// From the logarithms of sums of exponentials, as cuDNN writes them.
+void split_statistics(const Launch& launch, const float* logarithms, float2* to,
+                      std::int64_t count);
 
 }  // namespace tasuki::kernels

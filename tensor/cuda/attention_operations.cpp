@@ -7,7 +7,9 @@
 #include "tensor/cuda/attention_kernels.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/cudnn_attention.hpp"
 #include "tensor/cuda/operands.hpp"
+#include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
 namespace {
@@ -56,9 +58,21 @@ bool have_packs(const kernels::AttentionArrays& arrays,
                      [&](const auto& array) { return has_packs(array, bytes); });
 }
 
-bool has_tensor_cores(DType type, Device device) {
-  return type != DType::float32 &&
-         kernels::has_tensor_core_code(CudaContext::of(device).compute_capability());
+bool is_for_tensor_cores(const kernels::AttentionArrays& arrays, const CudaContext& context) {
+  return arrays.type != DType::float32 && arrays.head_width <= kernels::most_tensor_core_width &&
+         kernels::has_tensor_core_code(context.compute_capability());
+}
+
+// The largest score of each query, and its sum; where cuDNN has kept their logarithm, from that.
+Tensor pairs_of(const Tensor& statistics) {
+  if (statistics.shape().rank() == 4) return statistics;
+  const Shape& shape = statistics.shape();
+  Tensor pairs =
+      Tensor::empty({shape[0], shape[1], shape[2], 2}, DType::float32, statistics.device());
+  kernels::split_statistics(launch_on(statistics), statistics.data<float>(),
+                            static_cast<float2*>(pairs.raw()), shape.count());
+  check_launch("statistics of attention");
+  return pairs;
 }
 
 class CudaAttentionOperations final : public AttentionOperations {
@@ -68,16 +82,19 @@ class CudaAttentionOperations final : public AttentionOperations {
     kernels::AttentionArrays arrays = arrays_of(q, k, v, options);
     const Device device = q.array.device();
     const std::int64_t width = options.heads * options.head_width;
-    AttentionResult result{
-        Tensor::empty({q.items(), q.rows(), width}, arrays.type, device),
-        Tensor::empty({q.items(), options.heads, q.rows(), 2}, DType::float32, device)};
-    if (result.y.count() == 0) return result;
+    CudaContext& context = CudaContext::of(device);
+    AttentionResult result{Tensor::empty({q.items(), q.rows(), width}, arrays.type, device), {}};
     arrays.y = array_of({result.y});
-    arrays.statistics = static_cast<float2*>(result.statistics.raw());
     arrays.has_packs = have_packs(arrays, {});
+    if (result.y.count() > 0) result.statistics = cudnn_attention(context, arrays);
+    if (result.statistics) return result;
+    result.statistics =
+        Tensor::empty({q.items(), options.heads, q.rows(), 2}, DType::float32, device);
+    if (result.y.count() == 0) return result;
+    arrays.statistics = static_cast<float2*>(result.statistics.raw());
     const auto run =
-        has_tensor_cores(arrays.type, device) ? kernels::tensor_core_attention : kernels::attention;
-    run(CudaContext::of(device).launch(), arrays);
+        is_for_tensor_cores(arrays, context) ? kernels::tensor_core_attention : kernels::attention;
+    run(context.launch(), arrays);
     check_launch("attention");
     return result;
   }
@@ -93,16 +110,21 @@ class CudaAttentionOperations final : public AttentionOperations {
     const Tensor dy = upstream.plain();
     arrays.y = array_of({forward.y});
     arrays.dy = array_of({dy});
-    arrays.statistics = static_cast<float2*>(forward.statistics.raw());
     const Device device = q.array.device();
+    CudaContext& context = CudaContext::of(device);
     const Tensor products =
         Tensor::empty({q.items(), options.heads, q.rows()}, DType::float32, device);
     const kernels::AttentionGradients to = {array_of(dq), array_of(dk), array_of(dv),
                                             products.data<float>()};
     arrays.has_packs = have_packs(arrays, {arrays.dy, to.dq, to.dk, to.dv});
-    const auto run = has_tensor_cores(arrays.type, device) ? kernels::tensor_core_attention_gradient
-                                                           : kernels::attention_gradient;
-    run(CudaContext::of(device).launch(), arrays, to);
+    if (forward.statistics.shape().rank() == 3 && !cuda_settings().deterministic &&
+        cudnn_attention_gradient(context, arrays, forward.statistics, to))
+      return;
+    const Tensor pairs = pairs_of(forward.statistics);
+    arrays.statistics = static_cast<float2*>(pairs.raw());
+    const auto run = is_for_tensor_cores(arrays, context) ? kernels::tensor_core_attention_gradient
+                                                          : kernels::attention_gradient;
+    run(context.launch(), arrays, to);
     check_launch("gradient of attention");
   }
 };

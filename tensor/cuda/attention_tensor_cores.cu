@@ -368,7 +368,7 @@ void with_type_and_width(const AttentionArrays& a, Run&& run) {
     else if (a.head_width <= 64)
       run(type, std::integral_constant<int, 64>());
     else
-      run(type, std::integral_constant<int, most_head_width>());
+      run(type, std::integral_constant<int, most_tensor_core_width>());
   };
   if (a.type == DType::float16)
     with(Type<__half>());

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
+#include "tensor/attention_operations.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/convolution_plan.hpp"
 #include "tensor/geometry.hpp"
@@ -175,6 +177,37 @@ TEST_P(Refusals, SelectAnotherAlgorithm) {
       EXPECT_NE(error_of(convolution), "(nothing thrown)");
     }
   }
+}
+
+// A thread keeps what it has found for a shape.
+TEST_P(Refusals, LeaveAttentionToOurKernels) {
+  struct Attention {
+    Results on(Side& side) const {
+      const Tensor qkv = side.activations({2, 40, 96}), dy = side.activations({2, 40, 32});
+      const Tensor gradients = side.activations(qkv.shape());
+      const AttentionOptions options{2, 16, 0.25f, true};
+      AttentionOperations& operations = side.backend().attention();
+      const HeadColumns q{qkv, 0}, k{qkv, 32}, v{qkv, 64};
+      const AttentionResult result = operations.attention(q, k, v, options);
+      operations.attention_gradient(q, k, v, result, dy, options, {gradients, 0}, {gradients, 32},
+                                    {gradients, 64});
+      return {{"y", result.y}, {"gradients", gradients}};
+    }
+  };
+  for (const cudnnStatus_t status : unsupported)
+    for (const char* moment : {"ask", "offer"}) {
+      SCOPED_TRACE(fmt::format("{} {}", moment, static_cast<int>(status)));
+      refuse(fmt::format("{} any graph", moment), status);
+      std::thread([] {
+        EXPECT_TRUE(agree(found_for(Attention()), expected_for(Attention()), tolerance()));
+      }).join();
+    }
+  // Where it fails when it runs, there is nothing to compute it again from.
+  if (GetParam() == DType::float32) return;
+  refuse("run any graph", CUDNN_STATUS_EXECUTION_FAILED);
+  std::thread([] {
+    EXPECT_THAT(error_of(Attention()), HasSubstr("cudnnBackendExecute failed"));
+  }).join();
 }
 
 TEST_P(Refusals, SelectTheOtherLayout) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cudnn_handle.hpp"
 #include "queue.hpp"
 #include "refusals.hpp"
 #include "values.hpp"
@@ -31,29 +32,8 @@ struct cudnnConvolutionStruct {
   cudnnMathType_t math = CUDNN_DEFAULT_MATH;
 };
 
-struct cudnnContext {
-  cudaStream_t stream = nullptr;
-  std::uint64_t number = tasuki::simulated::number_of(nullptr);  // of that stream
-
-  // cuDNN may look at the stream that a handle has, and so at none that is gone.
-  bool is_sound() const { return number == tasuki::simulated::number_of(stream); }
-};
-
 namespace tasuki::simulated {
 namespace {
-
-ValueType type_of(cudnnDataType_t type) {
-  switch (type) {
-    case CUDNN_DATA_FLOAT:
-      return ValueType::float32;
-    case CUDNN_DATA_HALF:
-      return ValueType::float16;
-    case CUDNN_DATA_BFLOAT16:
-      return ValueType::bfloat16;
-    default:
-      return ValueType::unknown;
-  }
-}
 
 void describe(cudnnTensorStruct& made, cudnnTensorFormat_t format, cudnnDataType_t type, long n,
               long c, long h, long w) {

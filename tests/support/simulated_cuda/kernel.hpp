@@ -63,6 +63,10 @@ using std::isnan;
 inline void __syncthreads() {
   tasuki::simulated::block_barrier();
 }
+inline void __syncwarp() {
+  const char nothing = 0;
+  tasuki::simulated::exchange_in_warp(&nothing, sizeof(nothing));
+}
 inline void __threadfence_system() {}
 
 template <class T>

@@ -38,18 +38,26 @@ std::set<std::string> words_for(const ConvolutionKind& kind) {
   return words;
 }
 
-}  // namespace
-
-cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
-                      cudaStream_t stream) {
+cudnnStatus_t refusal_of_cudnn(Moment moment, int algorithm, const std::set<std::string>& words,
+                               cudaStream_t stream) {
   const Refusal refusal("SIMULATED_CUDNN_REFUSES");
   constexpr std::array<const char*, 3> questions = {"ask", "offer", "workspace"};
-  const std::set<std::string> words = words_for(kind);
   const bool is_meant =
       moment == Moment::run
           ? refusal.is_for_run(algorithm, words, stream)
           : refusal.is_for(questions.at(static_cast<std::size_t>(moment)), algorithm, words);
   return is_meant ? static_cast<cudnnStatus_t>(refusal.status) : CUDNN_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
+                      cudaStream_t stream) {
+  return refusal_of_cudnn(moment, algorithm, words_for(kind), stream);
+}
+
+cudnnStatus_t refusal_of_graph(Moment moment, cudaStream_t stream) {
+  return refusal_of_cudnn(moment, -1, {"graph"}, stream);
 }
 
 cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream) {

@@ -7,7 +7,8 @@
 // `run`, or `record`, which is `run` on a stream that records; ALGORITHM: its number, or `any`;
 // KIND, of the convolution: `plain` or `channels_last` (its order), `16bit` (its type),
 // `irregular_16bit` (and groups, dilation or numbers of channels that are not multiples of 8: what
-// tensor cores may not do) or `any`; STATUS: the number of the cudnnStatus_t that is answered.
+// tensor cores may not do), `graph` (of operations, which has
+// no algorithms) or `any`; STATUS: the number of the cudnnStatus_t that is answered.
 //
 //   SIMULATED_CUBLASLT_REFUSES="MOMENT ALGORITHM EPILOGUE STATUS"
 //
@@ -33,6 +34,8 @@ struct ConvolutionKind {
 // it would run.
 cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
                       cudaStream_t stream = nullptr);
+// The same for a graph of operations.
+cudnnStatus_t refusal_of_graph(Moment moment, cudaStream_t stream = nullptr);
 cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream);
 
 // As a kernel that could not be launched leaves a stream.
