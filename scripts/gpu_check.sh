@@ -371,6 +371,28 @@ refuses() {
   ! said=$("$@" --gpu 2>&1) && grep -e --share-gpu <<< "$said"
 }
 export -f refuses
+# How near the slowest kernels of a step come to the GPU's limits, where Nsight Compute is there and
+# may count: many machines keep that to their administrators.
+slowest_kernels() {
+  local metrics=gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed
+  metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed
+  timeout -k 5 $((PART_SECONDS - 5)) ncu --csv --metrics "$metrics" --launch-skip 600 --launch-count 300 \
+    "$@" --steps 2 > "$scratch/ncu.csv" 2>&1 ||
+    { echo "ncu did not count: $(tail -1 "$scratch/ncu.csv" | cut -c1-200)"; return 0; }
+  python3 -c '
+import collections, csv, sys
+kernels = collections.defaultdict(dict)
+lines = [line for line in open(sys.argv[1], encoding="utf-8", errors="replace") if line.startswith("\"")]
+for row in csv.DictReader(lines):
+    number = float(row["Metric Value"].replace(",", ""))
+    kernels[row["ID"], row["Kernel Name"][:80]][row["Metric Name"].split(".")[0], row["Metric Unit"]] = number
+def longest(values):
+    return max(value for (name, _), value in values.items() if name.startswith("gpu__time"))
+for (_, name), values in sorted(kernels.items(), key=lambda each: -longest(each[1]))[:20]:
+    print(name, ", ".join(f"{metric} {value:g} {unit}" for (metric, unit), value in values.items()))
+' "$scratch/ncu.csv"
+}
+export -f slowest_kernels
 gpus=$(limited 15 nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 
 cases=()
@@ -417,6 +439,7 @@ all_parts() {
       main/loss mean 2e-2 "$(program train_$program)" $(data_of $program) \
       --max-iterations 10 --epoch 100 --log-every 1 --test-examples 32 --quiet
   done
+  spare limits_of_kernels 45 40 bash -c 'slowest_kernels "$@"' ncu "$(program bench_gpu_step)" gpt2_small 8 bf16
   for case in ${TASUKI_GPU_KERNELS:-gpt2_small:8:bf16 lstm:64:bf16 wrn_28_10:128:bf16 gpt:64:bf16}; do
     part "kernels_${case//:/_}" 15 40 "$bench/kernel_times.py" "$(program bench_gpu_step)" ${case//:/ } \
       --graph

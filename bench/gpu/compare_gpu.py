@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Training steps on a GPU against PyTorch on the same GPU, in one run: examples a second with steps that
 are asked for one by one (eager) against PyTorch's eager mode, with recorded steps (graph) against the
-faster of torch.compile and a CUDA graph of the whole step, and the share of the GPU's peak.
+faster of torch.compile and a CUDA graph of the whole step, and the share of a step's bound: its products at
+the GPU's peak, and after them its update at the memory's bandwidth. Transformers are measured with our own kernels for
+attention, too; PyTorch's have the fastest of its backends for it.
 
 What the aims compare comes first. Prints Markdown; --out writes it to a file too. Without PyTorch its columns stay
 empty. Exit code 77 without a GPU.
@@ -36,19 +38,30 @@ def gpt_products(layers, width, context, symbols):
 PRODUCTS = {"mlp": 1_794_000, "lenet": 2_250_360, "cnn10": 266_013_184, "wrn_28_10": 5_243_328_768,
             "gpt": gpt_products(4, 256, 128, 256), "gpt2_small": gpt_products(12, 768, 1024, 50304),
             "lstm": 2 * 32 * 8 * 512 ** 2, "dcgan": 534_577_152}
+# Bytes of memory that an update moves for each parameter: weights, gradients and states are read, weights and states
+# written; and the copy in 16 bits.
+UPDATES = {model: 5 * 4 if model in ("lenet", "cnn10", "wrn_28_10") else 7 * 4 for model in PRODUCTS}
+TRANSFORMERS = ("gpt", "gpt2_small")
+OWN = "Tasuki graph, own attention"
 MODES = ["eager", "graph", "compile"]  # the slowest to start comes last
 
-# Dense TFLOP/s from NVIDIA's data sheets by part of the name that nvidia-smi gives, the first that
-# fits: float32 without tensor cores, TF32, bfloat16.
-PEAKS = [("H200", (67, 495, 989)), ("H100 PCIe", (51, 378, 756)), ("H100 NVL", (60, 418, 835)),
-         ("H100", (67, 495, 989)), ("GH200", (67, 495, 989)), ("A100", (19.5, 156, 312)),
-         ("L40S", (91.6, 183, 362)), ("RTX 4090", (82.6, 82.6, 165))]
+# From NVIDIA's data sheets by part of the name that nvidia-smi gives, the first that fits: dense TFLOP/s in float32
+# without tensor cores, TF32 and bfloat16, and the memory's GB/s.
+LIMITS = [("GH200", (67, 495, 989), 4000), ("H200", (67, 495, 989), 4800), ("H100 PCIe", (51, 378, 756), 2000),
+          ("H100 NVL", (60, 418, 835), 3900), ("H100", (67, 495, 989), 3350), ("A100", (19.5, 156, 312), 2039),
+          ("L40S", (91.6, 183, 362), 864), ("RTX 4090", (82.6, 82.6, 165), 1008)]
 
 
-def peak_of(name, precision):
-    for part, peaks in PEAKS:
+def bound(name, case, parameters):
+    """The least seconds of a step, and the GPU's limits in words; None where they are not known."""
+    model, batch, precision = case
+    for part, peaks, bandwidth in LIMITS:
         if part in name:
-            return peaks[PRECISIONS.index(precision)] * 1e12
+            peak = peaks[PRECISIONS.index(precision)]
+            # A product is two operations; the backward pass takes two forward passes.
+            products = 6 * batch * PRODUCTS[model] / (peak * 1e12)
+            moved = parameters * (UPDATES[model] + (2 if precision == "bf16" else 0))
+            return products + moved / (bandwidth * 1e9), f"{peak:g} TFLOP/s, {bandwidth} GB/s"
     return None
 
 
@@ -65,6 +78,8 @@ def command(program, seconds, case, who):
         return [program, *measured]
     if who == "Tasuki graph":
         return [program, *measured, "--graph"]
+    if who == OWN:
+        return ["env", "TASUKI_GPU_ATTENTION=own", program, *measured, "--graph"]
     order = ["--channels-last"] if lies_channels_last(model, precision) else []
     return [sys.executable, HERE / "peer_gpu_step.py", *measured, "--mode", who, *order]
 
@@ -126,7 +141,9 @@ def schedule(cases, modes):
     ordered = sorted(cases, key=lambda case: case not in AIMS)
     quick = ["Tasuki graph", *(mode for mode in modes if mode != "compile"), "Tasuki eager"]
     slow = [mode for mode in modes if mode == "compile"]
-    return [(case, who) for everyone in (quick, slow) for case in ordered for who in everyone]
+    own = [(case, OWN) for case in ordered if case[0] in TRANSFORMERS and case[2] == "bf16"]
+    return [*((case, who) for case in ordered for who in quick), *own,
+            *((case, who) for case in ordered for who in slow)]
 
 
 def case_of(text):
@@ -175,15 +192,15 @@ def main():
     modes = (options.mode or MODES) if has_torch else []
 
     lines = [f"{gpu[0]}; PyTorch {'here' if has_torch else 'is not installed'}; "
-             f"{options.seconds:g} s a measurement; examples a second; share of the dense peak: of the "
-             "recorded steps", "",
+             f"{options.seconds:g} s a measurement; examples a second; share of the bound (products at the dense "
+             "peak, then the update at the memory's bandwidth): of the recorded steps", "",
              "| model | batch | precision | Tasuki eager | PyTorch eager | ratio | Tasuki graph | "
-             "to PyTorch eager | torch.compile | PyTorch graph | to the faster | share of peak | aim |",
+             "to PyTorch eager | torch.compile | PyTorch graph | to the faster | share of bound | aim |",
              "|---|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|"]
-    notes, left_out, results = [], [], {}
+    notes, remarks, left_out, results = [], [], [], {}
 
     def write():
-        ends = notes + ([f"left out for lack of time: {'; '.join(left_out)}"] if left_out else [])
+        ends = notes + remarks + ([f"left out for lack of time: {'; '.join(left_out)}"] if left_out else [])
         rows = [row(case) for case in cases if case in results]
         text = "\n".join(lines + rows + [part for end in ends for part in ("", end)]) + "\n"
         if options.out:
@@ -196,9 +213,8 @@ def main():
         recorded = [speeds[mode] for mode in ("compile", "graph") if speeds.get(mode)]
         eager, graph, peer = (speeds.get(who) for who in ("Tasuki eager", "Tasuki graph", "eager"))
         to_eager, to_faster = ratio(graph, peer), ratio(graph, max(recorded, default=None))
-        peak = peak_of(name, precision)
-        # A product is two operations; the backward pass takes two forward passes.
-        share = graph * PRODUCTS[model] * 6 / peak if graph and peak else None
+        least = bound(name, case, results[case]["Tasuki graph"]["parameters"]) if graph else None
+        share = least[0] * graph / batch if least else None
         cells = [cell(eager, "{:,.0f}"), cell(peer, "{:,.0f}"),
                  cell(ratio(eager, peer), "{:.2f}"), cell(graph, "{:,.0f}"),
                  cell(to_eager, "{:.2f}"), cell(speeds.get("compile"), "{:,.0f}"),
@@ -219,7 +235,12 @@ def main():
         print(f"{what}: {said}", file=sys.stderr, flush=True)
         if isinstance(result, str):
             notes.append(f"{what}: {result}")
+        elif who == OWN or result.get("attention"):
+            remarks.append(f"{what}: {said}" + (f", {result['attention']}" if result.get("attention") else ""))
         write()
+    known = bound(name, cases[0], 0)
+    if known:
+        remarks.append(f"limits for {cases[0][2]}: {known[1]} (data sheet)")
     print(write())
     sys.exit(1 if notes else 0)
 

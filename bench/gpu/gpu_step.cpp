@@ -141,6 +141,13 @@ DType type_of(const std::string& precision) {
   return DType::float32;
 }
 
+std::int64_t parameters_of(const Module& model) {
+  std::int64_t count = 0;
+  for (const Module::NamedParameter& each : model.parameters())
+    count += each.parameter->value().count();
+  return count;
+}
+
 // Seconds that `steps` steps take, including the device's work.
 template <class Step>
 double seconds_of(const Step& step, std::int64_t steps, Device device) {
@@ -205,10 +212,10 @@ int run(const std::string& name, std::int64_t batch, const Flags& flags) {
   const double seconds = seconds_of(step, count, place.device);
   fmt::print(
       "{{\"model\": \"{}\", \"batch\": {}, \"precision\": \"{}\", \"graph\": {}, \"steps\": {}, "
-      "\"examples_per_second\": {:.1f}, \"peak_bytes\": {}}}\n",
+      "\"examples_per_second\": {:.1f}, \"peak_bytes\": {}, \"parameters\": {}}}\n",
       name, batch, flags.precision, flags.graph, count,
-      static_cast<double>(count * batch) / seconds,
-      backend(place.device).memory(place.device).peak);
+      static_cast<double>(count * batch) / seconds, backend(place.device).memory(place.device).peak,
+      parameters_of(*task.model));
   return 0;
 }
 

@@ -5,6 +5,7 @@ Prints one JSON object: examples a second over at least --seconds, after steps t
 choose algorithms.
 """
 import argparse
+import contextlib
 import json
 import pathlib
 import sys
@@ -30,6 +31,8 @@ import torch.nn.functional as F
 here = pathlib.Path(__file__).resolve().parent
 sys.path += [str(here), str(here.parent)]  # a bundle has all scripts in one folder
 import peer_models
+
+chosen = {}  # by what was measured first
 
 
 def train(parts, losses):
@@ -76,9 +79,40 @@ def image_step():
                  lambda model: [F.cross_entropy(model(x), t)])
 
 
+def fastest_attention(heads, context, head_width):
+    """The backend of scaled_dot_product_attention that is fastest forward and backward; None for float32,
+    where PyTorch chooses."""
+    half = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(options.precision)
+    if half is None:
+        return None
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def seconds_of(backend):
+        q, k, v = (torch.rand(options.batch, heads, context, head_width, device="cuda", dtype=half,
+                              requires_grad=True) for _ in range(3))
+        with sdpa_kernel([backend]):
+            for turn in range(8):
+                if turn == 3:
+                    torch.cuda.synchronize()
+                    start = time.perf_counter()
+                F.scaled_dot_product_attention(q, k, v, is_causal=True).sum().backward()
+        torch.cuda.synchronize()
+        return time.perf_counter() - start
+
+    times = {}
+    for backend in (SDPBackend.FLASH_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.EFFICIENT_ATTENTION):
+        try:
+            times[backend] = seconds_of(backend)
+        except RuntimeError:
+            pass  # it does not support this
+    return min(times, key=times.get, default=None)
+
+
 def text_step(**sizes):
     model = peer_models.Gpt(**sizes).cuda()
     context, symbols = model.position.num_embeddings, model.embed.num_embeddings
+    heads = model.blocks[0].heads
+    chosen["attention"] = fastest_attention(heads, context, model.embed.embedding_dim // heads)
     tokens = torch.arange(options.batch * context, device="cuda") % symbols
     x = tokens.view(options.batch, context)
     return train([(model, adam(torch.optim.AdamW))],
@@ -112,15 +146,8 @@ STEPS = {"gpt": text_step, "lstm": lstm_step, "dcgan": dcgan_step,
          "gpt2_small": lambda: text_step(layers=12, heads=12, width=768, context=1024, symbols=50304)}
 
 
-def main():
-    if not torch.cuda.is_available():
-        raise SystemExit("peer_gpu_step.py: PyTorch sees no GPU")
-    torch.manual_seed(0)
-    torch.backends.cudnn.benchmark = True
-    tf32 = options.precision == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
-    step = STEPS.get(options.model, image_step)()
-
+def measure(step):
+    """The number of steps, and the seconds that they took."""
     if options.mode == "graph":
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
@@ -145,10 +172,32 @@ def main():
 
     seconds_of(10)
     steps = int(options.seconds / (seconds_of(10) / 10)) + 10
-    seconds = seconds_of(steps)
+    return steps, seconds_of(steps)
+
+
+def within(attention):
+    """A context in which attention is computed by that backend."""
+    if attention is None:
+        return contextlib.nullcontext()
+    from torch.nn.attention import sdpa_kernel
+    return sdpa_kernel([attention])
+
+
+def main():
+    if not torch.cuda.is_available():
+        raise SystemExit("peer_gpu_step.py: PyTorch sees no GPU")
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    tf32 = options.precision == "tf32"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = tf32
+    step = STEPS.get(options.model, image_step)()
+    attention = chosen.get("attention")
+    with within(attention):
+        steps, seconds = measure(step)
     print(json.dumps({"model": options.model, "batch": options.batch,
                       "precision": options.precision, "mode": options.mode,
                       "channels_last": options.channels_last, "steps": steps,
+                      "attention": attention.name if attention else None,
                       "examples_per_second": steps * options.batch / seconds,
                       "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}))
 

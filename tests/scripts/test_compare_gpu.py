@@ -43,6 +43,19 @@ class CompareGpu(unittest.TestCase):
                 time.sleep(0.1)
             self.assertFalse(is_running(worker))
 
+    def test_the_bound_is_of_products_and_the_update(self):
+        # 6 x 128 x 1,794,000 operations at 989 TFLOP/s; 30 bytes of 1,797,010 parameters at 3350 GB/s.
+        seconds, limits = compare_gpu.bound("NVIDIA H100 80GB HBM3", ("mlp", 128, "bf16"), 1_797_010)
+        self.assertAlmostEqual(seconds * 1e6, 1.3931 + 16.0926, places=3)
+        self.assertEqual(limits, "989 TFLOP/s, 3350 GB/s")
+        self.assertIsNone(compare_gpu.bound("A GPU", ("mlp", 128, "bf16"), 1))
+
+    def test_transformers_are_measured_with_our_attention_too(self):
+        found = compare_gpu.schedule([("gpt", 64, "bf16"), ("mlp", 100, "fp32")], ["graph", "compile"])
+        self.assertEqual([case for case, who in found if who == compare_gpu.OWN], [("gpt", 64, "bf16")])
+        self.assertEqual(found[-1], (("mlp", 100, "fp32"), "compile"))
+        self.assertEqual(self.command("gpt", "bf16", compare_gpu.OWN)[:2], ["env", "TASUKI_GPU_ATTENTION=own"])
+
     def test_cases_can_be_chosen(self):
         self.assertEqual(compare_gpu.case_of("mlp:2:bf16"), ("mlp", 2, "bf16"))
         for wrong in ("mlp:2", "mlp:0:bf16", "mlp:two:bf16", "vgg:2:bf16", "mlp:2:fp64"):
