@@ -62,6 +62,8 @@ ClassScores scores_of(const Tensor& x, const Tensor& t, int axis) {
   return scores;
 }
 
+constexpr std::int64_t many_classes = 1024;
+
 }  // namespace
 
 Variable softmax_cross_entropy(const Variable& x, const Tensor& t,
@@ -71,8 +73,11 @@ Variable softmax_cross_entropy(const Variable& x, const Tensor& t,
                "softmax_cross_entropy: label_smoothing {} is not in [0, 1)",
                options.label_smoothing);
   const bool is_plain = options.ignored_label == -1 && options.label_smoothing == 0 &&
-                        !options.class_weights && (options.axis == 1 || options.axis == -1);
-  if (is_plain && x.shape().rank() == 2) {
+                        !options.class_weights && (options.axis == 1 || options.axis == -1) &&
+                        x.shape().rank() == 2;
+  // On a GPU, reading scores again takes less time than keeping the probabilities of many classes.
+  const bool keeps_probabilities = x.value().device().is_cpu() || x.shape()[1] < many_classes;
+  if (is_plain && keeps_probabilities) {
     CrossEntropyResult forward = device.softmax_cross_entropy(x.value(), t);
     const Tensor loss = forward.loss;
     return Function::record(

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tensor/cuda/general_scores.cuh"
 #include "tensor/cuda/kernel_support.cuh"
 #include "tensor/cuda/loss_kernels.hpp"
 #include "tensor/cuda/loss_means.cuh"
@@ -119,16 +120,6 @@ __global__ void cross_entropy_backward_kernel(const T* x, const Label* labels, c
   }
 }
 
-template <class Visitor>
-void with_scores(const GeneralScores& scores, Visitor&& visitor) {
-  with_float_type(scores.type, [&](auto type) {
-    if (scores.label_type == DType::int64)
-      visitor(type, static_cast<const std::int64_t*>(scores.labels));
-    else
-      visitor(type, static_cast<const std::int32_t*>(scores.labels));
-  });
-}
-
 // --- losses of each element ---
 
 struct SigmoidLoss {
@@ -211,7 +202,9 @@ void general_cross_entropy(const Launch& launch, const GeneralScores& scores, fl
     using T = typename decltype(type)::type;
     const auto* const x = static_cast<const T*>(scores.values);
     // Neighbouring threads read neighbouring elements: those of a row, or of positions.
-    if (count > 0 && scores.inner == 1)
+    if (are_long_rows(scores, nullptr))
+      long_rows_cross_entropy(launch, scores, saved, saved + count, losses);
+    else if (count > 0 && scores.inner == 1)
       cross_entropy_kernel<true><<<grid_for(launch, count * 32), block_threads, 0, launch.stream>>>(
           x, labels, count, positions_of(scores), saved, saved + count, losses);
     else if (count > 0)
@@ -227,6 +220,9 @@ void general_cross_entropy_backward(const Launch& launch, const GeneralScores& s
                                     const float* dy, void* dx) {
   const std::int64_t positions = scores.outer * scores.inner, elements = positions * scores.classes;
   if (elements == 0) return;
+  if (are_long_rows(scores, dx))
+    return long_rows_cross_entropy_gradient(launch, scores, saved, saved + positions, counted, dy,
+                                            dx);
   with_scores(scores, [&](auto type, const auto* labels) {
     using T = typename decltype(type)::type;
     cross_entropy_backward_kernel<<<grid_for(launch, elements), block_threads, 0, launch.stream>>>(

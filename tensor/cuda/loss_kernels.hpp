@@ -34,6 +34,15 @@ void general_cross_entropy_backward(const Launch& launch, const GeneralScores& s
                                     const float* saved, const std::int64_t* counted,
                                     const float* dy, void* dx);
 
+// The same for rows of many classes (long_rows_cross_entropy.cu), which general_cross_entropy()
+// calls: without smoothing and weights, of whole packs of 16 bytes. `other`: of the scores' form.
+bool are_long_rows(const GeneralScores& scores, const void* other);
+void long_rows_cross_entropy(const Launch& launch, const GeneralScores& scores, float* tops,
+                             float* sums, float* losses);
+void long_rows_cross_entropy_gradient(const Launch& launch, const GeneralScores& scores,
+                                      const float* tops, const float* sums,
+                                      const std::int64_t* counted, const float* dy, void* dx);
+
 // Scores and targets of float32, int32 or int64.
 struct TargetedScores {
   DType type = DType::float32;

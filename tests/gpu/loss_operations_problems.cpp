@@ -71,8 +71,10 @@ Results made_targets(Side& side) {
 void add_loss_operations_problems(Problems& problems) {
   for (const EntropyCase& test :
        {EntropyCase{"rows", 100, 10, 1}, EntropyCase{"many rows", 5000, 3, 1},
-        EntropyCase{"a wide row", 3, 1000, 1}, EntropyCase{"smooth rows", 33, 17, 1, 0.1f},
-        EntropyCase{"pixels", 3, 5, 37},
+        EntropyCase{"a wide row", 3, 1000, 1}, EntropyCase{"long rows", 9, 5000, 1},
+        EntropyCase{"long rows without packs", 5, 1025, 1}, EntropyCase{"no long rows", 0, 2048, 1},
+        EntropyCase{"smooth long rows", 5, 1032, 1, 0.1f},
+        EntropyCase{"smooth rows", 33, 17, 1, 0.1f}, EntropyCase{"pixels", 3, 5, 37},
         EntropyCase{"smooth weighted pixels", 2, 7, 40, 0.2f, true}, EntropyCase{"none", 0, 4, 1}})
     problems.push_back({fmt::format("losses: cross_entropy/{}", test.name),
                         [=](Side& side) { return cross_entropy(side, test); }});
