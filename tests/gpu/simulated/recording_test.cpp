@@ -12,6 +12,8 @@
 
 #include "communicator/gpu/gpu_transport.hpp"
 #include "core/error.hpp"
+#include "nn/functions/loss.hpp"
+#include "tensor/attention_operations.hpp"
 #include "tensor/backend.hpp"
 #include "tests/gpu/compare.hpp"
 #include "tests/gpu/device.hpp"
@@ -167,6 +169,46 @@ TEST_F(Recording, LeavesConvolutionsTheirStreamAfterFailing) {
             }),
             "a step that fails");
   expect_right_convolution();
+}
+
+// Of cuDNN's graphs of operations: numbers in the host's memory are gone when it is replayed.
+TEST_F(Recording, RepeatsAttentionByCudnn) {
+  Side side(gpu, DType::bfloat16, DType::bfloat16, 5);
+  const Tensor qkv = side.activations({2, 24, 96}), dy = side.activations({2, 24, 32});
+  const AttentionOptions options{2, 16, 0.25f, true};
+  const HeadColumns q{qkv, 0}, k{qkv, 32}, v{qkv, 64};
+  const auto attend = [&](const Tensor& y, const Tensor& gradients) {
+    AttentionOperations& operations = side.backend().attention();
+    const AttentionResult result = operations.attention(q, k, v, options);
+    EXPECT_EQ(result.statistics.shape().rank(), 3);  // as cuDNN keeps them
+    operations.attention_gradient(q, k, v, result, dy, options, {gradients, 0}, {gradients, 32},
+                                  {gradients, 64});
+    y.copy_from(result.y);
+  };
+  const auto results = [&] {
+    return Results{{"y", Tensor::zeros(dy.shape(), dy.dtype(), gpu)},
+                   {"gradients", Tensor::zeros(qkv.shape(), qkv.dtype(), gpu)}};
+  };
+  const Results recorded = results(), eager = results();
+  const auto recording = record([&] { attend(recorded[0].value, recorded[1].value); });
+  attend(eager[0].value, eager[1].value);
+  recording->replay();
+  EXPECT_TRUE(agree(recorded, eager, 0));
+}
+
+TEST_F(Recording, RepeatsLossesOfManyClasses) {
+  const Tensor scores = Tensor::full({5, 1032}, 0.5f).to(gpu);
+  const Tensor labels = Tensor::full({5}, 3, DType::int32).to(gpu);
+  const Tensor dx = Tensor::zeros(scores.shape(), DType::float32, gpu);
+  const Variable x(scores, true);
+  const auto recording = record([&] {
+    functions::softmax_cross_entropy(x, labels).backward();
+    dx.copy_from(x.grad());
+  });
+  recording->replay();
+  const Tensor found = dx.to(Device::cpu());
+  EXPECT_NEAR(found.data<float>()[0], 1.0 / 1032 / 5, 1e-9);
+  EXPECT_NEAR(found.data<float>()[3], (1.0 / 1032 - 1) / 5, 1e-7);
 }
 
 TEST_F(Recording, OutlivesReleasedMemory) {
