@@ -40,17 +40,17 @@ struct GradientMap {
   bool relu;
   const float* means;
   std::int64_t channel_count;
+  // scale * (dy - mean_dy - normalised x * mean_product) as scale * dy + slope * (x - mean) +
+  // offset, which takes fewer registers.
   struct Channel {
-    float mean, inverse_deviation, scale, beta, mean_dy, mean_product;
+    float mean, scale, beta, slope, offset;
   };
 
   __device__ Channel channel(std::int64_t c) const {
-    return {values.mean[c],
-            values.inverse_deviation[c],
-            values.gamma[c] * values.inverse_deviation[c],
-            values.beta[c],
-            means[c],
-            means[channel_count + c]};
+    const float inverse_deviation = values.inverse_deviation[c];
+    const float scale = values.gamma[c] * inverse_deviation;
+    return {values.mean[c], scale, values.beta[c],
+            -scale * inverse_deviation * means[channel_count + c], -scale * means[c]};
   }
   template <int V>
   __device__ void map(std::int64_t index, const Channel (&channels)[V]) const {
@@ -61,8 +61,8 @@ struct GradientMap {
       const float value = convert<float>(in.values[j]);
       float gradient = convert<float>(upstream.values[j]);
       if (relu && !(normalised(value, c.mean, c.scale, c.beta) > 0)) gradient = 0;
-      const float x_hat = (value - c.mean) * c.inverse_deviation;
-      out.values[j] = convert<T>(c.scale * (gradient - c.mean_dy - x_hat * c.mean_product));
+      const float centred = __fsub_rn(value, c.mean);  // like normalised(), which then shares it
+      out.values[j] = convert<T>(c.scale * gradient + (c.slope * centred + c.offset));
     }
     store<V>(dx, index, out);
   }

@@ -66,7 +66,7 @@ Results inference(Side& side, const Shape& shape, bool relu) {
 
 void add_batch_norm_problems(Problems& problems) {
   for (const Shape& shape :
-       {Shape{16, 64, 8, 8}, Shape{3, 5, 7, 9}, Shape{100, 30}, Shape{7, 3, 1, 1},
+       {Shape{16, 64, 8, 8}, Shape{3, 5, 7, 9}, Shape{100, 30}, Shape{300, 264}, Shape{7, 3, 1, 1},
         Shape{64, 8, 1, 1}, Shape{128, 160, 4, 4}, Shape{8, 12, 40, 40}, Shape{20, 600, 2, 2}})
     for (const bool relu : {false, true})
       for (const bool accumulate : {false, true})
