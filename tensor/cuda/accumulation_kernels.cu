@@ -14,7 +14,8 @@ struct Scale {
   __device__ float operator()(float x) const { return x * factor; }
 };
 
-__global__ void move_averages_kernel(MovedAverages averages, std::int64_t count) {
+__global__ void move_averages_kernel(const __grid_constant__ MovedAverages averages,
+                                     std::int64_t count) {
   const MovedAverages::Each each = averages.each[blockIdx.y];
   for (std::int64_t i = thread_index(); i < count; i += thread_count())
     each.average[i] = each.decay * each.average[i] + each.weight * each.value[i];

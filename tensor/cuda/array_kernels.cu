@@ -6,8 +6,8 @@ namespace tasuki::kernels {
 namespace {
 
 template <class T, class Index>
-__global__ void from_strided_kernel(DeviceLoop<1, Index> loop, T* to, const T* from,
-                                    std::int64_t count) {
+__global__ void from_strided_kernel(const __grid_constant__ DeviceLoop<1, Index> loop, T* to,
+                                    const T* from, std::int64_t count) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     Index at[1];
     loop.find(static_cast<Index>(i), at);
@@ -16,8 +16,8 @@ __global__ void from_strided_kernel(DeviceLoop<1, Index> loop, T* to, const T* f
 }
 
 template <class T, class Index>
-__global__ void to_strided_kernel(DeviceLoop<1, Index> loop, T* to, const T* from,
-                                  std::int64_t count) {
+__global__ void to_strided_kernel(const __grid_constant__ DeviceLoop<1, Index> loop, T* to,
+                                  const T* from, std::int64_t count) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     Index at[1];
     loop.find(static_cast<Index>(i), at);

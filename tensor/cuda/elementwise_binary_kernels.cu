@@ -67,8 +67,8 @@ struct ExponentGradient {
 };
 
 template <class T, class F, class Index>
-__global__ void combine2_kernel(F f, DeviceLoop<2, Index> loop, T* y, const T* a, const T* b,
-                                std::int64_t count) {
+__global__ void combine2_kernel(F f, const __grid_constant__ DeviceLoop<2, Index> loop, T* y,
+                                const T* a, const T* b, std::int64_t count) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     Index at[2];
     loop.find(static_cast<Index>(i), at);
@@ -77,8 +77,8 @@ __global__ void combine2_kernel(F f, DeviceLoop<2, Index> loop, T* y, const T* a
 }
 
 template <class T, class F, class Index>
-__global__ void combine3_kernel(F f, DeviceLoop<3, Index> loop, T* y, const T* a, const T* b,
-                                const T* c, std::int64_t count) {
+__global__ void combine3_kernel(F f, const __grid_constant__ DeviceLoop<3, Index> loop, T* y,
+                                const T* a, const T* b, const T* c, std::int64_t count) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     Index at[3];
     loop.find(static_cast<Index>(i), at);

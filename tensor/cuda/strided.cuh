@@ -7,6 +7,8 @@
 namespace tasuki::kernels {
 
 // A loop whose positions are numbers of type Index: divisions of 32 bits are several times faster.
+// Kernels take it as const __grid_constant__: without that, numbering its axes at run time makes
+// each thread copy it to local memory.
 template <int arrays, class Index>
 struct DeviceLoop {
   int rank;

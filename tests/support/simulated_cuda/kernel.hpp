@@ -15,9 +15,11 @@
 #include <functional>
 
 #undef __global__
+#undef __grid_constant__
 #undef __launch_bounds__
 #undef __shared__
 #define __global__
+#define __grid_constant__
 #define __launch_bounds__(...)
 #define __shared__ static
 #define threadIdx (::tasuki::simulated::this_thread().index)
