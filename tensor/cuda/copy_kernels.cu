@@ -66,12 +66,12 @@ void transpose_as(const Launch& launch, void* to, const void* from, std::int64_t
       tiles);
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void copy_runs_kernel(std::byte* to, std::int64_t to_step, const std::byte* from,
                                  std::int64_t from_step, std::int64_t rows, std::int64_t length) {
   const std::int64_t count = rows * length;
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const std::int64_t row = i / length, j = i % length;
+    const auto [row, j] = divide(static_cast<Index>(i), static_cast<Index>(length));
     reinterpret_cast<T*>(to + row * to_step)[j] =
         reinterpret_cast<const T*>(from + row * from_step)[j];
   }
@@ -151,8 +151,11 @@ void copy_runs(const Launch& launch, void* destination, std::int64_t to_step, co
   const auto copy_as = [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::int64_t per_run = length / static_cast<std::int64_t>(sizeof(T));
-    copy_runs_kernel<T><<<grid_for(launch, rows * per_run), block_threads, 0, launch.stream>>>(
-        to, to_step, from, from_step, rows, per_run);
+    with_index(rows * per_run, [&](auto index) {
+      copy_runs_kernel<T, decltype(index)>
+          <<<grid_for(launch, rows * per_run), block_threads, 0, launch.stream>>>(
+              to, to_step, from, from_step, rows, per_run);
+    });
   };
   // The widest element of which everything is a multiple.
   const auto everything = reinterpret_cast<std::uintptr_t>(destination) |

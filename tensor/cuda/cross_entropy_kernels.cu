@@ -88,16 +88,16 @@ __global__ void __launch_bounds__(32 * warps_of_one_block)
   mean_of_rows(row_losses, labels, items, loss, counted);
 }
 
-template <class T, class Label, class Upstream>
+template <class Index, class T, class Label, class Upstream>
 __global__ void softmax_backward_kernel(const float* probabilities, const Label* labels,
                                         std::int64_t items, std::int64_t classes, T* dx,
                                         const std::int64_t* counted, const Upstream* dy) {
   const std::int64_t n = *counted;
   const float factor = convert<float>(*dy) / static_cast<float>(n > 0 ? n : 1);
   for (std::int64_t i = thread_index(); i < items * classes; i += thread_count()) {
-    const std::int64_t row = i / classes, column = i % classes;
+    const auto [row, column] = divide(static_cast<Index>(i), static_cast<Index>(classes));
     const std::int64_t label = labels[row];
-    const float target = label == column ? 1.0f : 0.0f;
+    const float target = label == std::int64_t{column} ? 1.0f : 0.0f;
     dx[i] = convert<T>(label == -1 ? 0.0f : (probabilities[i] - target) * factor);
   }
 }
@@ -186,9 +186,12 @@ void softmax_cross_entropy_backward(const Launch& launch, const Scores& dx, void
     using T = typename decltype(type)::type;
     with_float_type(dy_type, [&](auto upstream) {
       using Upstream = typename decltype(upstream)::type;
-      softmax_backward_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-          probabilities, labels, dx.items, dx.classes, static_cast<T*>(dx_values), counted,
-          static_cast<const Upstream*>(dy));
+      with_index(count, [&](auto index) {
+        softmax_backward_kernel<decltype(index)>
+            <<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+                probabilities, labels, dx.items, dx.classes, static_cast<T*>(dx_values), counted,
+                static_cast<const Upstream*>(dy));
+      });
     });
   });
 }

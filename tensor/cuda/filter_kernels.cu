@@ -85,17 +85,17 @@ unsigned grid_for_chunks(const Launch& launch, const FilterSize& size) {
                                                       std::int64_t{launch.multiprocessors} * 16));
 }
 
-template <class T>
+template <class Index, class T>
 __global__ void pad_channels_kernel(T* to, const T* from, std::int64_t packs, ImageSize size,
                                     bool channels_last) {
-  const std::int64_t packs_per_pixel = size.padded_channels / Pack<T>::width;
+  const auto packs_per_pixel = static_cast<Index>(size.padded_channels / Pack<T>::width);
   for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
-    const std::int64_t at = i / packs_per_pixel;  // among the pixels of all images
-    const std::int64_t first = i % packs_per_pixel * Pack<T>::width;
-    const std::int64_t item = at / size.pixels, pixel = at % size.pixels;
+    // `at`: among the pixels of all images.
+    const auto [at, pack_of_pixel] = divide(static_cast<Index>(i), packs_per_pixel);
+    const auto [item, pixel] = divide(at, static_cast<Index>(size.pixels));
     Pack<T> pack;
     for (int j = 0; j < Pack<T>::width; ++j) {
-      const std::int64_t c = first + j;
+      const std::int64_t c = std::int64_t{pack_of_pixel} * Pack<T>::width + j;
       pack.values[j] = c >= size.channels ? convert<T>(0.0f)
                        : channels_last    ? from[at * size.channels + c]
                                           : from[(item * size.channels + c) * size.pixels + pixel];
@@ -104,21 +104,23 @@ __global__ void pad_channels_kernel(T* to, const T* from, std::int64_t packs, Im
   }
 }
 
-template <class T>
+template <class Index, class T>
 __global__ void add_bias_kernel(T* y, const float* bias, std::int64_t count, std::int64_t channels,
                                 std::int64_t pixels, bool channels_last) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const std::int64_t channel = channels_last ? i % channels : i / pixels % channels;
+    const auto at = static_cast<Index>(i), all = static_cast<Index>(channels);
+    const Index channel = channels_last ? at % all : at / static_cast<Index>(pixels) % all;
     y[i] = convert<T>(convert<float>(y[i]) + bias[channel]);
   }
 }
 
 // Sixteen bytes of one pixel's channels at a time; the number of channels is a multiple of that.
-template <class T>
+template <class Index, class T>
 __global__ void add_bias_packed_kernel(T* y, const float* bias, std::int64_t packs,
                                        std::int64_t packs_per_pixel) {
   for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
-    const float* const from = bias + i % packs_per_pixel * Pack<T>::width;
+    const auto first = static_cast<Index>(i) % static_cast<Index>(packs_per_pixel) * Pack<T>::width;
+    const float* const from = bias + first;
     Pack<T> pack = load_pack(y, i);
     for (int j = 0; j < Pack<T>::width; ++j)
       pack.values[j] = convert<T>(convert<float>(pack.values[j]) + from[j]);
@@ -168,8 +170,11 @@ void pad_channels(const Launch& launch, DType type, void* to, const void* from,
     using T = typename decltype(tag)::type;
     const std::int64_t packs = size.items * size.pixels * (size.padded_channels / Pack<T>::width);
     if (packs == 0) return;
-    pad_channels_kernel<<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
-        static_cast<T*>(to), static_cast<const T*>(from), packs, size, channels_last);
+    with_index(packs, [&](auto index) {
+      pad_channels_kernel<decltype(index)>
+          <<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
+              static_cast<T*>(to), static_cast<const T*>(from), packs, size, channels_last);
+    });
   });
 }
 
@@ -180,14 +185,17 @@ void add_bias(const Launch& launch, DType type, void* y, const float* bias, std:
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     auto* const values = static_cast<T*>(y);
-    if (channels_last && channels % Pack<T>::width == 0 && are_aligned(y)) {
-      const std::int64_t packs = count / Pack<T>::width;
-      add_bias_packed_kernel<<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
-          values, bias, packs, channels / Pack<T>::width);
-    } else {
-      add_bias_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-          values, bias, count, channels, pixels, channels_last);
-    }
+    with_index(count, [&](auto index) {
+      using Index = decltype(index);
+      if (channels_last && channels % Pack<T>::width == 0 && are_aligned(y)) {
+        const std::int64_t packs = count / Pack<T>::width;
+        add_bias_packed_kernel<Index><<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
+            values, bias, packs, channels / Pack<T>::width);
+      } else {
+        add_bias_kernel<Index><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+            values, bias, count, channels, pixels, channels_last);
+      }
+    });
   });
 }
 

@@ -19,12 +19,12 @@ struct alignas(width * sizeof(T)) Group {
 };
 
 // `groups` of `width` neighbouring values per item.
-template <int width, class To, class From>
+template <int width, class Index, class To, class From>
 __global__ void gather_kernel(Group<To, width>* to, const Group<From, width>* from,
                               std::int64_t source_items, const std::int64_t* indices,
                               std::int64_t items, std::int64_t groups) {
   for (std::int64_t i = thread_index(); i < items * groups; i += thread_count()) {
-    const std::int64_t item = i / groups, within = i % groups;
+    const auto [item, within] = divide(static_cast<Index>(i), static_cast<Index>(groups));
     const std::int64_t index = indices[item];
     Group<To, width> out{};
     if (0 <= index && index < source_items) {
@@ -39,10 +39,12 @@ template <int width, class To, class From>
 void run(const Launch& launch, void* destination, const void* source, std::int64_t source_items,
          const std::int64_t* indices, std::int64_t items, std::int64_t count) {
   const std::int64_t groups = count / width;
-  gather_kernel<width, To, From>
-      <<<grid_for(launch, items * groups), block_threads, 0, launch.stream>>>(
-          static_cast<Group<To, width>*>(destination),
-          static_cast<const Group<From, width>*>(source), source_items, indices, items, groups);
+  with_index(items * groups, [&](auto index) {
+    gather_kernel<width, decltype(index)>
+        <<<grid_for(launch, items * groups), block_threads, 0, launch.stream>>>(
+            static_cast<Group<To, width>*>(destination),
+            static_cast<const Group<From, width>*>(source), source_items, indices, items, groups);
+  });
 }
 
 // Four values at a time if all items start at a multiple of that.

@@ -1,4 +1,4 @@
-// Shared by all kernels: grids, wide loads and stores, conversions, dispatch by type.
+// Shared by all kernels: grids, indices, wide loads and stores, conversions, dispatch by type.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tensor/cuda/index.cuh"
 #include "tensor/cuda/launch.hpp"
 #include "tensor/dtype.hpp"
 
@@ -27,6 +28,18 @@ __device__ inline std::int64_t thread_index() {
 }
 __device__ inline std::int64_t thread_count() {
   return std::int64_t{gridDim.x} * blockDim.x;
+}
+
+template <class Index>
+struct Division {
+  Index whole, rest;
+};
+
+// Two digits of an element's number by one division.
+template <class Index>
+__device__ inline Division<Index> divide(Index number, Index divisor) {
+  const Index whole = number / divisor;
+  return {whole, number - whole * divisor};
 }
 
 // --- values ---

@@ -88,7 +88,7 @@ __device__ inline float mean_factor(const float* dy, const std::int64_t* counted
 }
 
 // The sum of even(c) does not depend on the position: each block computes it once.
-template <class T, class Label>
+template <class Index, class T, class Label>
 __global__ void cross_entropy_backward_kernel(const T* x, const Label* labels, const float* tops,
                                               const float* sums, std::int64_t elements,
                                               Positions positions, const std::int64_t* counted,
@@ -104,9 +104,9 @@ __global__ void cross_entropy_backward_kernel(const T* x, const Label* labels, c
   __syncthreads();
   const float factor = mean_factor(dy, counted);
   for (std::int64_t at = thread_index(); at < elements; at += thread_count()) {
-    const std::int64_t outer = at / (positions.classes * positions.inner);
-    const std::int64_t c = at / positions.inner % positions.classes;
-    const std::int64_t i = outer * positions.inner + at % positions.inner;
+    const auto [row, inner] = divide(static_cast<Index>(at), static_cast<Index>(positions.inner));
+    const auto [outer, c] = divide(row, static_cast<Index>(positions.classes));
+    const std::int64_t i = outer * positions.inner + inner;
     const std::int64_t label = labels[i];
     if (label == positions.ignored_label || label < 0 || label >= positions.classes) {
       dx[at] = convert<T>(0.0f);
@@ -224,10 +224,13 @@ void general_cross_entropy_backward(const Launch& launch, const GeneralScores& s
     return long_rows_cross_entropy_gradient(launch, scores, saved, saved + positions, counted, dy,
                                             dx);
   with_scores(scores, [&](auto type, const auto* labels) {
-    using T = typename decltype(type)::type;
-    cross_entropy_backward_kernel<<<grid_for(launch, elements), block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(scores.values), labels, saved, saved + positions, elements,
-        positions_of(scores), counted, dy, static_cast<T*>(dx));
+    with_index(elements, [&](auto index) {
+      using T = typename decltype(type)::type;
+      cross_entropy_backward_kernel<decltype(index)>
+          <<<grid_for(launch, elements), block_threads, 0, launch.stream>>>(
+              static_cast<const T*>(scores.values), labels, saved, saved + positions, elements,
+              positions_of(scores), counted, dy, static_cast<T*>(dx));
+    });
   });
 }
 

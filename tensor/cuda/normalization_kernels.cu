@@ -77,12 +77,14 @@ struct BlockTotal {
   }
 };
 
-// A block per row. In two passes, so that a large mean costs the variance no digits.
-template <class T>
+// A block per row, whose elements are numbered by Index. In two passes, so that a large mean costs
+// the variance no digits.
+template <class Index, class T>
 __global__ void normalize_kernel(NormArray array, const T* x, const float* gamma, const float* beta,
                                  float eps, T* y, float* statistics) {
   __shared__ BlockTotal total;
   const std::int64_t length = array.channels * array.pixels;
+  const auto pixels = static_cast<Index>(array.pixels);
   for (std::int64_t i = blockIdx.x; i < array.items * array.groups; i += gridDim.x) {
     const T* const row = x + i * length;
     const std::int64_t channel = i % array.groups * array.channels;
@@ -96,7 +98,7 @@ __global__ void normalize_kernel(NormArray array, const T* x, const float* gamma
     }
     const float inverse = 1 / sqrtf(total(squares) / static_cast<float>(length) + eps);
     for (std::int64_t j = threadIdx.x; j < length; j += blockDim.x) {
-      const std::int64_t c = channel + j / array.pixels;
+      const std::int64_t c = channel + static_cast<Index>(j) / pixels;
       y[i * length + j] =
           convert<T>(gamma[c] * ((convert<float>(row[j]) - mean) * inverse) + beta[c]);
     }
@@ -107,24 +109,27 @@ __global__ void normalize_kernel(NormArray array, const T* x, const float* gamma
   }
 }
 
-template <class T>
+template <class Index, class T>
 __global__ void normalize_gradient_kernel(NormArray array, const T* x, const float* statistics,
                                           const T* dy, const float* gamma, T* dx) {
   __shared__ BlockTotal total;
   const std::int64_t length = array.channels * array.pixels;
+  const auto pixels = static_cast<Index>(array.pixels);
   for (std::int64_t i = blockIdx.x; i < array.items * array.groups; i += gridDim.x) {
     const float mean = statistics[2 * i], inverse = statistics[2 * i + 1];
     const std::int64_t channel = i % array.groups * array.channels;
     float sum = 0, product = 0;
     for (std::int64_t j = threadIdx.x; j < length; j += blockDim.x) {
-      const float slope = gamma[channel + j / array.pixels] * convert<float>(dy[i * length + j]);
+      const float slope =
+          gamma[channel + static_cast<Index>(j) / pixels] * convert<float>(dy[i * length + j]);
       sum += slope;
       product += slope * ((convert<float>(x[i * length + j]) - mean) * inverse);
     }
     const float mean_dy = total(sum) / static_cast<float>(length);
     const float mean_product = total(product) / static_cast<float>(length);
     for (std::int64_t j = threadIdx.x; j < length; j += blockDim.x) {
-      const float slope = gamma[channel + j / array.pixels] * convert<float>(dy[i * length + j]);
+      const float slope =
+          gamma[channel + static_cast<Index>(j) / pixels] * convert<float>(dy[i * length + j]);
       const float normalised = (convert<float>(x[i * length + j]) - mean) * inverse;
       dx[i * length + j] = convert<T>(inverse * (slope - mean_dy - normalised * mean_product));
     }
@@ -138,10 +143,11 @@ __global__ void column_parameters_kernel(NormArray array, const T* x, const floa
   const std::int64_t channels = array.groups * array.channels;
   const std::int64_t c = thread_index();
   if (c >= channels) return;
-  const std::int64_t part = blockIdx.y, count = gridDim.y;
+  const std::int64_t part = blockIdx.y, count = gridDim.y, group = c / array.channels;
+  const std::int64_t end = array.items * (part + 1) / count;
   float product = 0, sum = 0;
-  for (std::int64_t n = array.items * part / count; n < array.items * (part + 1) / count; ++n) {
-    const std::int64_t row = n * array.groups + c / array.channels;
+  for (std::int64_t n = array.items * part / count; n < end; ++n) {
+    const std::int64_t row = n * array.groups + group;
     const float upstream = convert<float>(dy[n * channels + c]);
     sum += upstream;
     product += upstream * ((convert<float>(x[n * channels + c]) - statistics[2 * row]) *
@@ -151,17 +157,18 @@ __global__ void column_parameters_kernel(NormArray array, const T* x, const floa
   parts[part * 2 * channels + channels + c] = sum;
 }
 
-// Of channels of several pixels: a block per channel.
-template <class T>
+// Of channels of several pixels: a block per channel, whose elements are numbered by Index.
+template <class Index, class T>
 __global__ void channel_parameters_kernel(NormArray array, const T* x, const float* statistics,
                                           const T* dy, float* sums) {
   __shared__ BlockTotal total;
   const std::int64_t channels = array.groups * array.channels, c = blockIdx.x;
+  const std::int64_t group = c / array.channels;
   float product = 0, sum = 0;
   for (std::int64_t k = threadIdx.x; k < array.items * array.pixels; k += blockDim.x) {
-    const std::int64_t n = k / array.pixels;
-    const std::int64_t at = (n * channels + c) * array.pixels + k % array.pixels;
-    const std::int64_t row = n * array.groups + c / array.channels;
+    const auto [n, pixel] = divide(static_cast<Index>(k), static_cast<Index>(array.pixels));
+    const std::int64_t at = (n * channels + c) * array.pixels + pixel;
+    const std::int64_t row = n * array.groups + group;
     const float upstream = convert<float>(dy[at]);
     sum += upstream;
     product += upstream * ((convert<float>(x[at]) - statistics[2 * row]) * statistics[2 * row + 1]);
@@ -248,11 +255,14 @@ void normalize(const Launch& launch, DType type, const NormArray& array, const v
   if (fits_layer_norm(type, array) && are_aligned(x, y))
     return layer_norm(launch, type, array, x, gamma, beta, eps, y, statistics);
   const unsigned grid = blocks_for(launch, array.items * array.groups);
-  const int threads = threads_for(array.channels * array.pixels);
+  const std::int64_t length = array.channels * array.pixels;
+  const int threads = threads_for(length);
   with_float_type(type, [&](auto element) {
-    using T = typename decltype(element)::type;
-    normalize_kernel<<<grid, threads, 0, launch.stream>>>(
-        array, static_cast<const T*>(x), gamma, beta, eps, static_cast<T*>(y), statistics);
+    with_index(length, [&](auto index) {
+      using T = typename decltype(element)::type;
+      normalize_kernel<decltype(index)><<<grid, threads, 0, launch.stream>>>(
+          array, static_cast<const T*>(x), gamma, beta, eps, static_cast<T*>(y), statistics);
+    });
   });
 }
 
@@ -261,12 +271,15 @@ void normalize_gradient(const Launch& launch, DType type, const NormArray& array
   if (fits_layer_norm(type, array) && are_aligned(x, dy, dx))
     return layer_norm_gradient(launch, type, array, x, statistics, dy, gamma, dx);
   const unsigned grid = blocks_for(launch, array.items * array.groups);
-  const int threads = threads_for(array.channels * array.pixels);
+  const std::int64_t length = array.channels * array.pixels;
+  const int threads = threads_for(length);
   with_float_type(type, [&](auto element) {
-    using T = typename decltype(element)::type;
-    normalize_gradient_kernel<<<grid, threads, 0, launch.stream>>>(
-        array, static_cast<const T*>(x), statistics, static_cast<const T*>(dy), gamma,
-        static_cast<T*>(dx));
+    with_index(length, [&](auto index) {
+      using T = typename decltype(element)::type;
+      normalize_gradient_kernel<decltype(index)><<<grid, threads, 0, launch.stream>>>(
+          array, static_cast<const T*>(x), statistics, static_cast<const T*>(dy), gamma,
+          static_cast<T*>(dx));
+    });
   });
 }
 
@@ -293,8 +306,10 @@ void normalize_parameters(const Launch& launch, DType type, const NormArray& arr
                                                                           upstream, scratch);
     } else {
       const auto grid = static_cast<unsigned>(channels);
-      channel_parameters_kernel<<<grid, block_threads, 0, launch.stream>>>(
-          array, values, statistics, upstream, scratch);
+      with_index(array.items * array.pixels, [&](auto index) {
+        channel_parameters_kernel<decltype(index)><<<grid, block_threads, 0, launch.stream>>>(
+            array, values, statistics, upstream, scratch);
+      });
     }
   });
   const auto of_sums = static_cast<unsigned>((channels + 31) / 32);

@@ -17,8 +17,7 @@ struct Place {
   std::int64_t begin, step;
 };
 
-// `packs`: the channels in units of V. `Index` has room for all values of the result: dividing 32
-// bits is much faster.
+// `packs`: the channels in units of V. `Index` has room for all values of the result.
 template <class Index>
 __device__ Place place_of(Index i, const PoolingSize& s, Index packs, std::int64_t height,
                           std::int64_t width, std::int64_t other_pixels) {
@@ -175,11 +174,10 @@ void with_work(const PoolingSize& s, std::int64_t values, Visitor&& visitor, Arr
   const auto sized = [&](auto width) {
     constexpr int v = decltype(width)::value;
     const std::int64_t count = values / v, packs = s.channels / v;
-    if (count <= std::numeric_limits<std::uint32_t>::max())
-      visitor(Share<v, std::uint32_t>{static_cast<std::uint32_t>(count),
-                                      static_cast<std::uint32_t>(packs)});
-    else
-      visitor(Share<v, std::int64_t>{count, packs});
+    with_index(count, [&](auto index) {
+      using Index = decltype(index);
+      visitor(Share<v, Index>{static_cast<Index>(count), static_cast<Index>(packs)});
+    });
   };
   constexpr int widest = Pack<T>::width;
   if (s.channels_last && s.channels % widest == 0 && are_aligned(arrays...))

@@ -23,14 +23,17 @@ __device__ inline std::int64_t result_at(const Sequences& s, std::int64_t item,
 }
 
 // Where an array of states has the first one's value i (of N x H); that of c is s.units further.
+template <class Index>
 __device__ inline std::int64_t state_at(const Sequences& s, std::int64_t i) {
-  return i / s.units * s.states * s.units + i % s.units;
+  const auto [item, k] = divide(static_cast<Index>(i), static_cast<Index>(s.units));
+  return item * s.states * s.units + k;
 }
 
-template <class T, bool unpacks>
+template <class T, bool unpacks, class Index>
 __global__ void pack_kernel(Sequences s, const T* from, T* to, std::int64_t columns) {
   for (std::int64_t i = thread_index(); i < s.steps * s.items * columns; i += thread_count()) {
-    const std::int64_t k = i % columns, item = i / columns % s.items, t = i / columns / s.items;
+    const auto [row, k] = divide(static_cast<Index>(i), static_cast<Index>(columns));
+    const auto [t, item] = divide(row, static_cast<Index>(s.items));
     const std::int64_t length = length_of(s, item), element = element_of(s, length, t);
     const std::int64_t padded = (item * s.steps + element) * columns + k;
     const std::int64_t source = unpacks ? i : padded, target = unpacks ? padded : i;
@@ -38,23 +41,24 @@ __global__ void pack_kernel(Sequences s, const T* from, T* to, std::int64_t colu
   }
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void begin_states_kernel(Sequences s, const T* states, ForwardSteps arrays) {
   for (std::int64_t i = thread_index(); i < s.items * s.units; i += thread_count()) {
-    const std::int64_t from = state_at(s, i);
+    const std::int64_t from = state_at<Index>(s, i);
     static_cast<T*>(arrays.h)[i] = states != nullptr ? states[from] : convert<T>(0.0f);
     if (s.states == 2)
       arrays.c[i] = states != nullptr ? convert<float>(states[from + s.units]) : 0.0f;
   }
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void step_kernel(Sequences s, ForwardSteps arrays, std::int64_t step) {
   const std::int64_t values = s.items * s.units, gates = s.states == 2 ? 4 : 3;
   const T* const before = static_cast<const T*>(arrays.h) + step * values;
   T* const after = static_cast<T*>(arrays.h) + (step + 1) * values;
   for (std::int64_t i = thread_index(); i < values; i += thread_count()) {
-    const std::int64_t item = i / s.units, k = i % s.units, length = length_of(s, item);
+    const auto [item, k] = divide(static_cast<Index>(i), static_cast<Index>(s.units));
+    const std::int64_t length = length_of(s, item);
     T* const y = static_cast<T*>(arrays.y) + result_at(s, item, element_of(s, length, step), k);
     if (step >= length) {
       after[i] = before[i];
@@ -91,34 +95,35 @@ __global__ void step_kernel(Sequences s, ForwardSteps arrays, std::int64_t step)
   }
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void end_states_kernel(Sequences s, ForwardSteps arrays) {
   const std::int64_t values = s.items * s.units;
   T* const states = static_cast<T*>(arrays.states);
   for (std::int64_t i = thread_index(); i < values; i += thread_count()) {
-    const std::int64_t to = state_at(s, i);
+    const std::int64_t to = state_at<Index>(s, i);
     states[to] = static_cast<const T*>(arrays.h)[s.steps * values + i];
     if (s.states == 2) states[to + s.units] = convert<T>(arrays.c[s.steps * values + i]);
   }
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void begin_gradients_kernel(Sequences s, BackwardSteps arrays) {
   const T* const dlast = static_cast<const T*>(arrays.dlast);
   for (std::int64_t i = thread_index(); i < s.items * s.units; i += thread_count()) {
-    const std::int64_t from = state_at(s, i);
+    const std::int64_t from = state_at<Index>(s, i);
     arrays.carried[i] = dlast != nullptr ? convert<float>(dlast[from]) : 0.0f;
     if (s.states == 2)
       arrays.dc[i] = dlast != nullptr ? convert<float>(dlast[from + s.units]) : 0.0f;
   }
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void step_backward_kernel(Sequences s, ForwardSteps forward, BackwardSteps arrays,
                                      std::int64_t step) {
   const std::int64_t values = s.items * s.units, gates = s.states == 2 ? 4 : 3;
   for (std::int64_t i = thread_index(); i < values; i += thread_count()) {
-    const std::int64_t item = i / s.units, k = i % s.units, length = length_of(s, item);
+    const auto [item, k] = divide(static_cast<Index>(i), static_cast<Index>(s.units));
+    const std::int64_t length = length_of(s, item);
     const std::int64_t row = (step * s.items + item) * gates * s.units + k;
     T* const dg = static_cast<T*>(arrays.dgates) + row;
     T* const dp = static_cast<T*>(arrays.dproducts) + row;
@@ -156,22 +161,30 @@ __global__ void step_backward_kernel(Sequences s, ForwardSteps forward, Backward
   }
 }
 
-template <class T>
+template <class T, class Index>
 __global__ void end_gradients_kernel(Sequences s, BackwardSteps arrays, T* dstates) {
   for (std::int64_t i = thread_index(); i < s.items * s.units; i += thread_count()) {
-    const std::int64_t to = state_at(s, i);
+    const std::int64_t to = state_at<Index>(s, i);
     dstates[to] = convert<T>(arrays.returned[i] + arrays.carried[i]);
     if (s.states == 2) dstates[to + s.units] = convert<T>(arrays.dc[i]);
   }
 }
 
+// visitor(Type<T>{}, Index{}) with the type of activations and one that numbers `count` elements.
+template <class Visitor>
+void with_types(const Sequences& s, std::int64_t count, Visitor&& visitor) {
+  with_float_type(s.type,
+                  [&](auto t) { with_index(count, [&](auto index) { visitor(t, index); }); });
+}
+
 template <bool unpacks>
 void copy_steps(const Launch& launch, const Sequences& s, const void* from, void* to,
                 std::int64_t columns) {
-  with_float_type(s.type, [&](auto t) {
+  const std::int64_t count = s.steps * s.items * columns;
+  with_types(s, count, [&](auto t, auto index) {
     using T = typename decltype(t)::type;
-    pack_kernel<T, unpacks>
-        <<<grid_for(launch, s.steps * s.items * columns), block_threads, 0, launch.stream>>>(
+    pack_kernel<T, unpacks, decltype(index)>
+        <<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
             s, static_cast<const T*>(from), static_cast<T*>(to), columns);
   });
 }
@@ -190,9 +203,9 @@ void unpack_steps(const Launch& launch, const Sequences& s, const void* rows, vo
 
 void begin_states(const Launch& launch, const Sequences& s, const void* states,
                   const ForwardSteps& arrays) {
-  with_float_type(s.type, [&](auto t) {
+  with_types(s, s.items * s.units, [&](auto t, auto index) {
     using T = typename decltype(t)::type;
-    begin_states_kernel<T>
+    begin_states_kernel<T, decltype(index)>
         <<<grid_for(launch, s.items * s.units), block_threads, 0, launch.stream>>>(
             s, static_cast<const T*>(states), arrays);
   });
@@ -200,34 +213,34 @@ void begin_states(const Launch& launch, const Sequences& s, const void* states,
 
 void recurrent_step(const Launch& launch, const Sequences& s, const ForwardSteps& arrays,
                     std::int64_t step) {
-  with_float_type(s.type, [&](auto t) {
+  with_types(s, s.items * s.units, [&](auto t, auto index) {
     using T = typename decltype(t)::type;
-    step_kernel<T>
+    step_kernel<T, decltype(index)>
         <<<grid_for(launch, s.items * s.units), block_threads, 0, launch.stream>>>(s, arrays, step);
   });
 }
 
 void end_states(const Launch& launch, const Sequences& s, const ForwardSteps& arrays) {
-  with_float_type(s.type, [&](auto t) {
+  with_types(s, s.items * s.units, [&](auto t, auto index) {
     using T = typename decltype(t)::type;
-    end_states_kernel<T>
+    end_states_kernel<T, decltype(index)>
         <<<grid_for(launch, s.items * s.units), block_threads, 0, launch.stream>>>(s, arrays);
   });
 }
 
 void begin_gradients(const Launch& launch, const Sequences& s, const BackwardSteps& arrays) {
-  with_float_type(s.type, [&](auto t) {
+  with_types(s, s.items * s.units, [&](auto t, auto index) {
     using T = typename decltype(t)::type;
-    begin_gradients_kernel<T>
+    begin_gradients_kernel<T, decltype(index)>
         <<<grid_for(launch, s.items * s.units), block_threads, 0, launch.stream>>>(s, arrays);
   });
 }
 
 void recurrent_step_backward(const Launch& launch, const Sequences& s, const ForwardSteps& forward,
                              const BackwardSteps& arrays, std::int64_t step) {
-  with_float_type(s.type, [&](auto t) {
+  with_types(s, s.items * s.units, [&](auto t, auto index) {
     using T = typename decltype(t)::type;
-    step_backward_kernel<T>
+    step_backward_kernel<T, decltype(index)>
         <<<grid_for(launch, s.items * s.units), block_threads, 0, launch.stream>>>(s, forward,
                                                                                    arrays, step);
   });
@@ -235,9 +248,9 @@ void recurrent_step_backward(const Launch& launch, const Sequences& s, const For
 
 void end_gradients(const Launch& launch, const Sequences& s, const BackwardSteps& arrays,
                    void* dstates) {
-  with_float_type(s.type, [&](auto t) {
+  with_types(s, s.items * s.units, [&](auto t, auto index) {
     using T = typename decltype(t)::type;
-    end_gradients_kernel<T>
+    end_gradients_kernel<T, decltype(index)>
         <<<grid_for(launch, s.items * s.units), block_threads, 0, launch.stream>>>(
             s, arrays, static_cast<T*>(dstates));
   });

@@ -42,7 +42,7 @@ __global__ void column_sums_kernel(const T* x, std::int64_t rows, std::int64_t c
   put(sum, sums + blockIdx.y * columns + column, is_result, accumulate);
 }
 
-template <class T>
+template <class Index, class T>
 __global__ void channel_sums_kernel(const T* x, std::int64_t items, std::int64_t channels,
                                     std::int64_t pixels, float* sums, bool is_result,
                                     bool accumulate) {
@@ -50,7 +50,7 @@ __global__ void channel_sums_kernel(const T* x, std::int64_t items, std::int64_t
   float sum = 0;
   for (std::int64_t i = std::int64_t{blockIdx.y} * blockDim.x + threadIdx.x; i < values;
        i += std::int64_t{gridDim.y} * blockDim.x) {
-    const std::int64_t item = i / pixels, pixel = i % pixels;
+    const auto [item, pixel] = divide(static_cast<Index>(i), static_cast<Index>(pixels));
     sum += convert<float>(x[(item * channels + channel) * pixels + pixel]);
   }
   __shared__ float shared[32];
@@ -74,11 +74,12 @@ void join_parts(const Launch& launch, const SumPlan& plan, const float* scratch,
       scratch, plan.parts, columns, sums, accumulate);
 }
 
-template <class T>
+template <class Index, class T>
 __global__ void add_bias_kernel(T* x, const float* bias, std::int64_t count, std::int64_t columns,
                                 bool relu) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const float sum = convert<float>(x[i]) + bias[i % columns];
+    const float sum =
+        convert<float>(x[i]) + bias[static_cast<Index>(i) % static_cast<Index>(columns)];
     x[i] = convert<T>(relu && sum < 0 ? 0.0f : sum);
   }
 }
@@ -133,10 +134,12 @@ void channel_sums(const Launch& launch, const SumPlan& plan, DType type, const v
   const bool is_result = plan.parts == 1;
   const dim3 grid(static_cast<unsigned>(channels), static_cast<unsigned>(plan.parts));
   with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    channel_sums_kernel<<<grid, block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(x), items, channels, pixels, is_result ? sums : scratch, is_result,
-        accumulate);
+    with_index(items * pixels, [&](auto index) {
+      using T = typename decltype(tag)::type;
+      channel_sums_kernel<decltype(index)><<<grid, block_threads, 0, launch.stream>>>(
+          static_cast<const T*>(x), items, channels, pixels, is_result ? sums : scratch, is_result,
+          accumulate);
+    });
   });
   join_parts(launch, plan, scratch, channels, sums, accumulate);
 }
@@ -146,9 +149,12 @@ void add_bias(const Launch& launch, DType type, void* x, const float* bias, std:
   const std::int64_t count = rows * columns;
   if (count == 0) return;
   with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    add_bias_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<T*>(x), bias, count, columns, relu);
+    with_index(count, [&](auto index) {
+      using T = typename decltype(tag)::type;
+      add_bias_kernel<decltype(index)>
+          <<<grid_for(launch, count), block_threads, 0, launch.stream>>>(static_cast<T*>(x), bias,
+                                                                         count, columns, relu);
+    });
   });
 }
 

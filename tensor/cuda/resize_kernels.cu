@@ -5,17 +5,19 @@
 namespace tasuki::kernels {
 namespace {
 
-template <class T>
+template <class Index, class T>
 __global__ void resize_kernel(const T* x, T* y, std::int64_t planes, ResizeAxis rows,
                               ResizeAxis columns) {
   for (std::int64_t i = thread_index(); i < planes * rows.out * columns.out; i += thread_count()) {
-    const ResizeAxis::Source across = columns.source(i % columns.out);
-    const ResizeAxis::Source down = rows.source(i / columns.out % rows.out);
-    const T* const plane = x + i / columns.out / rows.out * rows.in * columns.in;
-    const auto line = [&](std::int64_t row) {
-      const float first = convert<float>(plane[row * columns.in + across.first]);
+    const auto [line_of_all, column] =
+        divide(static_cast<Index>(i), static_cast<Index>(columns.out));
+    const auto [image, row] = divide(line_of_all, static_cast<Index>(rows.out));
+    const ResizeAxis::Source across = columns.source(column), down = rows.source(row);
+    const T* const plane = x + image * rows.in * columns.in;
+    const auto line = [&](std::int64_t from) {
+      const float first = convert<float>(plane[from * columns.in + across.first]);
       return first +
-             across.part * (convert<float>(plane[row * columns.in + across.second]) - first);
+             across.part * (convert<float>(plane[from * columns.in + across.second]) - first);
     };
     const float first = line(down.first);
     y[i] = convert<T>(first + down.part * (line(down.second) - first));
@@ -50,12 +52,14 @@ __device__ PixelRange results_of(const ResizeAxis& axis, std::int64_t in) {
   return {first_from(axis, in), first_from(axis, in + 2)};
 }
 
-template <class T>
+template <class Index, class T>
 __global__ void resize_backward_kernel(const T* dy, T* dx, std::int64_t planes, ResizeAxis rows,
                                        ResizeAxis columns) {
   for (std::int64_t i = thread_index(); i < planes * rows.in * columns.in; i += thread_count()) {
-    const std::int64_t column = i % columns.in, row = i / columns.in % rows.in;
-    const T* const plane = dy + i / columns.in / rows.in * rows.out * columns.out;
+    const auto [line_of_all, column] =
+        divide(static_cast<Index>(i), static_cast<Index>(columns.in));
+    const auto [image, row] = divide(line_of_all, static_cast<Index>(rows.in));
+    const T* const plane = dy + image * rows.out * columns.out;
     const PixelRange across = results_of(columns, column), down = results_of(rows, row);
     float sum = 0;
     for (std::int64_t a = down.begin; a < down.end; ++a) {
@@ -110,8 +114,10 @@ void resize(const Launch& launch, const ResizePlanes& planes, const void* x, voi
   if (count == 0) return;
   with_float_type(planes.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    resize_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(x), static_cast<T*>(y), planes.planes, planes.rows, planes.columns);
+    with_index(count, [&](auto index) {
+      resize_kernel<decltype(index)><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+          static_cast<const T*>(x), static_cast<T*>(y), planes.planes, planes.rows, planes.columns);
+    });
   });
 }
 
@@ -120,8 +126,12 @@ void resize_backward(const Launch& launch, const ResizePlanes& planes, const voi
   if (count == 0) return;
   with_float_type(planes.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    resize_backward_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(dy), static_cast<T*>(dx), planes.planes, planes.rows, planes.columns);
+    with_index(count, [&](auto index) {
+      resize_backward_kernel<decltype(index)>
+          <<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+              static_cast<const T*>(dy), static_cast<T*>(dx), planes.planes, planes.rows,
+              planes.columns);
+    });
   });
 }
 

@@ -6,7 +6,7 @@
 
 namespace tasuki::kernels {
 
-// A loop whose positions are numbers of type Index: divisions of 32 bits are several times faster.
+// A loop whose positions are numbers of type Index (index.cuh).
 // Kernels take it as const __grid_constant__: without that, numbering its axes at run time makes
 // each thread copy it to local memory.
 template <int arrays, class Index>
@@ -45,10 +45,7 @@ void with_device_loop(const StridedLoop<arrays>& loop, Visitor&& visitor) {
       last += (loop.sizes[axis] - 1) * loop.strides[a][axis];
     most = std::max(most, last + 1);
   }
-  if (most < (std::int64_t{1} << 31))
-    visitor(DeviceLoop<arrays, std::uint32_t>(loop));
-  else
-    visitor(DeviceLoop<arrays, std::int64_t>(loop));
+  with_index(most, [&](auto index) { visitor(DeviceLoop<arrays, decltype(index)>(loop)); });
 }
 
 }  // namespace tasuki::kernels

@@ -46,7 +46,7 @@ void add_normalization_operations_problems(Problems& problems) {
     for (const NormRows& rows :
          {NormRows{5, 1, 33, 1}, NormRows{70, 1, 300, 1}, NormRows{9, 1, 8, 1},
           NormRows{40, 1, 264, 1}, NormRows{3, 1, 512, 1}, NormRows{2, 1, 1024, 1},
-          NormRows{3, 2, 4, 21}, NormRows{6, 3, 5, 1}, NormRows{0, 2, 3, 4}})
+          NormRows{3, 2, 4, 21}, NormRows{2, 3, 7, 49}, NormRows{6, 3, 5, 1}, NormRows{0, 2, 3, 4}})
       problems.push_back({fmt::format("normalization: rows/{}x{}x{}x{}{}", rows.items, rows.groups,
                                       rows.channels, rows.pixels, accumulate ? ", adding" : ""),
                           [=](Side& side) { return normalize(side, rows, accumulate); }});

@@ -11,7 +11,7 @@ import re
 import sys
 
 # The name of a kernel, with the template arguments that it may have.
-LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
+LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:()]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
 HEADER = re.compile(r'#include "(\w+/cuda/\w+\.cuh)"\n')
 # The one instruction that CUDA has no function for.
 TIMER = re.compile(r'asm volatile\("mov\.u64 %0, %%globaltimer;" : "=l"\((\w+)\)\);')
