@@ -1,5 +1,5 @@
-#include "core/philox.hpp"
 #include "tensor/cuda/kernel_support.cuh"
+#include "tensor/cuda/random_blocks.cuh"
 #include "tensor/cuda/resize_kernels.hpp"
 
 namespace tasuki::kernels {
@@ -72,40 +72,30 @@ __global__ void resize_backward_kernel(const T* dy, T* dx, std::int64_t planes, 
   }
 }
 
-// A pair of numbers for each thread.
-template <class T>
-__global__ void noise_kernel(const T* x, T* y, std::int64_t items, ExampleOrder order,
-                             bool is_normal, float scale, const std::int64_t* seed,
-                             const std::int64_t* ids) {
-  const std::int64_t count = order.channels * order.pixels, pairs = (count + 1) / 2;
-  const auto key = static_cast<std::uint64_t>(*seed);
-  for (std::int64_t i = thread_index(); i < items * pairs; i += thread_count()) {
-    const std::int64_t item = i / pairs, first = i % pairs * 2;
-    const auto example = static_cast<std::uint64_t>(ids[item]);
-    const auto words =
-        philox(key, {static_cast<std::uint32_t>(first / 4), 0u, static_cast<std::uint32_t>(example),
-                     static_cast<std::uint32_t>(example >> 32)});
-    const bool is_second = first % 4 != 0;
-    const std::uint32_t a = is_second ? words[2] : words[0], b = is_second ? words[3] : words[1];
-    const float u = (static_cast<float>(a >> 8) + 0.5f) * 0x1p-24f;
-    const float t = static_cast<float>(b >> 8) * 0x1p-24f - 0.5f;
-    const float radius = scale * sqrtf(-2.0f * logf(u));
-    const float angle = 6.28318531f * t;
-    const auto uniform = [scale](std::uint32_t word) {
-      return scale * (static_cast<float>(word >> 8) * 0x1p-23f - 1.0f);
-    };
-    const float noise[2] = {is_normal ? radius * cosf(angle) : uniform(a),
-                            is_normal ? radius * sinf(angle) : uniform(b)};
-    for (int j = 0; j < 2 && first + j < count; ++j) {
-      const std::int64_t number = first + j;
-      const std::int64_t within =
-          order.is_channels_last ? number % order.pixels * order.channels + number / order.pixels
-                                 : number;
-      const std::int64_t at = item * count + within;
-      y[at] = convert<T>(convert<float>(x[at]) + noise[j]);
+struct Noise {
+  bool is_normal;
+  float scale;
+
+  __device__ float uniform(std::uint32_t word) const {
+    return scale * (static_cast<float>(word >> 8) * 0x1p-23f - 1.0f);
+  }
+  __device__ void operator()(const RandomWords& words, float (&values)[4]) const {
+    for (std::size_t k = 0; k < 4; k += 2) {
+      const std::uint32_t a = words[k], b = words[k + 1];
+      if (is_normal) {
+        const float u = (static_cast<float>(a >> 8) + 0.5f) * 0x1p-24f;
+        const float t = static_cast<float>(b >> 8) * 0x1p-24f - 0.5f;
+        const float radius = scale * sqrtf(-2.0f * logf(u));
+        const float angle = 6.28318531f * t;
+        values[k] += radius * cosf(angle);
+        values[k + 1] += radius * sinf(angle);
+      } else {
+        values[k] += uniform(a);
+        values[k + 1] += uniform(b);
+      }
     }
   }
-}
+};
 
 }  // namespace
 
@@ -138,13 +128,7 @@ void resize_backward(const Launch& launch, const ResizePlanes& planes, const voi
 void add_noise(const Launch& launch, DType type, const void* x, void* y, std::int64_t items,
                const ExampleOrder& order, bool is_normal, float scale, const std::int64_t* seed,
                const std::int64_t* ids) {
-  const std::int64_t pairs = items * ((order.channels * order.pixels + 1) / 2);
-  if (pairs == 0) return;
-  with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    noise_kernel<<<grid_for(launch, pairs), block_threads, 0, launch.stream>>>(
-        static_cast<const T*>(x), static_cast<T*>(y), items, order, is_normal, scale, seed, ids);
-  });
+  change_blocks(launch, type, Noise{is_normal, scale}, x, y, items, order, seed, ids);
 }
 
 }  // namespace tasuki::kernels

@@ -21,13 +21,21 @@ Results join(Side& side, const Shape& shape, int axis) {
   return {{"joined", joined}, {"part", side.backend().take(joined, axis, 2, 5)}};
 }
 
-Results dropout(Side& side, const Shape& shape) {
-  const Tensor ids = Tensor::empty({shape[0]}, DType::int64);
+Results dropout(Side& side, const Tensor& x) {
+  const Tensor ids = Tensor::empty({x.shape()[0]}, DType::int64);
   const auto numbers = ids.span<std::int64_t>();
   std::iota(numbers.begin(), numbers.end(), std::int64_t{1} << 33);
   const Tensor seed = Tensor::full({1}, 77, DType::int64);
-  const Tensor x = side.activations(shape);
   return {{"y", side.backend().dropout(x, 0.4f, seed.to(x.device()), ids.to(x.device()))}};
+}
+
+// Of values in the order in which a convolution leaves them, which computes nothing here.
+Results dropout_of_images(Side& side, const Shape& shape) {
+  const std::int64_t channels = shape[1];
+  const Tensor same = Tensor::zeros({channels, channels, 1, 1});
+  for (std::int64_t c = 0; c < channels; ++c) same.data<float>()[c * channels + c] = 1;
+  return dropout(side,
+                 side.backend().conv2d(side.activations(shape), same.to(side.device()), {}, {}));
 }
 
 Results gather(Side& side, DType from, const Shape& shape) {
@@ -96,8 +104,13 @@ void add_elementwise_problems(Problems& problems) {
                           [=](Side& side) { return join(side, shape, axis); }});
   for (const Shape& shape :
        {Shape{5, 129}, Shape{0, 4}, Shape{3, 4, 7, 7}, Shape{9, 16000}, Shape{9, 15999}})
-    problems.push_back(
-        {"dropout/" + shape.text(), [=](Side& side) { return dropout(side, shape); }});
+    problems.push_back({"dropout/" + shape.text(),
+                        [=](Side& side) { return dropout(side, side.activations(shape)); }});
+  // Channels that begin in the middle of a block of four values, and of fewer pixels than that.
+  for (const Shape& shape : {Shape{3, 16, 8, 12}, Shape{3, 16, 7, 7}, Shape{2, 40, 3, 2},
+                             Shape{5, 8, 1, 3}, Shape{4, 24, 2, 1}, Shape{6, 8, 1, 1}})
+    problems.push_back({fmt::format("dropout/{} of a convolution", shape.text()),
+                        [=](Side& side) { return dropout_of_images(side, shape); }});
   for (const DType from : {DType::uint8, DType::float32})
     for (const Shape& shape : {Shape{7, 784}, Shape{7, 3, 5, 5}, Shape{7, 30000}})
       problems.push_back({fmt::format("gather/{} from {}", shape.text(), name_of(from)),
