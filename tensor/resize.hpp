@@ -23,9 +23,11 @@ struct ResizeAxis {
     std::int64_t first = 0, second = 0;
     float part = 0;  // of the second one
   };
-  constexpr Source source(std::int64_t i) const {
+  // Index has room for in * out.
+  template <class Index>
+  constexpr Source source(Index i) const {
     if (options.interpolation == Interpolation::nearest) {
-      const std::int64_t at = i * in / out;
+      const std::int64_t at = i * static_cast<Index>(in) / static_cast<Index>(out);
       return {at, at, 0};
     }
     const auto size = static_cast<float>(in), position = static_cast<float>(i);

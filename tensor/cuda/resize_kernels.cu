@@ -25,20 +25,23 @@ __global__ void resize_kernel(const T* x, T* y, std::int64_t planes, ResizeAxis 
 }
 
 // The part of pixel `in` in pixel `out` of a resized axis.
-__device__ float part_of(const ResizeAxis& axis, std::int64_t in, std::int64_t out) {
+template <class Index>
+__device__ float part_of(const ResizeAxis& axis, std::int64_t in, Index out) {
   const ResizeAxis::Source from = axis.source(out);
   return (from.first == in ? 1 - from.part : 0.0f) + (from.second == in ? from.part : 0.0f);
 }
 
+template <class Index>
 struct PixelRange {
-  std::int64_t begin, end;
+  Index begin, end;
 };
 
 // The first pixel of the result that comes from `in` or later ones: sources do not decrease.
-__device__ std::int64_t first_from(const ResizeAxis& axis, std::int64_t in) {
-  std::int64_t low = 0, high = axis.out;
+template <class Index>
+__device__ Index first_from(const ResizeAxis& axis, std::int64_t in) {
+  Index low = 0, high = static_cast<Index>(axis.out);
   while (low < high) {
-    const std::int64_t middle = (low + high) / 2;
+    const Index middle = low + (high - low) / 2;
     if (axis.source(middle).second < in)
       low = middle + 1;
     else
@@ -48,8 +51,9 @@ __device__ std::int64_t first_from(const ResizeAxis& axis, std::int64_t in) {
 }
 
 // Those that pixel `in` may be a part of.
-__device__ PixelRange results_of(const ResizeAxis& axis, std::int64_t in) {
-  return {first_from(axis, in), first_from(axis, in + 2)};
+template <class Index>
+__device__ PixelRange<Index> results_of(const ResizeAxis& axis, std::int64_t in) {
+  return {first_from<Index>(axis, in), first_from<Index>(axis, in + 2)};
 }
 
 template <class Index, class T>
@@ -60,11 +64,12 @@ __global__ void resize_backward_kernel(const T* dy, T* dx, std::int64_t planes, 
         divide(static_cast<Index>(i), static_cast<Index>(columns.in));
     const auto [image, row] = divide(line_of_all, static_cast<Index>(rows.in));
     const T* const plane = dy + image * rows.out * columns.out;
-    const PixelRange across = results_of(columns, column), down = results_of(rows, row);
+    const PixelRange<Index> across = results_of<Index>(columns, column);
+    const PixelRange<Index> down = results_of<Index>(rows, row);
     float sum = 0;
-    for (std::int64_t a = down.begin; a < down.end; ++a) {
+    for (Index a = down.begin; a < down.end; ++a) {
       float line = 0;
-      for (std::int64_t b = across.begin; b < across.end; ++b)
+      for (Index b = across.begin; b < across.end; ++b)
         line += part_of(columns, column, b) * convert<float>(plane[a * columns.out + b]);
       sum += part_of(rows, row, a) * line;
     }
@@ -97,6 +102,13 @@ struct Noise {
   }
 };
 
+// For with_index(): the results of the kernels above and the products of ResizeAxis::source.
+std::int64_t largest_number(const ResizePlanes& planes) {
+  const ResizeAxis &rows = planes.rows, &columns = planes.columns;
+  return std::max({planes.planes * rows.out * columns.out, planes.planes * rows.in * columns.in,
+                   rows.in * rows.out, columns.in * columns.out});
+}
+
 }  // namespace
 
 void resize(const Launch& launch, const ResizePlanes& planes, const void* x, void* y) {
@@ -104,7 +116,7 @@ void resize(const Launch& launch, const ResizePlanes& planes, const void* x, voi
   if (count == 0) return;
   with_float_type(planes.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    with_index(count, [&](auto index) {
+    with_index(largest_number(planes), [&](auto index) {
       resize_kernel<decltype(index)><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
           static_cast<const T*>(x), static_cast<T*>(y), planes.planes, planes.rows, planes.columns);
     });
@@ -116,7 +128,7 @@ void resize_backward(const Launch& launch, const ResizePlanes& planes, const voi
   if (count == 0) return;
   with_float_type(planes.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    with_index(count, [&](auto index) {
+    with_index(largest_number(planes), [&](auto index) {
       resize_backward_kernel<decltype(index)>
           <<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
               static_cast<const T*>(dy), static_cast<T*>(dx), planes.planes, planes.rows,
