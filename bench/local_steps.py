@@ -88,6 +88,8 @@ def speed(options):
                 "gradients in each step": (Run(options, case, 2, [], options.rate), 28, 40)}
         for name, run in local_runs(options, case, options.rate).items():
             runs[name] = (run, every, 4 * every)
+        # What two ranks that share a machine can reach at most.
+        runs["never together"] = (Run(options, case, 2, ["--sync-every", "1000000"]), every, 4 * every)
         found = {name: [] for name in runs}
         for turn in range(options.rounds):
             for name, (run, first, last) in runs.items():
@@ -132,7 +134,8 @@ def accuracy(options):
          [["--sync-every", "16"], ["--sync-every", "64"], ["--sync-every", "64", "--sync-overlap"],
           ["--sync-every", "64", "--outer-optimizer", "nesterov"]]),
         ("cnn10", 5, ["--epoch", str(options.cnn_epochs), "--examples", "10000", "--test-examples",
-                      "4000", "--dtype", "bf16"], [["--sync-every", "16"]]),
+                      "4000", "--dtype", options.cnn_type],
+         [["--sync-every", "16"], ["--sync-every", "16", "--sync-warmup", "312"]]),
     )
     text = "| | flags | accuracy, % | mean | difference |\n|-|-|-|-|-|\n"
     for case, seeds, more, variants in studies:
@@ -161,6 +164,7 @@ def main():
     parser.add_argument("--parts", default=",".join(PARTS))
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--cnn-epochs", type=int, default=5)
+    parser.add_argument("--cnn-type", default="bf16", help="of cnn10's trainings for the accuracy")
     options = read_data(parser.parse_args())
     text = heading("Local steps over a slow link") + f" Turns: {options.rounds}.\n\n"
     text += "\n".join(PARTS[part](options) for part in options.parts.split(","))
