@@ -401,6 +401,8 @@ for case in ${TASUKI_GPU_STEPS:-}; do cases+=(--case "$case"); done
 # In the order of what they are worth.
 all_parts() {
   part functions 100 200 bash -c 'each_function "$1"' each "$test_gpu"
+  part own_attention 15 40 env TASUKI_GPU_ATTENTION=own "$test_gpu" --gtest_brief=1 \
+    --gtest_filter='*.AttentionOperations/*16:*GpuAttention*/*16'
   # Two processors are up to 4e-4 apart after 100 steps: the order of a sum is another.
   part momentum_losses_as_on_cpu 20 40 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
     main/loss each 1e-3 "${train[@]}" "${first_losses[@]}" --optimizer momentum_sgd

@@ -30,7 +30,7 @@ struct AttentionOptions {
   bool causal = false;  // query i sees the keys 0 .. i only
   // Int64, N values on the arrays' device, or undefined: item n has this many keys (and, if
   // `causal`, queries); others are padding, which no query sees. Rows of queries that see no key,
-  // and their gradients, are 0.
+  // and their gradients, are 0. Padding must be finite: cuDNN multiplies it by 0.
   Tensor lengths = {};
 };
 

@@ -13,8 +13,8 @@ struct AttentionSettings {
   std::int64_t heads = 1;
   bool causal = false;  // position i sees only positions 0 .. i
   // Int64, N values on the inputs' device, or undefined: the number of keys (and, if `causal`,
-  // queries) of each item that count. No query sees the padding after them; results of causal
-  // queries in the padding are 0.
+  // queries) of each item that count. No query sees the padding after them, which must be finite;
+  // results of causal queries in the padding are 0.
   Tensor lengths = {};
 };
 

@@ -50,7 +50,7 @@ AttentionIds add_arrays(CudnnGraph& graph, const AttentionShape& shape) {
 // scale Q K^T
 Id add_scores(CudnnGraph& graph, const AttentionIds& ids, const AttentionShape& shape) {
   const Id products = graph.inner(CUDNN_DATA_FLOAT, scores_of(shape));
-  graph.multiply(ids.q, ids.k, products);
+  graph.multiply(ids.q, ids.k, products, {ids.query_lengths, ids.key_lengths, 0});
   const Id scores = graph.inner(CUDNN_DATA_FLOAT, scores_of(shape));
   graph.combine(CUDNN_POINTWISE_MUL, products, ids.scale, scores);
   return scores;
@@ -106,7 +106,7 @@ AttentionGraph::AttentionGraph(const AttentionShape& shape) : ids(add_arrays(gra
   graph.map(CUDNN_POINTWISE_LOG, sums, logarithms);
   graph.combine(CUDNN_POINTWISE_ADD, largest, logarithms, ids.statistics);
   graph.combine(CUDNN_POINTWISE_DIV, powers, sums, weights);
-  graph.multiply(weights, ids.v, ids.y);
+  graph.multiply(weights, ids.v, ids.y, {ids.query_lengths, 0, ids.key_lengths});
 }
 
 AttentionGradientGraph::AttentionGradientGraph(const AttentionShape& shape)
@@ -130,6 +130,7 @@ AttentionGradientGraph::AttentionGradientGraph(const AttentionShape& shape)
     graph.reorder(x, made);
     return made;
   };
+  const CudnnGraph::Counts of_keys = {ids.key_lengths, 0, ids.query_lengths};
   // Each query's product of y and dy.
   const Id factors = graph.inner(CUDNN_DATA_FLOAT, query_sizes);
   const Id sums = graph.inner(rows_of(shape));
@@ -140,18 +141,18 @@ AttentionGradientGraph::AttentionGradientGraph(const AttentionShape& shape)
   const Id centred = scores_like(), weights = scores_like();
   graph.combine(CUDNN_POINTWISE_SUB, add_scores(graph, ids, shape), ids.statistics, centred);
   graph.map(CUDNN_POINTWISE_EXP, add_masks(graph, ids, shape, centred), weights);
-  graph.multiply(by_keys(weights), dy, dv);
+  graph.multiply(by_keys(weights), dy, dv, of_keys);
   // The scores' gradient; then those of K and Q.
   const Id slopes = scores_like(), differences = scores_like(), weighted = scores_like(),
            gradient = scores_like();
-  graph.multiply(dy, ids.v, slopes);
+  graph.multiply(dy, ids.v, slopes, {ids.query_lengths, ids.key_lengths, 0});
   graph.combine(CUDNN_POINTWISE_SUB, slopes, products, differences);
   graph.combine(CUDNN_POINTWISE_MUL, differences, weights, weighted);
   graph.combine(CUDNN_POINTWISE_MUL, weighted, ids.scale, gradient);
-  graph.multiply(by_keys(gradient), ids.q, dk);
+  graph.multiply(by_keys(gradient), ids.q, dk, of_keys);
   const Id keys = graph.inner({CUDNN_DATA_FLOAT, k.sizes, k.steps});
   graph.reorder(ids.k, keys);
-  graph.multiply(gradient, keys, query_sums);
+  graph.multiply(gradient, keys, query_sums, {ids.query_lengths, 0, ids.key_lengths});
   graph.map(CUDNN_POINTWISE_IDENTITY, query_sums, dq);
 }
 

@@ -337,11 +337,13 @@ void attention_gradient(const Launch& launch, const AttentionArrays& arrays,
     using T = typename decltype(type)::type;
     constexpr int bound = decltype(width)::value, threads = Form<bound>::threads;
     const dim3 of_queries = grid_of<bound>(arrays, arrays.q.rows);
-    query_gradient_kernel<bound, T>
-        <<<of_queries, threads, 0, launch.stream>>>(arrays, to.dq, to.products);
+    if (arrays.q.rows > 0)
+      query_gradient_kernel<bound, T>
+          <<<of_queries, threads, 0, launch.stream>>>(arrays, to.dq, to.products);
     const dim3 of_keys = grid_of<bound>(arrays, arrays.k.rows);
-    key_gradient_kernel<bound, T>
-        <<<of_keys, threads, 0, launch.stream>>>(arrays, to.dk, to.dv, to.products);
+    if (arrays.k.rows > 0)
+      key_gradient_kernel<bound, T>
+          <<<of_keys, threads, 0, launch.stream>>>(arrays, to.dk, to.dv, to.products);
   });
 }
 

@@ -47,7 +47,7 @@ void tensor_core_attention_gradient(const Launch& launch, const AttentionArrays&
 
 // --- for cuDNN's attention (attention_padding.cu) ---
 
-// The queries and keys of each item that are no padding.
+// The queries and keys of each item that are no padding, but at least one.
 void attention_lengths(const Launch& launch, const AttentionArrays& arrays, std::int32_t* queries,
                        std::int32_t* keys);
 

@@ -9,8 +9,9 @@ namespace {
 __global__ void lengths_kernel(AttentionArrays a, std::int32_t* queries, std::int32_t* keys) {
   for (std::int64_t item = thread_index(); item < a.items; item += thread_count()) {
     const OneHead one = head_of(a, item * a.heads);
-    queries[item] = static_cast<std::int32_t>(one.queries);
-    keys[item] = static_cast<std::int32_t>(one.keys);
+    // cuDNN takes items without any only from 9.25 on. One row is cleared as padding afterwards.
+    queries[item] = static_cast<std::int32_t>(one.queries > 0 ? one.queries : 1);
+    keys[item] = static_cast<std::int32_t>(one.keys > 0 ? one.keys : 1);
   }
 }
 

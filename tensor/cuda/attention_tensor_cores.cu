@@ -404,11 +404,13 @@ void tensor_core_attention_gradient(const Launch& launch, const AttentionArrays&
     using T = typename decltype(type)::type;
     [[maybe_unused]] constexpr int bound = decltype(width)::value;
     const dim3 of_queries = grid_of(arrays, arrays.q.rows);
-    query_gradient_kernel<bound, T>
-        <<<of_queries, threads, 0, launch.stream>>>(arrays, to.dq, to.products);
+    if (arrays.q.rows > 0)
+      query_gradient_kernel<bound, T>
+          <<<of_queries, threads, 0, launch.stream>>>(arrays, to.dq, to.products);
     const dim3 of_keys = grid_of(arrays, arrays.k.rows);
-    key_gradient_kernel<bound, T>
-        <<<of_keys, threads, 0, launch.stream>>>(arrays, to.dk, to.dv, to.products);
+    if (arrays.k.rows > 0)
+      key_gradient_kernel<bound, T>
+          <<<of_keys, threads, 0, launch.stream>>>(arrays, to.dk, to.dv, to.products);
   });
 }
 

@@ -22,9 +22,12 @@ using kernels::HeadArray;
 
 // Earlier versions are known to compute wrong values.
 constexpr std::size_t first_version = 91002;
-// Until this one, the gradient of keys whose number is no multiple of 128 needs lengths.
-constexpr std::size_t last_version_with_whole_tiles = 91500;
-constexpr std::size_t most_plans = 100;
+// Up to this one, gradients read beyond keys whose number is no multiple of 128 unless there are
+// lengths.
+constexpr std::size_t last_version_without_ends = 91500;
+constexpr std::int64_t tile = 128;  // queries or keys, the most of a kernel's
+// Of a thread and direction.
+constexpr int most_plans = 100;
 
 template <class Graph>
 struct Compiled {
@@ -45,15 +48,15 @@ const Compiled<Graph>* compiled(CudaContext& context, const AttentionShape& shap
   const Key key = {context.device().index, shape, limit};
   const auto found = all.find(key);
   if (found != all.end()) return found->second.get();
-  if (all.size() == most_plans)
-    log_verbose("attention: cuDNN has compiled for {} shapes; further ones are left to our kernels",
-                most_plans);
-  if (all.size() >= most_plans) return nullptr;
+  thread_local int plans = 0;
   auto made = std::make_unique<Compiled<Graph>>(shape);
-  made->plan = make_plan(made->graph.graph, handle, limit);
+  if (plans < most_plans) made->plan = make_plan(made->graph.graph, handle, limit);
+  const char* const outcome = made->plan           ? "by cuDNN"
+                              : plans < most_plans ? "not supported by cuDNN"
+                                                   : "not compiled, after so many other shapes";
   log_verbose("attention of {} x {} heads, {} queries, {} keys, {} columns: {}", shape.items,
-              shape.heads, shape.queries, shape.keys, shape.head_width,
-              made->plan ? "by cuDNN" : "not supported by cuDNN");
+              shape.heads, shape.queries, shape.keys, shape.head_width, outcome);
+  if (made->plan != nullptr) ++plans;
   return (all[key] = std::move(made)).get();
 }
 
@@ -62,11 +65,21 @@ bool is_switched_off() {
   return choice != nullptr && std::string_view(choice) == "own";
 }
 
-// What cuDNN is not asked for.
-bool is_out_of_question(const CudaContext& context, const AttentionArrays& arrays) {
-  return arrays.type == DType::float32 || !arrays.has_packs || arrays.k.rows == 0 ||
-         (arrays.q.rows == 1 && arrays.k.rows == 1) || context.compute_capability() < 80 ||
-         cudnnGetVersion() < first_version || is_switched_off();
+// What cuDNN is asked for. Single queries are those of texts that are being written, whose keys
+// become more with each of them: plans would not be used again.
+bool may_ask_cudnn(const CudaContext& context, const AttentionArrays& arrays) {
+  return arrays.type != DType::float32 && arrays.has_packs && arrays.q.rows > 1 &&
+         arrays.k.rows > 0 && context.compute_capability() >= 80 &&
+         cudnnGetVersion() >= first_version && !is_switched_off();
+}
+
+// Without lengths, gradients that are not causal may become NaN where the last tile is not whole:
+// scores of the keys behind the end count as 0 there, and e^(0 - m - log(sum)) overflows if all
+// scores are below -88.
+bool needs_lengths(const AttentionShape& shape) {
+  const bool are_whole = shape.queries % tile == 0 && shape.keys % tile == 0;
+  return (!shape.causal && !are_whole) ||
+         (shape.keys % tile != 0 && cudnnGetVersion() <= last_version_without_ends);
 }
 
 AttentionShape shape_of(const AttentionArrays& arrays) {
@@ -122,7 +135,7 @@ void run(CudaContext& context, const CudnnPlan& plan, const Arrays& arrays) {
 }  // namespace
 
 Tensor cudnn_attention(CudaContext& context, const AttentionArrays& arrays) {
-  if (is_out_of_question(context, arrays)) return {};
+  if (!may_ask_cudnn(context, arrays)) return {};
   const AttentionShape shape = shape_of(arrays);
   const auto* const found = compiled<AttentionGraph>(context, shape);
   if (found == nullptr || found->plan == nullptr) return {};
@@ -140,15 +153,14 @@ Tensor cudnn_attention(CudaContext& context, const AttentionArrays& arrays) {
 bool cudnn_attention_gradient(CudaContext& context, const AttentionArrays& arrays,
                               const Tensor& logarithms, const kernels::AttentionGradients& to) {
   // cuDNN's support table of the gradient has wider heads only for Hopper.
-  if (is_out_of_question(context, arrays) ||
+  if (!may_ask_cudnn(context, arrays) ||
       (arrays.head_width > 128 && context.compute_capability() != 90))
     return false;
   AttentionShape shape = shape_of(arrays);
   shape.dq_width = to.dq.width;
   shape.dk_width = to.dk.width;
   shape.dv_width = to.dv.width;
-  if (shape.keys % 128 != 0 && cudnnGetVersion() <= last_version_with_whole_tiles)
-    shape.has_lengths = true;
+  if (needs_lengths(shape)) shape.has_lengths = true;
   const auto* const found = compiled<AttentionGradientGraph>(context, shape);
   if (found == nullptr || found->plan == nullptr) return false;
   const AttentionGradientGraph& graph = found->graph;

@@ -11,8 +11,9 @@ namespace tasuki {
 // heads x queries. Undefined: cuDNN does not support this, and nothing was done. The environment
 // variable TASUKI_GPU_ATTENTION=own makes that so for everything, to compare.
 //
-// Plans are compiled for each shape, once per thread, in about a third of a second; a thread's
-// shapes after the first hundred are not compiled any more.
+// A plan is compiled for each shape and direction, once per thread, in about a third of a second; a
+// thread compiles a hundred of each direction, and leaves further shapes to our kernels. Single
+// queries are left to them, too.
 Tensor cudnn_attention(CudaContext& context, const kernels::AttentionArrays& arrays);
 
 // Computes the gradients; false: cuDNN does not support this, and nothing was done. A query's

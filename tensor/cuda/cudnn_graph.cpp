@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/error.hpp"
 #include "core/log.hpp"
 #include "tensor/cuda/cudnn_support.hpp"
 
@@ -45,7 +46,11 @@ std::vector<CudnnObject> propose_engines(void* graph, void* properties,
   const CudnnObject heuristics = make_cudnn_object(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   set_object(heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
   set(heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, mode);
+#if CUDNN_VERSION >= 90800
   if (properties != nullptr) set_object(heuristics, CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, properties);
+#else
+  TASUKI_CHECK(properties == nullptr, "cuDNN before 9.8 knows only devices that are there");
+#endif
   if (!is_accepted(heuristics, "no heuristics for a graph")) return {};
   std::int64_t count = 0;
   if (cudnnBackendGetAttribute(heuristics.get(), CUDNN_ATTR_ENGINEHEUR_RESULTS,
@@ -110,7 +115,7 @@ CudnnGraph::Id CudnnGraph::inner(const CudnnArray& form) {
   return add(form, true, false);
 }
 
-void CudnnGraph::multiply(Id a, Id b, Id c) {
+void CudnnGraph::multiply(Id a, Id b, Id c, const Counts& counts) {
   CudnnObject matmul = make_cudnn_object(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   set(matmul, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT);
   finalize(matmul);
@@ -119,6 +124,12 @@ void CudnnGraph::multiply(Id a, Id b, Id c) {
   set_object(operation, CUDNN_ATTR_OPERATION_MATMUL_BDESC, object_of(b));
   set_object(operation, CUDNN_ATTR_OPERATION_MATMUL_CDESC, object_of(c));
   set_object(operation, CUDNN_ATTR_OPERATION_MATMUL_DESC, matmul.get());
+  const auto limit = [&](cudnnBackendAttributeName_t name, Id count) {
+    if (count != 0) set_object(operation, name, object_of(count));
+  };
+  limit(CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, counts.rows);
+  limit(CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, counts.columns);
+  limit(CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, counts.terms);
   finalize(operation);
   parts_.push_back(std::move(matmul));
   operations_.push_back(std::move(operation));

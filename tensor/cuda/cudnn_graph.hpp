@@ -52,8 +52,12 @@ class CudnnGraph {
   Id inner(cudnnDataType_t type, const CudnnSizes& sizes);
   Id inner(const CudnnArray& form);
 
-  // c = a b, of the matrices of the last two axes. Sums are float32.
-  void multiply(Id a, Id b, Id c);
+  // c = a b, of the matrices of the last two axes. Sums are float32. Only so many rows of a,
+  // columns of b and terms count for each item: int32 arrays of items x 1 x 1 x 1, or 0 for all.
+  struct Counts {
+    Id rows = 0, columns = 0, terms = 0;
+  };
+  void multiply(Id a, Id b, Id c, const Counts& counts);
   // y = f(x); y = f(x, b), element by element, where axes of size 1 of b are repeated.
   void map(cudnnPointwiseMode_t function, Id x, Id y);
   void combine(cudnnPointwiseMode_t function, Id x, Id b, Id y);

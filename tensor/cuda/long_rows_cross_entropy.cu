@@ -1,5 +1,6 @@
 // Softmax cross entropy of rows of many classes, as language models have them: a block for each row
-// reads its scores once per pass, 16 bytes at a time, and no array of probabilities is kept.
+// reads its scores once per pass, 16 bytes at a time, and no array of probabilities is kept. (Rows
+// of another number of classes than a multiple of 16 bytes take general_cross_entropy()'s loops.)
 #include <cmath>
 
 #include "tensor/cuda/general_scores.cuh"

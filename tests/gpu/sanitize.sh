@@ -45,4 +45,7 @@ for subject in Update LossScale Post Copy Metrics; do
   left_out="$left_out:*.$subject/*16"
 done
 $sanitized "$test_gpu" --gtest_brief=1 --gtest_filter="Precisions/*-$left_out" || code=$?
+# What cuDNN computes otherwise.
+TASUKI_GPU_ATTENTION=own $sanitized "$test_gpu" --gtest_brief=1 \
+  --gtest_filter='*.AttentionOperations/*16:*GpuAttention*/*16' || code=$?
 exit $code

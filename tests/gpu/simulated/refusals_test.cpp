@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 #include <string_view>
 #include <thread>
 
@@ -179,35 +180,72 @@ TEST_P(Refusals, SelectAnotherAlgorithm) {
   }
 }
 
+// By cuDNN or by our kernels, which keep other statistics.
+struct Attention {
+  std::int64_t width = 16;
+
+  AttentionResult forward(Side& side, const Tensor& qkv) const {
+    return side.backend().attention().attention({qkv, 0}, {qkv, 2 * width}, {qkv, 4 * width},
+                                                options());
+  }
+  Results on(Side& side) const {
+    const Tensor qkv = side.activations({2, 40, 6 * width}),
+                 dy = side.activations({2, 40, 2 * width});
+    const Tensor gradients = side.activations(qkv.shape());
+    const AttentionResult result = forward(side, qkv);
+    side.backend().attention().attention_gradient({qkv, 0}, {qkv, 2 * width}, {qkv, 4 * width},
+                                                  result, dy, options(), {gradients, 0},
+                                                  {gradients, 2 * width}, {gradients, 4 * width});
+    return {{"y", result.y}, {"gradients", gradients}};
+  }
+  bool is_by_cudnn(DType type) const {
+    Side side(Device::cuda(0), type, type, 5);
+    return forward(side, side.activations({2, 40, 6 * width})).statistics.shape().rank() == 3;
+  }
+
+ private:
+  AttentionOptions options() const { return {2, width, 0.25f, true}; }
+};
+
 // A thread keeps what it has found for a shape.
+void in_a_thread(const std::function<void()>& work) {
+  std::thread(work).join();
+}
+
 TEST_P(Refusals, LeaveAttentionToOurKernels) {
-  struct Attention {
-    Results on(Side& side) const {
-      const Tensor qkv = side.activations({2, 40, 96}), dy = side.activations({2, 40, 32});
-      const Tensor gradients = side.activations(qkv.shape());
-      const AttentionOptions options{2, 16, 0.25f, true};
-      AttentionOperations& operations = side.backend().attention();
-      const HeadColumns q{qkv, 0}, k{qkv, 32}, v{qkv, 64};
-      const AttentionResult result = operations.attention(q, k, v, options);
-      operations.attention_gradient(q, k, v, result, dy, options, {gradients, 0}, {gradients, 32},
-                                    {gradients, 64});
-      return {{"y", result.y}, {"gradients", gradients}};
-    }
-  };
   for (const cudnnStatus_t status : unsupported)
-    for (const char* moment : {"ask", "offer"}) {
-      SCOPED_TRACE(fmt::format("{} {}", moment, static_cast<int>(status)));
-      refuse(fmt::format("{} any graph", moment), status);
-      std::thread([] {
-        EXPECT_TRUE(agree(found_for(Attention()), expected_for(Attention()), tolerance()));
-      }).join();
-    }
+    for (const char* moment : {"ask", "offer"})
+      for (const char* products : {"any", "5"}) {
+        SCOPED_TRACE(fmt::format("{} {} {}", moment, products, static_cast<int>(status)));
+        refuse(fmt::format("{} {} graph", moment, products), status);
+        in_a_thread([&] {
+          EXPECT_TRUE(agree(found_for(Attention()), expected_for(Attention()), tolerance()));
+          EXPECT_EQ(Attention().is_by_cudnn(GetParam()),
+                    GetParam() != DType::float32 && products == std::string("5"));
+        });
+      }
   // Where it fails when it runs, there is nothing to compute it again from.
   if (GetParam() == DType::float32) return;
   refuse("run any graph", CUDNN_STATUS_EXECUTION_FAILED);
-  std::thread([] {
-    EXPECT_THAT(error_of(Attention()), HasSubstr("cudnnBackendExecute failed"));
-  }).join();
+  in_a_thread([] { EXPECT_THAT(error_of(Attention()), HasSubstr("cudnnBackendExecute failed")); });
+}
+
+// Versions and devices that cuDNN's attention is not for, or not all of it.
+TEST_P(Refusals, OfVersionsAndDevicesLeaveAttentionToOurKernels) {
+  if (GetParam() == DType::float32) GTEST_SKIP() << "cuDNN is asked for 16 bits only";
+  const auto expect = [](const char* variable, const char* value, const Attention& attention,
+                         bool is_by_cudnn) {
+    SCOPED_TRACE(fmt::format("{}={}, width {}", variable, value, attention.width));
+    ::setenv(variable, value, 1);
+    in_a_thread([&] {
+      EXPECT_EQ(attention.is_by_cudnn(GetParam()), is_by_cudnn);
+      EXPECT_TRUE(agree(found_for(attention), expected_for(attention), tolerance()));
+    });
+    ::unsetenv(variable);
+  };
+  expect("SIMULATED_CUDNN_VERSION", "91001", {}, false);
+  expect("SIMULATED_CUDNN_VERSION", "91002", {}, true);
+  expect("SIMULATED_CUDNN_VERSION", "91500", {}, true);
 }
 
 TEST_P(Refusals, SelectTheOtherLayout) {

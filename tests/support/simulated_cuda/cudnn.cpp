@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -235,8 +236,10 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
   handle->number = number;
   return CUDNN_STATUS_SUCCESS;
 }
+// SIMULATED_CUDNN_VERSION: an earlier one.
 std::size_t cudnnGetVersion() {
-  return CUDNN_VERSION;
+  const char* const text = std::getenv("SIMULATED_CUDNN_VERSION");
+  return text != nullptr ? std::strtoull(text, nullptr, 10) : CUDNN_VERSION;
 }
 const char* cudnnGetErrorString(cudnnStatus_t /*status*/) {
   return "an error of the simulated cuDNN";

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "cudnn_handle.hpp"
+#include "device.hpp"
 #include "queue.hpp"
 #include "refusals.hpp"
 #include "values.hpp"
@@ -185,6 +186,16 @@ double apply(const Operation& operation, const std::array<double, 3>& in, const 
 
 class Run {
  public:
+  // Leaves NaN in all results.
+  void spoil(const std::vector<Operation>& operations) {
+    for (const Operation& operation : operations)
+      if (!operation.result.is_inner)
+        write(operation.result,
+              {operation.result.sizes,
+               std::vector<float>(static_cast<std::size_t>(operation.result.count()),
+                                  std::nanf(""))});
+  }
+
   Run(std::map<std::int64_t, void*> pointers, std::map<std::int64_t, float> numbers)
       : pointers_(std::move(pointers)), numbers_(std::move(numbers)) {}
 
@@ -359,25 +370,65 @@ bool is_in_order(const std::vector<Operation>& operations) {
   return !operations.empty();
 }
 
-// cuDNN's support tables of attention: heads of 16-bit values, of 8 n <= 256 columns that are
-// neighbours in memory and begin at multiples of 16 bytes; one product of queries and keys and one
-// with values, or the five of the gradient.
+std::int64_t products_of(const std::vector<Operation>& operations) {
+  return std::ranges::count(operations, Kind::multiply, &Operation::kind);
+}
+int products_of(const Object* graph) {
+  return static_cast<int>(products_of(operations_of(*graph)));
+}
+
+// Rows of 16-bit values that are neighbours in memory and begin at multiples of 16 bytes; or of
+// float32, which cuDNN adds up queries' gradients in.
+bool are_heads(const Array& array, std::int64_t most_columns) {
+  if (array.is_inner) return true;
+  const std::size_t columns = array.steps[3] == 1 ? 3 : 2;
+  const std::int64_t width = array.sizes[columns];
+  if (array.type == CUDNN_DATA_FLOAT) return array.steps[columns] == 1;
+  if (array.type != CUDNN_DATA_HALF && array.type != CUDNN_DATA_BFLOAT16) return false;
+  if (array.steps[columns] != 1 || width % 8 != 0 || width > most_columns) return false;
+  for (std::size_t axis = 0; axis < 4; ++axis)
+    if (axis != columns && array.steps[axis] % 8 != 0) return false;
+  return true;
+}
+
+// cuDNN's support tables of attention: heads of 8 n columns, at most 256, or 128 in gradients on
+// other GPUs than Hopper's; from Ampere on; one product of queries and keys and one with values, or
+// the five of the gradient, which is not for a single query and key.
 bool is_supported(const std::vector<Operation>& operations) {
-  std::int64_t products = 0;
+  const std::int64_t products = products_of(operations);
+  if (compute_capability() < 80 || (products != 2 && products != 5)) return false;
+  const std::int64_t most_columns = products == 5 && compute_capability() != 90 ? 128 : 256;
+  bool are_16_bits = true;
   for (const Operation& operation : operations) {
-    if (operation.kind != Kind::multiply) continue;
-    ++products;
-    for (const Array& array : operation.inputs) {
-      if (array.is_inner) continue;
-      const std::size_t columns = array.steps[3] == 1 ? 3 : 2;
-      const std::int64_t width = array.sizes[columns];
-      if (array.type != CUDNN_DATA_HALF && array.type != CUDNN_DATA_BFLOAT16) return false;
-      if (array.steps[columns] != 1 || width % 8 != 0 || width > 256) return false;
-      for (std::size_t axis = 0; axis < 4; ++axis)
-        if (axis != columns && array.steps[axis] % 8 != 0) return false;
-    }
+    if (operation.kind != Kind::multiply && operation.kind != Kind::pointwise) continue;
+    if (operation.kind == Kind::multiply)
+      for (const Array& array : operation.inputs) {
+        if (!are_heads(array, most_columns)) return false;
+        are_16_bits = are_16_bits && (array.is_inner || array.type != CUDNN_DATA_FLOAT);
+      }
+    const bool is_result =
+        operation.kind == Kind::multiply || operation.function == CUDNN_POINTWISE_IDENTITY;
+    if (is_result && !are_heads(operation.result, most_columns)) return false;
+    const Sizes& sizes = operation.result.sizes;
+    if (products == 5 && operation.function == CUDNN_POINTWISE_EXP && sizes[2] == 1 &&
+        sizes[3] == 1)
+      return false;
   }
-  return products == 2 || products == 5;
+  return are_16_bits;
+}
+
+// Known to compute wrong values although it is supported: without lengths, gradients that are not
+// causal have whatever lies behind the last whole tile.
+bool is_spoilt(const std::vector<Operation>& operations) {
+  if (products_of(operations) != 5) return false;
+  bool is_masked = false, are_whole = true;
+  for (const Operation& operation : operations) {
+    if (operation.kind == Kind::pointwise && operation.function == CUDNN_POINTWISE_BINARY_SELECT)
+      is_masked = true;
+    if (operation.kind == Kind::pointwise && operation.function == CUDNN_POINTWISE_EXP)
+      are_whole = operation.result.sizes[2] % 128 == 0 && operation.result.sizes[3] % 128 == 0;
+  }
+  return !is_masked && !are_whole;
 }
 
 cudnnStatus_t finish_object(Object& object) {
@@ -403,14 +454,19 @@ cudnnStatus_t finish_object(Object& object) {
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR:
       if (object.object(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH) == nullptr)
         return CUDNN_STATUS_BAD_PARAM;
-      if (const auto refused = refusal_of_graph(Moment::ask); refused != CUDNN_STATUS_SUCCESS)
+      if (const auto refused = refusal_of_graph(
+              Moment::ask, products_of(object.object(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)));
+          refused != CUDNN_STATUS_SUCCESS)
         return refused;
       break;
     case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
       if (object.object(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG) == nullptr ||
           !object.one<void*>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE))
         return CUDNN_STATUS_BAD_PARAM;
-      if (const auto refused = refusal_of_graph(Moment::offer); refused != CUDNN_STATUS_SUCCESS)
+      if (const auto refused = refusal_of_graph(
+              Moment::offer, products_of(object.object(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+                                             ->object(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH)));
+          refused != CUDNN_STATUS_SUCCESS)
         return refused;
       break;
     default:
@@ -487,12 +543,13 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
   const auto& plan = *static_cast<const Object*>(plan_object);
   const auto& pack = *static_cast<const Object*>(pack_object);
   if (!plan.is_final || !pack.is_final || !handle->is_sound()) return CUDNN_STATUS_BAD_PARAM;
-  if (const auto refused = refusal_of_graph(Moment::run, handle->stream);
-      refused != CUDNN_STATUS_SUCCESS)
-    return refused;
   const Object* const engine = plan.object(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
   const std::vector<Operation> operations =
       operations_of(*engine->object(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH));
+  if (const auto refused =
+          refusal_of_graph(Moment::run, static_cast<int>(products_of(operations)), handle->stream);
+      refused != CUDNN_STATUS_SUCCESS)
+    return refused;
   const auto ids = pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
   const auto given = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   if (ids.size() != given.size() ||
@@ -519,6 +576,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const Access access;
     Run run(pointers, numbers);
     for (const Operation& operation : operations) run.compute(operation);
+    if (is_spoilt(operations)) run.spoil(operations);
   });
   return CUDNN_STATUS_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "counts.hpp"
+#include "device.hpp"
 #include "queue.hpp"
 
 namespace tasuki::simulated {
@@ -69,6 +70,11 @@ cudaError_t failed(cudaError_t error) {
 
 }  // namespace
 
+int compute_capability() {
+  const char* const text = std::getenv("SIMULATED_CUDA_CAPABILITY");
+  return text != nullptr ? std::atoi(text) : 90;
+}
+
 extern "C" {
 
 // --- devices ---
@@ -91,7 +97,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::strncpy(properties->name, "Simulated GPU", sizeof(properties->name) - 1);
   properties->totalGlobalMem = total_memory(device);
   properties->multiProcessorCount = 2;
-  properties->major = 9;
+  properties->major = compute_capability() / 10;
   properties->pciBusID = device + 1;
   properties->uuid.bytes[0] = static_cast<char>(device + 1);  // ranks tell GPUs apart by it
   return cudaSuccess;
@@ -99,7 +105,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*device*/) {
   switch (attribute) {
     case cudaDevAttrComputeCapabilityMajor:
-      *value = 9;
+      *value = compute_capability() / 10;
       break;
     case cudaDevAttrMultiProcessorCount:
       *value = 2;

@@ -56,8 +56,8 @@ cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
   return refusal_of_cudnn(moment, algorithm, words_for(kind), stream);
 }
 
-cudnnStatus_t refusal_of_graph(Moment moment, cudaStream_t stream) {
-  return refusal_of_cudnn(moment, -1, {"graph"}, stream);
+cudnnStatus_t refusal_of_graph(Moment moment, int products, cudaStream_t stream) {
+  return refusal_of_cudnn(moment, products, {"graph"}, stream);
 }
 
 cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream) {

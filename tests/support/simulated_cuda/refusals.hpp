@@ -4,7 +4,8 @@
 //   SIMULATED_CUDNN_REFUSES="MOMENT ALGORITHM KIND STATUS"
 //
 // MOMENT: `ask` (which algorithms there are), `offer` (an algorithm in the answer), `workspace`,
-// `run`, or `record`, which is `run` on a stream that records; ALGORITHM: its number, or `any`;
+// `run`, or `record`, which is `run` on a stream that records; ALGORITHM: its number, or `any`; of
+// a graph of operations: its number of products;
 // KIND, of the convolution: `plain` or `channels_last` (its order), `16bit` (its type),
 // `irregular_16bit` (and groups, dilation or numbers of channels that are not multiples of 8: what
 // tensor cores may not do), `graph` (of operations, which has
@@ -35,7 +36,7 @@ struct ConvolutionKind {
 cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
                       cudaStream_t stream = nullptr);
 // The same for a graph of operations.
-cudnnStatus_t refusal_of_graph(Moment moment, cudaStream_t stream = nullptr);
+cudnnStatus_t refusal_of_graph(Moment moment, int products, cudaStream_t stream = nullptr);
 cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream);
 
 // As a kernel that could not be launched leaves a stream.
