@@ -1,0 +1,180 @@
+"""What the kernels' machine code is expected to have and allowed to have (code_rules.py)."""
+
+# (source, kernel, bytes, reason)
+BY_NUMBER = "fields of the parameter that are found by a number: a thread copies the parameter once, before its loop"
+STACKS = [
+    ("accumulation_kernels.cu", "move_averages_kernel", 104, BY_NUMBER),
+    ("array_kernels.cu", r"(to|from)_strided_kernel<.*, long>", 104, BY_NUMBER),
+    ("elementwise_binary_kernels.cu", r"combine2_kernel<.*, unsigned int>", 80, BY_NUMBER),
+    ("elementwise_binary_kernels.cu", r"combine3_kernel<.*, unsigned int>", 104, BY_NUMBER),
+    ("dropout_kernels.cu", r"dropout_channels_last_kernel<.*>", 16,
+     "one of the four numbers of a draw, found by the element's number"),
+    ("resize_kernels.cu", r"noise_kernel<.*>", 32,
+     "what sinf and cosf keep of angles over 100,000, which do not occur"),
+    ("image_transform_kernels.cu", r"transform_images_kernel<.*>", 56,
+     "the order of an image's changes is drawn by one thread of a block"),
+    ("attention_kernels.cu", r"query_gradient_kernel<128, __(half|nv_bfloat16)>", 16,
+     "four registers spilled; 16-bit values of this width run in attention_tensor_cores.cu"),
+]
+
+# (source, kernel, loads, stores): so many instructions of 16 bytes at least, in loops
+PACKS = [
+    ("accumulation_kernels.cu", r"map_kernel<(\w+), Scale, \1>", 1, 1),
+    ("accumulation_kernels.cu", r"map_kernel<(\w+), AddScaled, \1, \1>", 2, 1),
+    ("activation_kernels.cu", r"map_kernel<(\w+), \w+, \1>", 1, 1),
+    ("activation_kernels.cu", r"map_kernel<(\w+), \w+, \1, \1>", 2, 1),
+    ("elementwise_map_kernels.cu", r"map_kernel<(\w+), \w+, \1>", 1, 1),
+    # This one does not need x.
+    ("elementwise_map_kernels.cu", r"map_kernel<(\w+), AffineGradient, \1, \1>", 1, 1),
+    ("elementwise_map_kernels.cu", r"map_kernel<(\w+), (?!AffineGradient)\w+, \1, \1>", 2, 1),
+    ("elementwise_binary_kernels.cu", r"map_kernel<(\w+), \w+, \1, \1>", 2, 1),
+    ("elementwise_binary_kernels.cu", r"map_kernel<(\w+), \w+, \1, \1, \1>", 3, 1),
+    ("update_kernels.cu", r"update_kernel<(Sgd|Combine), .*>", 2, 1),
+    ("update_kernels.cu", r"update_kernel<(MomentumSgd|Nesterov|RmsProp|AdaGrad), .*>", 3, 2),
+    ("update_kernels.cu", r"update_kernel<(Adam|AdaDelta), .*>", 4, 3),
+    ("lamb_kernels.cu", r"lamb_kernel<.*>", 3, 1),
+    ("batch_norm_maps.cu", r"map_(rows|planes)_kernel<[48], ApplyMap<.*> ?>", 1, 1),
+    ("batch_norm_maps.cu", r"map_(rows|planes)_kernel<[48], GradientMap<.*> ?>", 2, 1),
+    # Four rows are under way at once.
+    ("batch_norm_sums.cu", r"sum_rows_kernel<[48], StatisticsTerms<.*> ?>", 4, 0),
+    ("batch_norm_sums.cu", r"sum_rows_kernel<[48], GradientTerms<.*> ?>", 8, 0),
+    ("batch_norm_sums.cu", r"sum_planes_kernel<[48], StatisticsTerms<.*> ?>", 1, 0),
+    ("batch_norm_sums.cu", r"sum_planes_kernel<[48], GradientTerms<.*> ?>", 2, 0),
+    ("copy_kernels.cu", r"convert_eights_kernel<__\w+, __\w+>", 1, 1),
+    ("copy_kernels.cu", r"convert_eights_kernel<__\w+, float>", 2, 1),
+    ("copy_kernels.cu", r"convert_eights_kernel<float, __\w+>", 1, 2),
+    ("copy_kernels.cu", r"convert_eights_kernel<float, float>", 2, 2),
+    ("copy_kernels.cu", r"copy_runs_kernel<uint4>", 1, 1),
+    ("wire_kernels.cu", r"scale_kernel<__\w+, float>", 2, 1),
+    ("wire_kernels.cu", r"scale_kernel<float, __\w+>", 1, 2),
+    ("filter_kernels.cu", r"add_bias_packed_kernel<.*>", 1, 1),
+    ("filter_kernels.cu", r"pad_channels_kernel<.*>", 0, 1),
+    ("gather_kernels.cu", r"gather_kernel<4, (float|int), \1>", 1, 1),
+    ("gather_kernels.cu", r"gather_kernel<4, (double|long), \1>", 2, 2),
+    ("gather_kernels.cu", r"gather_kernel<4, float, unsigned char>", 0, 1),
+    ("gather_kernels.cu", r"gather_kernel<4, __\w+, float>", 1, 0),
+    ("layer_norm_kernels.cu", r"layer_norm_kernel<1, .*>", 1, 1),
+    ("layer_norm_kernels.cu", r"layer_norm_kernel<4, .*>", 4, 4),
+    ("layer_norm_kernels.cu", r"layer_norm_gradient_kernel<1, .*>", 2, 1),
+    ("layer_norm_kernels.cu", r"layer_norm_gradient_kernel<4, .*>", 8, 4),
+    ("pooling_kernels.cu", r"max_pool_kernel<.*, [48], .*>", 1, 1),
+    ("pooling_kernels.cu", r"max_pool_backward_kernel<.*, [48], .*>", 1, 1),
+    ("pooling_kernels.cu", r"average_pool_kernel<.*, [48], .*>", 1, 1),
+    ("pooling_kernels.cu", r"average_pool_backward_kernel<.*, [48], .*>", 1, 1),
+    # Keys and values in the loop over tiles; queries, and what is loaded once, in one of their own.
+    ("attention_tensor_cores.cu", r"attention_kernel<.*>", 2, 0),
+    ("attention_tensor_cores.cu", r"(query|key)_gradient_kernel<.*>", 2, 0),
+]
+
+# Loops may call these for few values: those whose exponent or result is near the end of float's range.
+CALLS_FOR_FEW_VALUES = {
+    "__cuda_sm3x_div_rn_noftz_f32_slowpath",
+    "__cuda_sm20_rcp_rn_f32_slowpath",
+    "__cuda_sm20_sqrt_rn_f32_slowpath",
+}
+
+DIVISION, REMAINDER = "__cuda_sm20_div_s64", "__cuda_sm20_rem_s64"
+OF_DOUBLES = "__cuda_sm20_div_rn_f64_full"
+RECIPROCAL_OF_DOUBLE = "__cuda_sm20_dblrcp_rn_slowpath_v3"
+ROOT_OF_DOUBLE = "__cuda_sm20_dsqrt_rn_f64_mediumpath_v1"
+
+# reason: {source: {kernels: routines}}
+CALLS = {
+    "32 bits cannot number the elements; smaller arrays have kernels of their own": {
+        "array_kernels.cu": {
+            r"to_strided_kernel<.*, long>": [DIVISION],
+            r"from_strided_kernel<.*, long>": [DIVISION],
+        },
+        "elementwise_binary_kernels.cu": {
+            r"combine2_kernel<.*, long>": [DIVISION],
+            r"combine3_kernel<.*, long>": [DIVISION],
+        },
+        "pooling_kernels.cu": {
+            r"max_pool_kernel<.*, long>": [DIVISION],
+            r"max_pool_backward_kernel<.*, long>": [DIVISION],
+            r"average_pool_kernel<.*, long>": [DIVISION],
+            r"average_pool_backward_kernel<.*, long>": [DIVISION],
+        },
+    },
+    "once for each row, column, piece or tile, whose elements follow without a division": {
+        "array_kernels.cu": {
+            r"reduce_rows_kernel<.*>": [DIVISION],
+            r"reduce_columns_kernel<.*>": [DIVISION],
+        },
+        "copy_kernels.cu": {r"transpose_kernel<.*>": [DIVISION]},
+        "embedding_gradient.cu": {
+            r"add_pieces_kernel<.*>": [DIVISION],
+            r"join_pieces_kernel": [DIVISION],
+        },
+        "loss_kernels.cu": {r"cross_entropy_kernel<.*>": [DIVISION]},
+        "normalization_kernels.cu": {
+            r"softmax_kernel<.*>": [DIVISION],
+            r"softmax_gradient_kernel<.*>": [DIVISION],
+        },
+    },
+    "a division of 64 bits for each element, pack or block of random numbers, to be done without": {
+        "copy_kernels.cu": {r"copy_runs_kernel<.*>": [DIVISION]},
+        "cross_entropy_kernels.cu": {r"softmax_backward_kernel<.*>": [DIVISION]},
+        "dropout_kernels.cu": {
+            r"dropout_kernel<.*>": [DIVISION],
+            r"dropout_channels_last_kernel<.*>": [DIVISION],
+        },
+        "embedding_kernels.cu": {r"embed_kernel<.*>": [DIVISION, REMAINDER]},
+        "filter_kernels.cu": {
+            r"add_bias_kernel<.*>": [DIVISION, REMAINDER],
+            r"add_bias_packed_kernel<.*>": [REMAINDER],
+            r"to_channels_last_kernel<.*>": [DIVISION],
+            r"from_channels_last_kernel<.*>": [DIVISION],
+            r"pad_channels_kernel<.*>": [DIVISION],
+        },
+        "gather_kernels.cu": {r"gather_kernel<.*>": [DIVISION]},
+        "loss_kernels.cu": {r"cross_entropy_backward_kernel<.*>": [DIVISION, REMAINDER]},
+        "normalization_kernels.cu": {
+            r"channel_parameters_kernel<.*>": [DIVISION],
+            r"column_parameters_kernel<.*>": [DIVISION],
+            r"normalize_kernel<.*>": [DIVISION, REMAINDER],
+            r"normalize_gradient_kernel<.*>": [DIVISION, REMAINDER],
+        },
+        "recurrent_kernels.cu": {
+            r"begin_states_kernel<.*>": [DIVISION],
+            r"begin_gradients_kernel<.*>": [DIVISION],
+            r"end_states_kernel<.*>": [DIVISION],
+            r"end_gradients_kernel<.*>": [DIVISION],
+            r"pack_kernel<.*>": [DIVISION],
+            r"step_kernel<.*>": [DIVISION],
+            r"step_backward_kernel<.*>": [DIVISION],
+        },
+        "reduce_kernels.cu": {
+            r"add_bias_kernel<.*>": [REMAINDER],
+            r"channel_sums_kernel<.*>": [DIVISION],
+        },
+        "resize_kernels.cu": {
+            r"noise_kernel<.*>": [DIVISION],
+            r"resize_kernel<.*>": [DIVISION, REMAINDER],
+            r"resize_backward_kernel<.*>": [DIVISION],
+        },
+        "response_norm_kernels.cu": {
+            r"response_norm_kernel<.*>": [DIVISION, REMAINDER],
+            r"response_norm_backward_kernel<.*>": [DIVISION, REMAINDER],
+        },
+    },
+    "in double, once for each channel or parameter": {
+        "batch_norm_sums.cu": {
+            r"finish_gradient_kernel": [OF_DOUBLES],
+            r"gradient_means_kernel": [OF_DOUBLES],
+            r"finish_statistics_kernel<.*>": [OF_DOUBLES, RECIPROCAL_OF_DOUBLE, ROOT_OF_DOUBLE],
+            r"from_sums_kernel": [OF_DOUBLES, RECIPROCAL_OF_DOUBLE, ROOT_OF_DOUBLE],
+            r"inverse_deviation_kernel": [RECIPROCAL_OF_DOUBLE, ROOT_OF_DOUBLE],
+        },
+        "update_kernels.cu": {r"join_norms_kernel": [ROOT_OF_DOUBLE]},
+        "lamb_kernels.cu": {
+            r"lamb_ratios_kernel": [OF_DOUBLES, ROOT_OF_DOUBLE, "__internal_accurate_pow"],
+        },
+    },
+}
+
+# (source, kernel)
+SUMS_IN_REGISTERS = [
+    ("batch_norm_sums.cu", r"sum_rows_kernel<.*>"),
+    ("batch_norm_sums.cu", r"sum_planes_kernel<.*>"),
+]
