@@ -5,6 +5,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -167,7 +168,30 @@ std::size_t count(const dim3& size) {
   return std::size_t{size.x} * size.y * size.z;
 }
 
+// What the compiler passes on about an access (-fsanitize=alignment); names are ended by a zero.
+struct SourceLocation {
+  const char* file;
+  std::uint32_t line, column;
+};
+struct TypeDescriptor {
+  std::uint16_t kind, info;
+  char name[1];
+};
+struct TypeMismatch {
+  SourceLocation where;
+  const TypeDescriptor* type;
+  unsigned char log_alignment, kind_of_access;
+};
+
 }  // namespace
+
+// Called instead of the sanitizer's library, which would print and continue.
+extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch* mismatch, std::uintptr_t address) {
+  const auto& [where, type, log_alignment, kind] = *mismatch;
+  std::fprintf(stderr, "%s:%u: misaligned access to %s: %#zx is not a multiple of %u\n", where.file,
+               where.line, type->name, static_cast<std::size_t>(address), 1U << log_alignment);
+  defect("a GPU would answer cudaErrorMisalignedAddress");
+}
 
 const Thread& this_thread() {
   return block().fibers[block().running].place;

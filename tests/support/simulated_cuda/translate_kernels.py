@@ -10,6 +10,7 @@ import os
 import re
 import sys
 
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
 # The name of a kernel, with the template arguments that it may have.
 LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:()]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
 HEADER = re.compile(r'#include "(\w+/cuda/\w+\.cuh)"\n')
@@ -51,7 +52,7 @@ def with_headers(source):
     """The text of a source in which headers that launch kernels stand for their #include lines."""
 
     def replacement(include):
-        text = read(os.path.join(os.path.dirname(source), "../..", include.group(1)))
+        text = read(os.path.join(ROOT, include.group(1)))
         return text.replace("#pragma once\n", "") if "<<<" in text else include.group(0)
 
     return HEADER.sub(replacement, read(source))
