@@ -222,22 +222,26 @@ const void* const* exchange_in_warp(const void* value, std::size_t bytes) {
   return exchange.addresses.data();
 }
 
-void enqueue_kernel(const Configuration& c, std::function<void()> kernel) {
+void enqueue_kernel(const Configuration& c, std::function<void()> kernel, const char* name) {
   const bool is_possible = count(c.grid) > 0 && count(c.block) > 0 &&
                            count(c.block) <= most_threads && c.grid.y <= 65535 &&
                            c.grid.z <= 65535 && c.block.z <= 64 && c.grid.x <= 2147483647U &&
                            c.shared_bytes <= 48 << 10;
   if (!is_possible) return set_last_error(cudaErrorInvalidConfiguration);
-  enqueue(c.stream, [c, kernel = std::move(kernel)] {
-    const Access access;  // by one thread at a time
-    block().kernel = &kernel;
-    const std::size_t blocks = count(c.grid), first = block().order() % blocks;
-    for (std::size_t i = 0; i < blocks; ++i) {
-      const auto number = static_cast<unsigned>((first + i) % blocks);
-      const dim3 at(number % c.grid.x, number / c.grid.x % c.grid.y, number / c.grid.x / c.grid.y);
-      run_block({{}, at, c.block, c.grid});
-    }
-  });
+  enqueue(
+      c.stream,
+      [c, kernel = std::move(kernel)] {
+        const Access access;  // by one thread at a time
+        block().kernel = &kernel;
+        const std::size_t blocks = count(c.grid), first = block().order() % blocks;
+        for (std::size_t i = 0; i < blocks; ++i) {
+          const auto number = static_cast<unsigned>((first + i) % blocks);
+          const dim3 at(number % c.grid.x, number / c.grid.x % c.grid.y,
+                        number / c.grid.x / c.grid.y);
+          run_block({{}, at, c.block, c.grid});
+        }
+      },
+      name);
 }
 
 }  // namespace tasuki::simulated

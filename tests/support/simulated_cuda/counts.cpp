@@ -1,35 +1,44 @@
 #include "counts.hpp"
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <utility>
+#include <map>
+#include <mutex>
+#include <string>
 
 namespace tasuki::simulated {
 namespace {
 
-struct Writer {
-  Counts counts;
+struct Counts {
+  std::mutex mutex;
+  std::map<std::string, std::int64_t> of;
+};
 
+// Never ended: the thread that does overdue work may count until the process is gone.
+Counts& counts() {
+  static auto* const instance = new Counts;
+  return *instance;
+}
+
+struct Writer {
   ~Writer() {
     const char* const path = std::getenv("SIMULATED_CUDA_COUNTS");
     std::FILE* const file = path == nullptr ? nullptr : std::fopen(path, "w");
     if (file == nullptr) return;
-    for (const auto& [name, count] :
-         {std::pair<const char*, std::int64_t>{"operations", counts.operations},
-          {"copies", counts.copies},
-          {"graphs", counts.graphs},
-          {"allocations", counts.allocations},
-          {"waits", counts.waits}})
-      std::fprintf(file, "%s %lld\n", name, static_cast<long long>(count));
+    const std::lock_guard lock(counts().mutex);
+    for (const auto& [name, count] : counts().of)
+      std::fprintf(file, "%s %lld\n", name.c_str(), static_cast<long long>(count));
     std::fclose(file);
   }
 };
 
 }  // namespace
 
-Counts& counts() {
-  static Writer writer;
-  return writer.counts;
+void count(const char* name) {
+  static const Writer writer;
+  const std::lock_guard lock(counts().mutex);
+  ++counts().of[name];
 }
 
 }  // namespace tasuki::simulated

@@ -1,21 +1,16 @@
 // What a process has asked the simulated GPU for. With SIMULATED_CUDA_COUNTS=FILE the process
 // writes it there when it ends, a name and a number per line: what two runs of different length
-// differ by is what their additional steps cost.
+// differ by is what their additional steps cost. The names:
+//
+//   launch.KERNEL, launch.cublasLtMatmul, launch.library (cuDNN, NCCL), copy, filling
+//                     operations of streams, also in graphs, each time that they are done
+//   graph             launches of a graph
+//   allocation        of device memory and of pinned host memory
+//   wait              for a stream, an event or the device
 #pragma once
-
-#include <atomic>
-#include <cstdint>
 
 namespace tasuki::simulated {
 
-struct Counts {
-  std::atomic<std::int64_t> operations =
-      0;                                 // of streams: kernels, copies, fillings; also in graphs
-  std::atomic<std::int64_t> copies = 0;  // outside of graphs
-  std::atomic<std::int64_t> graphs = 0;  // launched
-  std::atomic<std::int64_t> allocations = 0;  // of device memory and of pinned host memory
-  std::atomic<std::int64_t> waits = 0;        // for a stream, an event or the device
-};
-Counts& counts();
+void count(const char* name);
 
 }  // namespace tasuki::simulated

@@ -339,10 +339,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     fail_at_execution(stream);
   }
   if (refused != CUBLAS_STATUS_SUCCESS) return refused;
-  enqueue(stream, [product] {
-    const Access access;
-    product.run();
-  });
+  enqueue(
+      stream,
+      [product] {
+        const Access access;
+        product.run();
+      },
+      "launch.cublasLtMatmul");
   return CUBLAS_STATUS_SUCCESS;
 }
 

@@ -48,11 +48,15 @@ struct Configuration {
 };
 // Has `kernel` run by every thread of the grid when it is the stream's turn. What CUDA would refuse
 // becomes the error that cudaGetLastError reports.
-void enqueue_kernel(const Configuration& configuration, std::function<void()> kernel);
+void enqueue_kernel(const Configuration& configuration, std::function<void()> kernel,
+                    const char* name);
 
+// `name`: for counts.hpp.
 template <class Kernel, class... Arguments>
-void launch(const Configuration& configuration, Kernel kernel, Arguments... arguments) {
-  enqueue_kernel(configuration, [=] { kernel(arguments...); });
+void launch(const Configuration& configuration, const char* name, Kernel kernel,
+            Arguments... arguments) {
+  enqueue_kernel(
+      configuration, [=] { kernel(arguments...); }, name);
 }
 
 }  // namespace tasuki::simulated

@@ -152,7 +152,7 @@ cudaError_t cudaMalloc(void** block, std::size_t bytes) {
   const std::lock_guard lock(memory().mutex);
   std::size_t& used = memory().used[current_device];
   if (used + bytes > total_memory(current_device)) return failed(cudaErrorMemoryAllocation);
-  ++counts().allocations;
+  count("allocation");
   *block = GuardedMemory::instance().acquire(bytes);
   memory().device[static_cast<std::byte*>(*block)] = bytes;
   memory().device_of[static_cast<std::byte*>(*block)] = current_device;
@@ -177,7 +177,7 @@ cudaError_t cudaHostAlloc(void** block, std::size_t bytes, unsigned /*flags*/) {
   if (const auto refused = check_recordings(Call::unsafe); refused != cudaSuccess) return refused;
   *block = std::aligned_alloc(4096, (std::max<std::size_t>(bytes, 1) + 4095) / 4096 * 4096);
   if (*block == nullptr) return failed(cudaErrorMemoryAllocation);
-  ++counts().allocations;
+  count("allocation");
   const std::lock_guard lock(memory().mutex);
   memory().pinned[static_cast<std::byte*>(*block)] = bytes;
   return cudaSuccess;
@@ -199,11 +199,13 @@ cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
 }
 cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind /*kind*/,
                             cudaStream_t stream) {
-  if (!is_recording(stream)) ++counts().copies;
-  enqueue(stream, [=] {
-    const Access access;
-    std::memcpy(to, from, bytes);
-  });
+  enqueue(
+      stream,
+      [=] {
+        const Access access;
+        std::memcpy(to, from, bytes);
+      },
+      "copy");
   return is_asynchronous(to) && is_asynchronous(from) ? cudaSuccess : finish(stream);
 }
 cudaError_t cudaMemcpyPeerAsync(void* to, int /*device*/, const void* from, int /*from_device*/,
@@ -211,10 +213,13 @@ cudaError_t cudaMemcpyPeerAsync(void* to, int /*device*/, const void* from, int 
   return cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream);
 }
 cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes, cudaStream_t stream) {
-  enqueue(stream, [=] {
-    const Access access;
-    std::memset(to, value, bytes);
-  });
+  enqueue(
+      stream,
+      [=] {
+        const Access access;
+        std::memset(to, value, bytes);
+      },
+      "filling");
   return cudaSuccess;
 }
 

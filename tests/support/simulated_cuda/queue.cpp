@@ -30,6 +30,7 @@ struct Noted {
   cudaStream_t stream = nullptr;
   std::function<void()> work;
   std::shared_ptr<Mark> awaited, reached;
+  const char* name = nullptr;  // of the work
 };
 
 struct CUgraph_st {
@@ -155,20 +156,20 @@ bool is_recording(const CUevent_st& event) {
 
 }  // namespace
 
-void enqueue(cudaStream_t stream, std::function<void()> work) {
+void enqueue(cudaStream_t stream, std::function<void()> work, const char* name) {
   Lock lock(device().mutex);
   stream = named(stream);
   if (stream->recording == nullptr) {
-    ++counts().operations;
+    count(name);
     stream->queue.push_back({std::move(work), nullptr, nullptr});
     return;
   }
-  stream->recording->noted.push_back({stream, std::move(work), nullptr, nullptr});
+  stream->recording->noted.push_back({stream, std::move(work), nullptr, nullptr, name});
   if (stream != stream->recording->origin) stream->recording->branches.insert(stream);
 }
 
 cudaError_t finish(cudaStream_t stream) {
-  ++counts().waits;
+  count("wait");
   Lock lock(device().mutex);
   stream = named(stream);
   if (stream->recording != nullptr) return refuse(stream);
@@ -258,7 +259,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 cudaError_t cudaDeviceSynchronize() {
   const cudaError_t refused = check_recordings(Call::waits_for_device);
-  ++counts().waits;
+  count("wait");
   if (refused == cudaSuccess) finish_all();
   return refused;
 }
@@ -317,7 +318,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   return cudaSuccess;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  ++counts().waits;
+  count("wait");
   Lock lock(device().mutex);
   if (is_recording(*event)) return failed(cudaErrorCapturedEvent);
   const auto mark = event->mark;
@@ -404,7 +405,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
-  ++counts().graphs;
+  count("graph");
   Lock lock(device().mutex);
   stream = named(stream);
   const auto begin = std::make_shared<Mark>(Mark{false, stream, nullptr});
@@ -415,7 +416,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   for (const Noted& each : executable->noted) {
     cudaStream_t const here =
         each.stream == executable->origin ? stream : &executable->branches.at(each.stream);
-    if (each.work) ++counts().operations;
+    if (each.work) count(each.name);
     if (each.reached) marks[each.reached] = std::make_shared<Mark>(Mark{false, here, nullptr});
     here->queue.push_back({each.work, each.awaited ? marks.at(each.awaited) : nullptr,
                            each.reached ? marks.at(each.reached) : nullptr});

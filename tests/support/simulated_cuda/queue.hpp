@@ -16,7 +16,8 @@ using Access = testing::GuardedMemory::Access;
 
 // Queues work on a stream (nullptr: the default one), or notes it in the graph that the stream
 // records. Work holds an Access while it touches the device's memory, which nothing else can touch.
-void enqueue(cudaStream_t stream, std::function<void()> work);
+// `name`: for counts.hpp, a literal.
+void enqueue(cudaStream_t stream, std::function<void()> work, const char* name = "launch.library");
 // Does everything that is queued on a stream now.
 cudaError_t finish(cudaStream_t stream);
 // The same for all streams.

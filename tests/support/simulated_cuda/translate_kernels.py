@@ -36,7 +36,8 @@ def translate(text):
         kernel, configuration = launch.groups()
         end = end_of_arguments(text, launch.end())
         result += text[: launch.start()]
-        result += f"::tasuki::simulated::launch({{{configuration}}}, "
+        name = re.match(r"\w+", kernel).group()
+        result += f'::tasuki::simulated::launch({{{configuration}}}, "launch.{name}", '
         result += f"[](auto... arguments) {{ {kernel}(arguments...); }}, "
         result += text[launch.end() : end] + ")"
         text = text[end + 1 :]
