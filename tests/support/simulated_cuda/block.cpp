@@ -186,6 +186,7 @@ struct TypeMismatch {
 }  // namespace
 
 // Called instead of the sanitizer's library, which would print and continue.
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the name that GCC and clang call
 extern "C" void __ubsan_handle_type_mismatch_v1(TypeMismatch* mismatch, std::uintptr_t address) {
   const auto& [where, type, log_alignment, kind] = *mismatch;
   std::fprintf(stderr, "%s:%u: misaligned access to %s: %#zx is not a multiple of %u\n", where.file,
