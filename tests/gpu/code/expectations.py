@@ -96,7 +96,7 @@ CALLS = {
             r"average_pool_backward_kernel<.*, long>": [DIVISION],
         },
     },
-    "once for each row, column, piece or tile, whose elements follow without a division": {
+    "once for each row, column, piece or tile, whose elements follow without a division of 64 bits": {
         "array_kernels.cu": {
             r"reduce_rows_kernel<.*>": [DIVISION],
             r"reduce_columns_kernel<.*>": [DIVISION],
@@ -105,6 +105,10 @@ CALLS = {
         "embedding_gradient.cu": {
             r"add_pieces_kernel<.*>": [DIVISION],
             r"join_pieces_kernel": [DIVISION],
+        },
+        "filter_kernels.cu": {
+            r"to_channels_last_kernel<.*>": [DIVISION],
+            r"from_channels_last_kernel<.*>": [DIVISION],
         },
         "loss_kernels.cu": {r"cross_entropy_kernel<.*>": [DIVISION]},
         "normalization_kernels.cu": {
@@ -123,8 +127,6 @@ CALLS = {
         "filter_kernels.cu": {
             r"add_bias_kernel<.*>": [DIVISION, REMAINDER],
             r"add_bias_packed_kernel<.*>": [REMAINDER],
-            r"to_channels_last_kernel<.*>": [DIVISION],
-            r"from_channels_last_kernel<.*>": [DIVISION],
             r"pad_channels_kernel<.*>": [DIVISION],
         },
         "gather_kernels.cu": {r"gather_kernel<.*>": [DIVISION]},
