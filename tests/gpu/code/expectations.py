@@ -1,20 +1,11 @@
 """What the kernels' machine code is expected to have and allowed to have (code_rules.py)."""
 
 # (source, kernel, bytes, reason)
-BY_NUMBER = "fields of the parameter that are found by a number: a thread copies the parameter once, before its loop"
 STACKS = [
-    ("accumulation_kernels.cu", "move_averages_kernel", 104, BY_NUMBER),
-    ("array_kernels.cu", r"(to|from)_strided_kernel<.*, long>", 104, BY_NUMBER),
-    ("elementwise_binary_kernels.cu", r"combine2_kernel<.*, unsigned int>", 80, BY_NUMBER),
-    ("elementwise_binary_kernels.cu", r"combine3_kernel<.*, unsigned int>", 104, BY_NUMBER),
-    ("dropout_kernels.cu", r"dropout_channels_last_kernel<.*>", 16,
-     "one of the four numbers of a draw, found by the element's number"),
-    ("resize_kernels.cu", r"noise_kernel<.*>", 32,
+    ("resize_kernels.cu", r"change_blocks(_of_channels)?_kernel<.*, Noise>", 32,
      "what sinf and cosf keep of angles over 100,000, which do not occur"),
     ("image_transform_kernels.cu", r"transform_images_kernel<.*>", 56,
      "the order of an image's changes is drawn by one thread of a block"),
-    ("attention_kernels.cu", r"query_gradient_kernel<128, __(half|nv_bfloat16)>", 16,
-     "four registers spilled; 16-bit values of this width run in attention_tensor_cores.cu"),
 ]
 
 # (source, kernel, loads, stores): so many instructions of 16 bytes at least, in loops
@@ -44,15 +35,20 @@ PACKS = [
     ("copy_kernels.cu", r"convert_eights_kernel<__\w+, float>", 2, 1),
     ("copy_kernels.cu", r"convert_eights_kernel<float, __\w+>", 1, 2),
     ("copy_kernels.cu", r"convert_eights_kernel<float, float>", 2, 2),
-    ("copy_kernels.cu", r"copy_runs_kernel<uint4>", 1, 1),
+    ("copy_kernels.cu", r"copy_runs_kernel<uint4, .*>", 1, 1),
     ("wire_kernels.cu", r"scale_kernel<__\w+, float>", 2, 1),
     ("wire_kernels.cu", r"scale_kernel<float, __\w+>", 1, 2),
     ("filter_kernels.cu", r"add_bias_packed_kernel<.*>", 1, 1),
     ("filter_kernels.cu", r"pad_channels_kernel<.*>", 0, 1),
-    ("gather_kernels.cu", r"gather_kernel<4, (float|int), \1>", 1, 1),
-    ("gather_kernels.cu", r"gather_kernel<4, (double|long), \1>", 2, 2),
-    ("gather_kernels.cu", r"gather_kernel<4, float, unsigned char>", 0, 1),
-    ("gather_kernels.cu", r"gather_kernel<4, __\w+, float>", 1, 0),
+    ("gather_kernels.cu", r"gather_kernel<4, [a-z ]+, (float|int), \1>", 1, 1),
+    ("gather_kernels.cu", r"gather_kernel<4, [a-z ]+, (double|long), \1>", 2, 2),
+    ("gather_kernels.cu", r"gather_kernel<4, [a-z ]+, float, unsigned char>", 0, 1),
+    ("gather_kernels.cu", r"gather_kernel<4, [a-z ]+, __\w+, float>", 1, 0),
+    # Four numbers of a draw, for 16 bytes of float32.
+    ("dropout_kernels.cu", r"change_blocks_kernel<true, [a-z ]+, float, Dropout>", 1, 1),
+    ("resize_kernels.cu", r"change_blocks_kernel<true, [a-z ]+, float, Noise>", 1, 1),
+    ("long_rows_cross_entropy.cu", r"long_rows_kernel<.*>", 1, 0),
+    ("long_rows_cross_entropy.cu", r"long_rows_gradient_kernel<.*>", 1, 1),
     ("layer_norm_kernels.cu", r"layer_norm_kernel<1, .*>", 1, 1),
     ("layer_norm_kernels.cu", r"layer_norm_kernel<4, .*>", 4, 4),
     ("layer_norm_kernels.cu", r"layer_norm_gradient_kernel<1, .*>", 2, 1),
@@ -85,15 +81,57 @@ CALLS = {
             r"to_strided_kernel<.*, long>": [DIVISION],
             r"from_strided_kernel<.*, long>": [DIVISION],
         },
+        "copy_kernels.cu": {r"copy_runs_kernel<.*, long>": [DIVISION]},
+        "cross_entropy_kernels.cu": {r"softmax_backward_kernel<long, .*>": [DIVISION]},
+        "dropout_kernels.cu": {
+            r"change_blocks_kernel<\w+, long, .*>": [DIVISION],
+            r"change_blocks_of_channels_kernel<long, .*>": [DIVISION],
+        },
         "elementwise_binary_kernels.cu": {
             r"combine2_kernel<.*, long>": [DIVISION],
             r"combine3_kernel<.*, long>": [DIVISION],
+        },
+        "embedding_kernels.cu": {r"embed_kernel<long, .*>": [DIVISION]},
+        "filter_kernels.cu": {
+            r"add_bias_kernel<long, .*>": [DIVISION, REMAINDER],
+            r"add_bias_packed_kernel<long, .*>": [REMAINDER],
+            r"pad_channels_kernel<long, .*>": [DIVISION],
+        },
+        "gather_kernels.cu": {r"gather_kernel<\d, long, .*>": [DIVISION]},
+        "loss_kernels.cu": {r"cross_entropy_backward_kernel<long, .*>": [DIVISION]},
+        "normalization_kernels.cu": {
+            r"channel_parameters_kernel<long, .*>": [DIVISION],
+            r"normalize_kernel<long, .*>": [DIVISION],
+            r"normalize_gradient_kernel<long, .*>": [DIVISION],
         },
         "pooling_kernels.cu": {
             r"max_pool_kernel<.*, long>": [DIVISION],
             r"max_pool_backward_kernel<.*, long>": [DIVISION],
             r"average_pool_kernel<.*, long>": [DIVISION],
             r"average_pool_backward_kernel<.*, long>": [DIVISION],
+        },
+        "recurrent_kernels.cu": {
+            r"begin_states_kernel<.*, long>": [DIVISION],
+            r"begin_gradients_kernel<.*, long>": [DIVISION],
+            r"end_states_kernel<.*, long>": [DIVISION],
+            r"end_gradients_kernel<.*, long>": [DIVISION],
+            r"pack_kernel<.*, long>": [DIVISION],
+            r"step_kernel<.*, long>": [DIVISION],
+            r"step_backward_kernel<.*, long>": [DIVISION],
+        },
+        "reduce_kernels.cu": {
+            r"add_bias_kernel<long, .*>": [REMAINDER],
+            r"channel_sums_kernel<long, .*>": [DIVISION],
+        },
+        "resize_kernels.cu": {
+            r"change_blocks_kernel<\w+, long, .*>": [DIVISION],
+            r"change_blocks_of_channels_kernel<long, .*>": [DIVISION],
+            r"resize_kernel<long, .*>": [DIVISION],
+            r"resize_backward_kernel<long, .*>": [DIVISION],
+        },
+        "response_norm_kernels.cu": {
+            r"response_norm_kernel<long, .*>": [DIVISION, REMAINDER],
+            r"response_norm_backward_kernel<long, .*>": [DIVISION, REMAINDER],
         },
     },
     "once for each row, column, piece or tile, whose elements follow without a division of 64 bits": {
@@ -114,50 +152,8 @@ CALLS = {
         "normalization_kernels.cu": {
             r"softmax_kernel<.*>": [DIVISION],
             r"softmax_gradient_kernel<.*>": [DIVISION],
-        },
-    },
-    "a division of 64 bits for each element, pack or block of random numbers, to be done without": {
-        "copy_kernels.cu": {r"copy_runs_kernel<.*>": [DIVISION]},
-        "cross_entropy_kernels.cu": {r"softmax_backward_kernel<.*>": [DIVISION]},
-        "dropout_kernels.cu": {
-            r"dropout_kernel<.*>": [DIVISION],
-            r"dropout_channels_last_kernel<.*>": [DIVISION],
-        },
-        "embedding_kernels.cu": {r"embed_kernel<.*>": [DIVISION, REMAINDER]},
-        "filter_kernels.cu": {
-            r"add_bias_kernel<.*>": [DIVISION, REMAINDER],
-            r"add_bias_packed_kernel<.*>": [REMAINDER],
-            r"pad_channels_kernel<.*>": [DIVISION],
-        },
-        "gather_kernels.cu": {r"gather_kernel<.*>": [DIVISION]},
-        "loss_kernels.cu": {r"cross_entropy_backward_kernel<.*>": [DIVISION, REMAINDER]},
-        "normalization_kernels.cu": {
-            r"channel_parameters_kernel<.*>": [DIVISION],
-            r"column_parameters_kernel<.*>": [DIVISION],
-            r"normalize_kernel<.*>": [DIVISION, REMAINDER],
-            r"normalize_gradient_kernel<.*>": [DIVISION, REMAINDER],
-        },
-        "recurrent_kernels.cu": {
-            r"begin_states_kernel<.*>": [DIVISION],
-            r"begin_gradients_kernel<.*>": [DIVISION],
-            r"end_states_kernel<.*>": [DIVISION],
-            r"end_gradients_kernel<.*>": [DIVISION],
-            r"pack_kernel<.*>": [DIVISION],
-            r"step_kernel<.*>": [DIVISION],
-            r"step_backward_kernel<.*>": [DIVISION],
-        },
-        "reduce_kernels.cu": {
-            r"add_bias_kernel<.*>": [REMAINDER],
-            r"channel_sums_kernel<.*>": [DIVISION],
-        },
-        "resize_kernels.cu": {
-            r"noise_kernel<.*>": [DIVISION],
-            r"resize_kernel<.*>": [DIVISION, REMAINDER],
-            r"resize_backward_kernel<.*>": [DIVISION],
-        },
-        "response_norm_kernels.cu": {
-            r"response_norm_kernel<.*>": [DIVISION, REMAINDER],
-            r"response_norm_backward_kernel<.*>": [DIVISION, REMAINDER],
+            r"normalize_kernel<.*>": [REMAINDER],
+            r"normalize_gradient_kernel<.*>": [REMAINDER],
         },
     },
     "in double, once for each channel or parameter": {
