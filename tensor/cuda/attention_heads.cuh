@@ -27,6 +27,19 @@ __device__ T* row_of(const AttentionArrays& a, const HeadArray& array, const One
          one.head * a.head_width;
 }
 
+// Columns of a row, from `column` on; zeros behind the head's width.
+template <class T>
+__device__ Pack<T> pack_of(const AttentionArrays& a, const HeadArray& array, const OneHead& one,
+                           std::int64_t row, int column) {
+  if (column >= a.head_width) return {};
+  const T* const from = row_of<T>(a, array, one, row) + column;
+  if (a.has_packs) return load_pack(from, 0);
+  Pack<T> pack = {};
+  for (int c = 0; c < Pack<T>::width; ++c)
+    if (column + c < a.head_width) pack.values[c] = from[c];
+  return pack;
+}
+
 // Of a query, in arrays of N x heads x queries.
 __device__ inline std::int64_t place_of(const AttentionArrays& a, const OneHead& one,
                                         std::int64_t query) {

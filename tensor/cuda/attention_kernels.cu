@@ -45,16 +45,8 @@ __device__ void load_rows(Rows<width, rows>& to, const AttentionArrays& a, const
   constexpr int packs = width / Pack<T>::width;
   for (int i = threadIdx.x; i < rows * packs; i += Form<width>::threads) {
     const int row = i / packs, column = i % packs * Pack<T>::width;
-    Pack<T> pack = {};
-    if (begin + row < end && column < a.head_width) {
-      const T* const from = row_of<T>(a, array, one, begin + row) + column;
-      if (a.has_packs) {
-        pack = load_pack(from, 0);
-      } else {
-        for (int c = 0; c < Pack<T>::width; ++c)
-          if (column + c < a.head_width) pack.values[c] = from[c];
-      }
-    }
+    const Pack<T> pack =
+        begin + row < end ? pack_of<T>(a, array, one, begin + row, column) : Pack<T>{};
     for (int c = 0; c < Pack<T>::width; c += 4)
       store<4>(
           &to.values[row][column + c], 0,
