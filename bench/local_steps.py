@@ -28,7 +28,8 @@ from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for_programs, publ
 SENT = "/sys/class/net/eth0/statistics/tx_bytes"
 # Program with its flags, examples of a rank and step, H, and further flags of local steps.
 CASES = {
-    "perceptron": (["train_mnist"], 100, 64, [["--sync-overlap"], []]),
+    "perceptron": (["train_mnist"], 100, 64,
+                   [["--sync-overlap"], ["--sync-overlap", "--wire-dtype", "bf16"], []]),
     "cnn10": (["train_cifar", "--arch", "cnn10"], 32, 16,
               [[], ["--sync-overlap"], ["--wire-dtype", "bf16"]]),
 }
