@@ -137,12 +137,12 @@ AttentionGradientGraph::AttentionGradientGraph(const AttentionShape& shape)
   graph.combine(CUDNN_POINTWISE_MUL, dy, ids.y, factors);
   graph.reduce(CUDNN_REDUCE_TENSOR_ADD, factors, sums);
   graph.combine(CUDNN_POINTWISE_MUL, sums, one, products);
-  // The softmax, from its statistics; then V's gradient.
+  // The softmax, from its statistics, then the gradient of V.
   const Id centred = scores_like(), weights = scores_like();
   graph.combine(CUDNN_POINTWISE_SUB, add_scores(graph, ids, shape), ids.statistics, centred);
   graph.map(CUDNN_POINTWISE_EXP, add_masks(graph, ids, shape, centred), weights);
   graph.multiply(by_keys(weights), dy, dv, of_keys);
-  // The scores' gradient; then those of K and Q.
+  // The gradient of the scores, then the gradients of K and Q.
   const Id slopes = scores_like(), differences = scores_like(), weighted = scores_like(),
            gradient = scores_like();
   graph.multiply(dy, ids.v, slopes, {ids.query_lengths, ids.key_lengths, 0});

@@ -7,8 +7,8 @@ namespace {
 
 constexpr int tile = 32;  // rows of the other side: one for each lane
 
-// A block has `warps`, and each of them `rows` rows of its own side, so that what it reads of a
-// tile serves all of them. All arrays of a block fit into 48 KB.
+// A block has `warps` warps. A warp computes `rows` rows of its own side at once, so it reads each
+// value of a tile once for all of them. The arrays of a block fit into 48 KB.
 template <int width>
 struct Form {
   static constexpr int warps = width <= 128 ? 8 : 4;

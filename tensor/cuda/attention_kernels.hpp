@@ -51,8 +51,8 @@ void tensor_core_attention_gradient(const Launch& launch, const AttentionArrays&
 void attention_lengths(const Launch& launch, const AttentionArrays& arrays, std::int32_t* queries,
                        std::int32_t* keys);
 
-// Zeros in the rows of padding of an array of 16-bit values whose rows are packs. `of_queries`: its
-// rows are those of queries, not of keys.
+// Writes zeros to the rows of padding of an array of 16-bit values whose rows are packs.
+// `of_queries`: a row belongs to a query; otherwise to a key.
 void clear_padding(const Launch& launch, const AttentionArrays& arrays, const HeadArray& array,
                    bool of_queries);
 

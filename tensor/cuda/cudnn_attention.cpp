@@ -27,18 +27,18 @@ constexpr std::size_t first_version = 91002;
 constexpr std::size_t last_version_without_ends = 91500;
 constexpr std::int64_t tile = 128;  // queries or keys, the most of a kernel's
 // Of a thread and direction.
-constexpr int most_plans = 100;
+constexpr std::size_t most_shapes = 100;
 
 template <class Graph>
 struct Compiled {
   explicit Compiled(const AttentionShape& shape) : graph(shape) {}
 
   Graph graph;
-  std::unique_ptr<CudnnPlan> plan;  // nullptr: not supported
+  std::unique_ptr<CudnnPlan> plan;
 };
 
-// What was made for each shape, device and limit of the workspace, by the calling thread: a plan
-// belongs to the thread's handle.
+// What was made for each shape, device and limit of the workspace, by the calling thread, because a
+// plan belongs to the thread's handle; nullptr: not supported, or one shape too many.
 template <class Graph>
 const Compiled<Graph>* compiled(CudaContext& context, const AttentionShape& shape) {
   const cudnnHandle_t handle = cudnn_handle(context);
@@ -48,15 +48,14 @@ const Compiled<Graph>* compiled(CudaContext& context, const AttentionShape& shap
   const Key key = {context.device().index, shape, limit};
   const auto found = all.find(key);
   if (found != all.end()) return found->second.get();
-  thread_local int plans = 0;
+  if (all.size() == most_shapes) return nullptr;
   auto made = std::make_unique<Compiled<Graph>>(shape);
-  if (plans < most_plans) made->plan = make_plan(made->graph.graph, handle, limit);
-  const char* const outcome = made->plan           ? "by cuDNN"
-                              : plans < most_plans ? "not supported by cuDNN"
-                                                   : "not compiled, after so many other shapes";
-  log_verbose("attention of {} x {} heads, {} queries, {} keys, {} columns: {}", shape.items,
-              shape.heads, shape.queries, shape.keys, shape.head_width, outcome);
-  if (made->plan != nullptr) ++plans;
+  made->plan = make_plan(made->graph.graph, handle, limit);
+  log_verbose("attention of {} x {} heads, {} queries, {} keys, {} columns: {}{}", shape.items,
+              shape.heads, shape.queries, shape.keys, shape.head_width,
+              made->plan ? "by cuDNN" : "not supported by cuDNN",
+              all.size() + 1 == most_shapes ? "; further shapes are left to Tasuki's kernels" : "");
+  if (made->plan == nullptr) made = nullptr;
   return (all[key] = std::move(made)).get();
 }
 
@@ -65,8 +64,8 @@ bool is_switched_off() {
   return choice != nullptr && std::string_view(choice) == "own";
 }
 
-// What cuDNN is asked for. Single queries are those of texts that are being written, whose keys
-// become more with each of them: plans would not be used again.
+// Whether cuDNN is asked. Text generation has a single query and one more key for each symbol: its
+// plans would not be used again.
 bool may_ask_cudnn(const CudaContext& context, const AttentionArrays& arrays) {
   return arrays.type != DType::float32 && arrays.has_packs && arrays.q.rows > 1 &&
          arrays.k.rows > 0 && context.compute_capability() >= 80 &&
@@ -138,7 +137,7 @@ Tensor cudnn_attention(CudaContext& context, const AttentionArrays& arrays) {
   if (!may_ask_cudnn(context, arrays)) return {};
   const AttentionShape shape = shape_of(arrays);
   const auto* const found = compiled<AttentionGraph>(context, shape);
-  if (found == nullptr || found->plan == nullptr) return {};
+  if (found == nullptr) return {};
   Tensor logarithms =
       Tensor::empty({shape.items, shape.heads, shape.queries}, DType::float32, context.device());
   const Inputs inputs(context, arrays, shape, found->graph.ids, logarithms);
@@ -162,7 +161,7 @@ bool cudnn_attention_gradient(CudaContext& context, const AttentionArrays& array
   shape.dv_width = to.dv.width;
   if (needs_lengths(shape)) shape.has_lengths = true;
   const auto* const found = compiled<AttentionGradientGraph>(context, shape);
-  if (found == nullptr || found->plan == nullptr) return false;
+  if (found == nullptr) return false;
   const AttentionGradientGraph& graph = found->graph;
   Inputs inputs(context, arrays, shape, graph.ids, logarithms);
   const Tensor sums = Tensor::empty({shape.items, shape.heads, shape.queries, shape.head_width},

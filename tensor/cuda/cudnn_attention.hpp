@@ -11,9 +11,9 @@ namespace tasuki {
 // heads x queries. Undefined: cuDNN does not support this, and nothing was done. The environment
 // variable TASUKI_GPU_ATTENTION=own makes that so for everything, to compare.
 //
-// A plan is compiled for each shape and direction, once per thread, in about a third of a second; a
-// thread compiles a hundred of each direction, and leaves further shapes to our kernels. Single
-// queries are left to them, too.
+// A plan is compiled for each shape and direction, once per thread, in about a third of a second. A
+// thread asks for a hundred shapes of each direction; further ones, and single queries, are left to
+// our kernels.
 Tensor cudnn_attention(CudaContext& context, const kernels::AttentionArrays& arrays);
 
 // Computes the gradients; false: cuDNN does not support this, and nothing was done. A query's

@@ -57,6 +57,9 @@ PACKS = [
     ("pooling_kernels.cu", r"max_pool_backward_kernel<.*, [48], .*>", 1, 1),
     ("pooling_kernels.cu", r"average_pool_kernel<.*, [48], .*>", 1, 1),
     ("pooling_kernels.cu", r"average_pool_backward_kernel<.*, [48], .*>", 1, 1),
+    # A row's columns are loaded 16 bytes at once, in loops of their own.
+    ("attention_kernels.cu", r"attention_kernel<.*>", 2, 0),
+    ("attention_kernels.cu", r"(query|key)_gradient_kernel<.*>", 2, 0),
     # Keys and values in the loop over tiles; queries, and what is loaded once, in one of their own.
     ("attention_tensor_cores.cu", r"attention_kernel<.*>", 2, 0),
     ("attention_tensor_cores.cu", r"(query|key)_gradient_kernel<.*>", 2, 0),

@@ -1,18 +1,13 @@
-// cuDNN's graphs of operations: its backend interface, as far as attention uses it. Operations are
-// computed one after the other, each as its documentation defines it, and their results rounded to
-// the types of the arrays between them. A graph is supported if it is one of attention as cuDNN's
-// support tables have it; what they exclude is refused. What cuDNN leaves undefined, such as rows
-// of padding, becomes what the operations make of it: NaN.
+// cuDNN's graphs of operations: its backend interface, as far as attention uses it. A graph is
+// supported if it is one of attention as cuDNN's support tables have it; what they exclude is
+// refused. graph_operations.hpp computes it.
 #include <cudnn.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -20,14 +15,12 @@
 
 #include "cudnn_handle.hpp"
 #include "device.hpp"
+#include "graph_operations.hpp"
 #include "queue.hpp"
 #include "refusals.hpp"
-#include "values.hpp"
 
 namespace tasuki::simulated {
 namespace {
-
-using Sizes = std::array<std::int64_t, 4>;
 
 struct Attribute {
   cudnnBackendAttributeType_t type;
@@ -78,18 +71,6 @@ std::size_t size_of(cudnnBackendAttributeType_t type) {
   }
 }
 
-// --- what is computed ---
-
-// All that a run needs to know of an array of the graph.
-struct Array {
-  std::int64_t id = 0;
-  cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  Sizes sizes = {}, steps = {};
-  bool is_inner = false, is_number = false;
-
-  std::int64_t count() const { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
-};
-
 std::optional<Array> array_of(const Object* object) {
   if (object == nullptr || object->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || !object->is_final)
     return std::nullopt;
@@ -104,187 +85,6 @@ std::optional<Array> array_of(const Object* object) {
   array.is_number = object->flag(CUDNN_ATTR_TENSOR_IS_BY_VALUE);
   return array;
 }
-
-enum class Kind { multiply, pointwise, reduce, reorder };
-
-struct Operation {
-  Kind kind = Kind::multiply;
-  int function = 0;  // of cudnnPointwiseMode_t or cudnnReduceTensorOp_t
-  std::int64_t axis = -1;
-  std::vector<Array> inputs;  // of a pointwise operation: x, b, condition, as far as there are
-  Array result;
-};
-
-template <class Visitor>
-void for_each_index(const Sizes& sizes, Visitor&& visitor) {
-  Sizes at = {};
-  for (at[0] = 0; at[0] < sizes[0]; ++at[0])
-    for (at[1] = 0; at[1] < sizes[1]; ++at[1])
-      for (at[2] = 0; at[2] < sizes[2]; ++at[2])
-        for (at[3] = 0; at[3] < sizes[3]; ++at[3]) visitor(at);
-}
-
-// Values in the order of indices, without gaps.
-struct Values {
-  Sizes sizes = {};
-  std::vector<float> values;
-
-  // Axes of size 1 are repeated.
-  float at(const Sizes& index) const {
-    std::int64_t place = 0;
-    for (std::size_t axis = 0; axis < 4; ++axis)
-      place = place * sizes[axis] + (sizes[axis] == 1 ? 0 : index[axis]);
-    return values[static_cast<std::size_t>(place)];
-  }
-};
-
-std::size_t place_in(const Array& array, const Sizes& index) {
-  std::int64_t place = 0;
-  for (std::size_t axis = 0; axis < 4; ++axis) place += index[axis] * array.steps[axis];
-  return static_cast<std::size_t>(place);
-}
-
-float rounded(cudnnDataType_t type, float value) {
-  const ValueType as = type_of(type);
-  if (as == ValueType::unknown || as == ValueType::float32) return value;  // integers are exact
-  std::array<std::byte, 4> room{};
-  store(as, room.data(), 0, value);
-  return load(as, room.data(), 0);
-}
-
-double apply(const Operation& operation, const std::array<double, 3>& in, const Sizes& index) {
-  const auto [x, b, condition] = in;
-  switch (operation.function) {
-    case CUDNN_POINTWISE_MUL:
-      return x * b;
-    case CUDNN_POINTWISE_ADD:
-      return x + b;
-    case CUDNN_POINTWISE_SUB:
-      return x - b;
-    case CUDNN_POINTWISE_DIV:
-      return x / b;
-    case CUDNN_POINTWISE_EXP:
-      return std::exp(x);
-    case CUDNN_POINTWISE_LOG:
-      return std::log(x);
-    case CUDNN_POINTWISE_IDENTITY:
-      return x;
-    case CUDNN_POINTWISE_GEN_INDEX:
-      return static_cast<double>(index[static_cast<std::size_t>(operation.axis)]);
-    case CUDNN_POINTWISE_CMP_LT:
-      return x < b ? 1 : 0;
-    case CUDNN_POINTWISE_CMP_GE:
-      return x >= b ? 1 : 0;
-    case CUDNN_POINTWISE_LOGICAL_AND:
-      return x != 0 && b != 0 ? 1 : 0;
-    case CUDNN_POINTWISE_BINARY_SELECT:
-      return condition != 0 ? x : b;
-    default:
-      return std::numeric_limits<double>::quiet_NaN();
-  }
-}
-
-class Run {
- public:
-  // Leaves NaN in all results.
-  void spoil(const std::vector<Operation>& operations) {
-    for (const Operation& operation : operations)
-      if (!operation.result.is_inner)
-        write(operation.result,
-              {operation.result.sizes,
-               std::vector<float>(static_cast<std::size_t>(operation.result.count()),
-                                  std::nanf(""))});
-  }
-
-  Run(std::map<std::int64_t, void*> pointers, std::map<std::int64_t, float> numbers)
-      : pointers_(std::move(pointers)), numbers_(std::move(numbers)) {}
-
-  void compute(const Operation& operation) {
-    std::vector<Values> inputs;
-    for (const Array& array : operation.inputs) inputs.push_back(read(array));
-    const Array& result = operation.result;
-    Values values{result.sizes, std::vector<float>(static_cast<std::size_t>(result.count()))};
-    std::size_t next = 0;
-    for_each_index(result.sizes, [&](const Sizes& at) {
-      values.values[next++] =
-          rounded(result.type, static_cast<float>(value(operation, inputs, at)));
-    });
-    write(result, std::move(values));
-  }
-
- private:
-  static double value(const Operation& operation, const std::vector<Values>& in, const Sizes& at) {
-    double sum = 0;
-    switch (operation.kind) {
-      case Kind::multiply:
-        for (std::int64_t k = 0; k < in[0].sizes[3]; ++k)
-          sum += static_cast<double>(in[0].at({at[0], at[1], at[2], k})) *
-                 static_cast<double>(in[1].at({at[0], at[1], k, at[3]}));
-        return sum;
-      case Kind::pointwise: {
-        std::array<double, 3> values{};
-        for (std::size_t i = 0; i < in.size(); ++i)
-          values.at(i) = static_cast<double>(in[i].at(at));
-        return apply(operation, values, at);
-      }
-      case Kind::reduce: {
-        const bool is_sum = operation.function == CUDNN_REDUCE_TENSOR_ADD;
-        double result = is_sum ? 0 : -std::numeric_limits<double>::infinity();
-        Sizes sizes = in[0].sizes;
-        for (std::size_t axis = 0; axis < 4; ++axis)
-          if (operation.result.sizes[axis] != 1) sizes[axis] = 1;
-        for_each_index(sizes, [&](const Sizes& within) {
-          Sizes index = at;
-          for (std::size_t axis = 0; axis < 4; ++axis) index[axis] += within[axis];
-          const auto each = static_cast<double>(in[0].at(index));
-          result = is_sum ? result + each : std::max(result, each);
-        });
-        return result;
-      }
-      case Kind::reorder:  // the last two axes change places, or none
-        return static_cast<double>(operation.inputs[0].sizes == operation.result.sizes &&
-                                           operation.inputs[0].steps == operation.result.steps
-                                       ? in[0].at(at)
-                                       : in[0].at({at[0], at[1], at[3], at[2]}));
-    }
-    return sum;
-  }
-
-  Values read(const Array& array) {
-    if (array.is_inner) return inner_.at(array.id);
-    Values result{array.sizes, {}};
-    if (array.is_number) {
-      result.values = {numbers_.at(array.id)};
-      return result;
-    }
-    const void* const memory = pointers_.at(array.id);
-    for_each_index(array.sizes, [&](const Sizes& at) {
-      const std::size_t place = place_in(array, at);
-      result.values.push_back(array.type == CUDNN_DATA_INT32
-                                  ? static_cast<float>(static_cast<const int*>(memory)[place])
-                                  : load(type_of(array.type), memory, place));
-    });
-    return result;
-  }
-
-  void write(const Array& array, Values values) {
-    if (array.is_inner) {
-      inner_[array.id] = std::move(values);
-      return;
-    }
-    void* const memory = pointers_.at(array.id);
-    std::size_t next = 0;
-    for_each_index(array.sizes, [&](const Sizes& at) {
-      store(type_of(array.type), memory, place_in(array, at), values.values[next++]);
-    });
-  }
-
-  std::map<std::int64_t, void*> pointers_;
-  std::map<std::int64_t, float> numbers_;
-  std::map<std::int64_t, Values> inner_;
-};
-
-// --- what is accepted ---
 
 std::optional<Operation> operation_of(const Object& object) {
   Operation made;
@@ -557,7 +357,7 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     return CUDNN_STATUS_BAD_PARAM;
   std::map<std::int64_t, void*> pointers;
   for (std::size_t i = 0; i < ids.size(); ++i) pointers[ids[i]] = given[i];
-  std::map<std::int64_t, float> numbers;
+  GraphInputs inputs{pointers, {}};
   for (const Operation& operation : operations) {
     std::vector<Array> arrays = operation.inputs;
     arrays.push_back(operation.result);
@@ -567,16 +367,15 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
       if (found == pointers.end() || found->second == nullptr) return CUDNN_STATUS_BAD_PARAM;
       // Of numbers in the host's memory cuDNN keeps copies.
       if (array.is_number)
-        numbers[array.id] = *static_cast<const float*>(found->second);
+        inputs.numbers[array.id] = *static_cast<const float*>(found->second);
       else if (reinterpret_cast<std::uintptr_t>(found->second) % 16 != 0)
         return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
     }
   }
   enqueue(handle->stream, [=] {
     const Access access;
-    Run run(pointers, numbers);
-    for (const Operation& operation : operations) run.compute(operation);
-    if (is_spoilt(operations)) run.spoil(operations);
+    compute(operations, inputs);
+    if (is_spoilt(operations)) spoil(operations, inputs);
   });
   return CUDNN_STATUS_SUCCESS;
 }
