@@ -51,6 +51,25 @@ using RowHalves = std::uint16_t __attribute__((vector_size(row_lanes * sizeof(st
 #endif
   std::memcpy(to, &halves, sizeof halves);
 }
+// Pairs of two rows: each channel of the first and of the second one side by side.
+[[gnu::always_inline]] TASUKI_ROUNDING inline void store_pairs(Row first, Row second,
+                                                               std::uint16_t* to) {
+#if defined(__x86_64__)
+  const __m512i places =
+      _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                       21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const auto rounded =
+      _mm512_cvtne2ps_pbh(__builtin_bit_cast(__m512, second), __builtin_bit_cast(__m512, first));
+  const __m512i pairs = _mm512_permutexvar_epi16(places, __builtin_bit_cast(__m512i, rounded));
+#else
+  std::uint16_t pairs[2 * row_lanes];
+  for (std::int64_t lane = 0; lane < row_lanes; ++lane) {
+    pairs[2 * lane] = bfloat16_from_float(first[lane]);
+    pairs[2 * lane + 1] = bfloat16_from_float(second[lane]);
+  }
+#endif
+  std::memcpy(to, &pairs, sizeof pairs);
+}
 [[gnu::always_inline]] TASUKI_ROUNDING inline void store_row(Row value, float* to) {
   std::memcpy(to, &value, sizeof value);
 }

@@ -1,212 +1,93 @@
 #include "tensor/cpu/rounded_winograd.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
+#include "tensor/cpu/pair_product.hpp"
 #include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
-#include "tensor/cpu/rounded_rows.hpp"
+#include "tensor/cpu/winograd_transforms.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {
 namespace {
 
-constexpr std::int64_t lanes = row_lanes;  // channels of a block
-constexpr std::int64_t planes = 16;  // places of a transformed tile, each a product of matrices
-constexpr int tile = 2;              // results of a tile in each direction
+using namespace winograd;
 
-// Pixels of 16 channels: a block of one image.
-struct Pixels {
-  std::uint16_t* values;
-  std::int64_t height, width;
-
-  [[gnu::always_inline]] bool has(std::int64_t y, std::int64_t x) const {
-    return 0 <= y && y < height && 0 <= x && x < width;
-  }
-  [[gnu::always_inline]] std::uint16_t* at(std::int64_t y, std::int64_t x) const {
-    return values + (y * width + x) * lanes;
-  }
-};
-
-// Of 16 channels of transformed tiles: where the first tile's first plane begins, and how many
-// elements lie between tiles and between planes.
-template <class Element>
-struct Planes {
-  Element* begin;
-  std::int64_t tile, plane;
-};
-
-// A column of B^T d: of the 4 pixels from (top, x) on, zeros outside of the image.
-[[gnu::always_inline]] TASUKI_ROUNDING inline void transform_column(const Pixels& from,
-                                                                    std::int64_t top,
-                                                                    std::int64_t x, Row* column) {
-  Row d[4];
-  for (int y = 0; y < 4; ++y) d[y] = from.has(top + y, x) ? load_row(from.at(top + y, x)) : Row{};
-  column[0] = d[0] - d[2];
-  column[1] = d[1] + d[2];
-  column[2] = d[2] - d[1];
-  column[3] = d[1] - d[3];
-}
-
-// B^T d B of neighbouring tiles of 4 x 4 pixels, the first at (top, left). Each shares two columns
-// with the next.
-TASUKI_ROUNDING void transform_images(const Pixels& from, std::int64_t top, std::int64_t left,
-                                      std::int64_t tiles, const Planes<std::uint16_t>& to) {
-  Row d[4][4];  // columns
-  transform_column(from, top, left, d[2]);
-  transform_column(from, top, left + 1, d[3]);
-  for (std::int64_t i = 0; i < tiles; ++i) {
-    for (int y = 0; y < 4; ++y) {
-      d[0][y] = d[2][y];
-      d[1][y] = d[3][y];
-    }
-    transform_column(from, top, left + i * tile + 2, d[2]);
-    transform_column(from, top, left + i * tile + 3, d[3]);
-    for (int y = 0; y < 4; ++y) {
-      std::uint16_t* const row = to.begin + i * to.tile + 4 * y * to.plane;
-      store_row(d[0][y] - d[2][y], row);
-      store_row(d[1][y] + d[2][y], row + to.plane);
-      store_row(d[2][y] - d[1][y], row + 2 * to.plane);
-      store_row(d[1][y] - d[3][y], row + 3 * to.plane);
-    }
-  }
-}
-
-// A dy A^T of neighbouring tiles of 2 x 2 pixels.
-TASUKI_ROUNDING void transform_slopes(const Pixels& from, std::int64_t top, std::int64_t left,
-                                      std::int64_t tiles, const Planes<std::uint16_t>& to) {
-  for (std::int64_t i = 0; i < tiles; ++i, left += tile) {
-    Row d[4][2];
-    for (int x = 0; x < tile; ++x) {
-      const Row a = from.has(top, left + x) ? load_row(from.at(top, left + x)) : Row{};
-      const Row b = from.has(top + 1, left + x) ? load_row(from.at(top + 1, left + x)) : Row{};
-      d[0][x] = a;
-      d[1][x] = a + b;
-      d[2][x] = a - b;
-      d[3][x] = -b;
-    }
-    for (int y = 0; y < 4; ++y) {
-      std::uint16_t* const row = to.begin + i * to.tile + 4 * y * to.plane;
-      store_row(d[y][0], row);
-      store_row(d[y][0] + d[y][1], row + to.plane);
-      store_row(d[y][0] - d[y][1], row + 2 * to.plane);
-      store_row(-d[y][1], row + 3 * to.plane);
-    }
-  }
-}
-
-// A^T m A + b of neighbouring tiles: 2 x 2 pixels each, those that the image has.
-TASUKI_ROUNDING void transform_results(const Planes<const float>& from, const float* b,
-                                       const Pixels& to, std::int64_t top, std::int64_t left,
-                                       std::int64_t tiles) {
-  const Row bias = load_row(b);
-  for (std::int64_t i = 0; i < tiles; ++i, left += tile) {
-    const float* const first = from.begin + i * from.tile;
-    Row m[2][4];
-    for (int x = 0; x < 4; ++x) {
-      const Row middle = load_row(first + (4 + x) * from.plane),
-                last = load_row(first + (8 + x) * from.plane);
-      m[0][x] = load_row(first + x * from.plane) + middle + last;
-      m[1][x] = middle - last - load_row(first + (12 + x) * from.plane);
-    }
-    for (int y = 0; y < tile; ++y) {
-      if (to.has(top + y, left))
-        store_row(m[y][0] + m[y][1] + m[y][2] + bias, to.at(top + y, left));
-      if (to.has(top + y, left + 1))
-        store_row(m[y][1] - m[y][2] - m[y][3] + bias, to.at(top + y, left + 1));
-    }
-  }
-}
-
-// G g G^T of 16 filters, whose weights are 9 rows, to 16 planes.
-TASUKI_ROUNDING void transform_filters(const float* g, std::uint16_t* to, std::int64_t plane) {
-  Row u[4][3];
-  for (int x = 0; x < 3; ++x) {
-    const Row a = load_row(g + x * lanes), b = load_row(g + (3 + x) * lanes),
-              c = load_row(g + (6 + x) * lanes);
-    u[0][x] = a;
-    u[1][x] = 0.5f * (a + b + c);
-    u[2][x] = 0.5f * (a - b + c);
-    u[3][x] = c;
-  }
-  for (int y = 0; y < 4; ++y) {
-    std::uint16_t* const row = to + 4 * y * plane;
-    store_row(u[y][0], row);
-    store_row(0.5f * (u[y][0] + u[y][1] + u[y][2]), row + plane);
-    store_row(0.5f * (u[y][0] - u[y][1] + u[y][2]), row + 2 * plane);
-    store_row(u[y][2], row + 3 * plane);
-  }
-}
-
-// G^T u G of 16 filters: from 16 planes to 9 rows.
-TASUKI_ROUNDING void transform_filter_slopes(const float* from, std::int64_t plane, float* g) {
-  Row u[3][4];
-  for (int x = 0; x < 4; ++x) {
-    const Row b = load_row(from + (4 + x) * plane), c = load_row(from + (8 + x) * plane);
-    u[0][x] = load_row(from + x * plane) + 0.5f * (b + c);
-    u[1][x] = 0.5f * (b - c);
-    u[2][x] = 0.5f * (b + c) + load_row(from + (12 + x) * plane);
-  }
-  for (int y = 0; y < 3; ++y) {
-    const Row half_sum = 0.5f * (u[y][1] + u[y][2]);
-    const Row rows[3] = {u[y][0] + half_sum, 0.5f * (u[y][1] - u[y][2]), half_sum + u[y][3]};
-    std::memcpy(g + y * 3 * lanes, rows, sizeof rows);
-  }
-}
+constexpr std::int64_t lanes = 16;  // channels of a block
 
 // --- images as tiles ---
 
-// The tiles of 2 x 2 pixels of all images of this shape, numbered image by image and row by row.
+// The tiles of all images of this shape, numbered image by image and row by row. In pairs, rows
+// have even numbers of tiles; the last one may lie outside of the image.
 struct Tiles {
   std::int64_t images, height, width;  // of an image, in tiles
+  std::int64_t together;               // that runs do not part
 
-  explicit Tiles(const Shape& shape)
-      : images(shape[0]), height((shape[2] + 1) / tile), width((shape[3] + 1) / tile) {}
+  Tiles(const Shape& shape, TileOrder order)
+      : images(shape[0]),
+        height((shape[2] + tile_height - 1) / tile_height),
+        together(order == TileOrder::pairs ? 2 : 1) {
+    const std::int64_t columns = tile_width * together;
+    width = (shape[3] + columns - 1) / columns * together;
+  }
   std::int64_t count() const { return images * height * width; }
 
-  // Neighbours in a row of an image: `first` counts from where the caller begins.
+  // Neighbours in a row of an image, whose first pixel lies at (top, left); `first` counts from
+  // where the caller begins.
   struct Run {
     std::int64_t first, image, top, left, length;
   };
   // Calls body(Run) for the runs among these tiles, on several threads.
   template <class Body>
   void for_each_run(std::int64_t begin, std::int64_t end, const Body& body) const {
-    parallel_for(end - begin, 16, [&](std::int64_t first, std::int64_t last) {
+    parallel_for((end - begin) / together, 16, [&](std::int64_t first, std::int64_t last) {
+      first *= together;
+      last *= together;
       while (first < last) {
         const std::int64_t at = begin + first, column = at % width;
         const std::int64_t length = std::min(width - column, last - first);
-        body(Run{first, at / (height * width), at / width % height * tile, column * tile, length});
+        body(Run{first, at / (height * width), at / width % height * tile_height,
+                 column * tile_width, length});
         first += length;
       }
     });
   }
 };
 
-// The block of 16 channels from `channel` on of an image in blocks.
-Pixels pixels_of(const Tensor& images, std::int64_t image, std::int64_t channel) {
+// A run's pixels, or those `pad_*` further above and left, in the block of 16 channels from
+// `channel` on.
+TileRow row_of(const Tensor& images, const Tiles::Run& run, std::int64_t channel,
+               std::int64_t pad_h = 0, std::int64_t pad_w = 0) {
   const Shape& shape = images.shape();
   const std::int64_t size = shape[2] * shape[3];
-  return {static_cast<std::uint16_t*>(images.raw()) + (image * shape[1] + channel) * size, shape[2],
-          shape[3]};
+  return {{halves(images) + (run.image * shape[1] + channel) * size, shape[2], shape[3]},
+          run.top - pad_h,
+          run.left - pad_w,
+          run.length};
 }
 
-// As many tiles at once as `bytes` of each fit in half of a usual second cache; whatever the number
-// of threads, because sums of filters' gradients are made of that many.
+// As many tiles at once as `bytes` of each fit in a usual second cache, but enough to pay for
+// reading all filters, or their gradients; whatever the number of threads, because sums of filters'
+// gradients are made of that many.
 std::int64_t tiles_at_once(std::int64_t bytes) {
-  constexpr std::int64_t cache = 1 << 19;
-  return std::max<std::int64_t>(cache / bytes / lanes, 2) * lanes;
+  constexpr std::int64_t cache = 1 << 20, least = 64;
+  return std::max<std::int64_t>(cache / bytes / lanes * lanes, least);
 }
 
-// 16 matrices of tiles (or channels) x channels.
+// A matrix of tiles (or channels) x channels for each plane.
 Tensor matrices(std::int64_t rows, std::int64_t columns, DType type) {
   return Tensor::empty({planes, rows, columns}, type);
 }
-// The same memory for `rows` rows, at most as many as there are.
-Tensor with_rows(const Tensor& all, std::int64_t rows) {
-  return {all.storage(), all.offset(), {planes, rows, all.shape()[2]}, all.dtype()};
+
+// Calls body(plane), on several threads.
+template <class Body>
+void for_each_plane(const Body& body) {
+  parallel_for(planes, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t plane = begin; plane < end; ++plane) body(plane);
+  });
 }
 
 // --- filters ---
@@ -221,32 +102,47 @@ struct FilterPlaces {
   }
 };
 
-// 16 matrices of in x out.
+// Matrices of in x out, in pairs of rows.
 Tensor transformed_filters(const Tensor& w, const FilterPlaces& places) {
   const Tensor plain = in_float32(w.plain());
   Tensor u = matrices(places.in, places.out, DType::bfloat16);
   const float* const weights = plain.data<float>();
   const std::int64_t step = places.in * places.out;
-  parallel_for(places.in, 65536 / (places.out * 16) + 1, [&](std::int64_t begin, std::int64_t end) {
-    float g[9 * lanes];
-    for (std::int64_t in = begin; in < end; ++in)
-      for (std::int64_t out = 0; out < places.out; out += lanes) {
-        for (std::int64_t lane = 0; lane < lanes; ++lane)
-          for (int k = 0; k < 9; ++k) g[k * lanes + lane] = weights[places(in, out + lane, k)];
-        transform_filters(g, halves(u) + in * places.out + out, step);
-      }
+  // 16 x 16 filters at a time, whose weights of 16 rows lie side by side.
+  const auto transform_block = [&](std::int64_t first_in, std::int64_t out) {
+    float g[2][filter_size * filter_size][lanes];
+    for (std::int64_t in = first_in; in < first_in + lanes; in += 2) {
+      for (int i = 0; i < 2; ++i)
+        for (int lane = 0; lane < lanes; ++lane)
+          for (int k = 0; k < filter_size * filter_size; ++k)
+            g[i][k][lane] = weights[places(in + i, out + lane, k)];
+      transform_filters(&g[0][0][0], halves(u) + in * places.out + 2 * out, step);
+    }
+  };
+  parallel_for(places.in / lanes, 256 / places.out + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t block = begin; block < end; ++block)
+      for (std::int64_t out = 0; out < places.out; out += lanes)
+        transform_block(block * lanes, out);
   });
   return u;
 }
 
-// The transformed images of a run, `pad_*` pixels further above and left, as rows of 16 matrices of
-// `count` tiles.
+// Where 16 channels of a run's tiles begin, in matrices of `count` tiles x `channels`.
+Planes<std::uint16_t> planes_of(const Tensor& all, TileOrder order, const Tiles::Run& run,
+                                std::int64_t channel, std::int64_t channels, std::int64_t count) {
+  const std::int64_t together = order == TileOrder::pairs ? 2 : 1;
+  return {halves(all) + run.first * channels + together * channel, together * channels,
+          count * channels};
+}
+
+// The transformed images of a run, `pad_*` pixels further above and left, in matrices of `count`
+// tiles.
 void transform_run(const Tensor& images, const Tiles::Run& run, std::int64_t pad_h,
-                   std::int64_t pad_w, const Tensor& v, std::int64_t count) {
+                   std::int64_t pad_w, TileOrder order, const Tensor& v, std::int64_t count) {
   const std::int64_t in = images.shape()[1];
   for (std::int64_t c = 0; c < in; c += lanes)
-    transform_images(pixels_of(images, run.image, c), run.top - pad_h, run.left - pad_w, run.length,
-                     {halves(v) + run.first * in + c, in, count * in});
+    transform_images(row_of(images, run, c, pad_h, pad_w), order,
+                     planes_of(v, order, run, c, in, count));
 }
 
 // x (in blocks) convolved with transformed filters, `pad_*` zeros above and left of it.
@@ -256,7 +152,7 @@ Tensor convolved(const Tensor& x, const Tensor& u, const Shape& result, const Te
   const std::int64_t in = x.shape()[1], out = result[1];
   std::vector<float> bias(static_cast<std::size_t>(out));
   if (b) std::copy_n(b.data<float>(), out, bias.begin());
-  const Tiles tiles(result);
+  const Tiles tiles(result, TileOrder::single);
   const std::int64_t most = std::min(
       tiles.count(), tiles_at_once(planes * (in * size_of(DType::bfloat16) + out * sizeof(float))));
   const auto compute = [&](std::int64_t first, std::int64_t last) {
@@ -264,14 +160,24 @@ Tensor convolved(const Tensor& x, const Tensor& u, const Shape& result, const Te
     for (std::int64_t begin = first * most; begin < last * most; begin += most) {
       const std::int64_t count = std::min(most, tiles.count() - begin);
       tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
-        transform_run(x, run, pad_h, pad_w, v, count);
+        transform_run(x, run, pad_h, pad_w, TileOrder::single, v, count);
       });
-      multiply_rounded({with_rows(v, count)}, {u}, with_rows(m, count));
+      for_each_plane([&](std::int64_t plane) {
+        multiply_pairs({.m = count,
+                        .n = out,
+                        .pairs = in / 2,
+                        .a = halves(v) + plane * count * in,
+                        .a_row = in,
+                        .a_pair = 2,
+                        .b = halves(u) + plane * in * out,
+                        .b_pair = 2 * out,
+                        .c = m.data<float>() + plane * count * out,
+                        .c_step = out});
+      });
       tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
         for (std::int64_t c = 0; c < out; c += lanes)
           transform_results({m.data<float>() + run.first * out + c, out, count * out},
-                            bias.data() + c, pixels_of(y, run.image, c), run.top, run.left,
-                            run.length);
+                            bias.data() + c, row_of(y, run, c));
       });
     }
   };
@@ -313,7 +219,7 @@ Tensor rounded_winograd_backward_weights(const ConvolutionGeometry& geometry, co
   const std::int64_t in = geometry.x[1], out = geometry.y[1];
   const Tensor images = reordered(x, channel_blocks(geometry.x)),
                slopes = reordered(dy, channel_blocks(geometry.y));
-  const Tiles tiles(geometry.y);
+  const Tiles tiles(geometry.y, TileOrder::pairs);
   const std::int64_t most =
       std::min(tiles.count(), tiles_at_once(planes * (in + out) * size_of(DType::bfloat16)));
   const Tensor v = matrices(most, in, DType::bfloat16), d = matrices(most, out, DType::bfloat16);
@@ -321,24 +227,36 @@ Tensor rounded_winograd_backward_weights(const ConvolutionGeometry& geometry, co
   for (std::int64_t begin = 0; begin < tiles.count(); begin += most) {
     const std::int64_t count = std::min(most, tiles.count() - begin);
     tiles.for_each_run(begin, begin + count, [&](const Tiles::Run& run) {
-      transform_run(images, run, geometry.options.pad_h, geometry.options.pad_w, v, count);
+      transform_run(images, run, geometry.options.pad_h, geometry.options.pad_w, TileOrder::pairs,
+                    v, count);
       for (std::int64_t c = 0; c < out; c += lanes)
-        transform_slopes(pixels_of(slopes, run.image, c), run.top, run.left, run.length,
-                         {halves(d) + run.first * out + c, out, count * out});
+        transform_slopes(row_of(slopes, run, c),
+                         planes_of(d, TileOrder::pairs, run, c, out, count));
     });
-    multiply_rounded({with_rows(v, count), /*transposed=*/true}, {with_rows(d, count)}, du,
-                     {.accumulate = begin > 0});
+    for_each_plane([&](std::int64_t plane) {
+      multiply_pairs({.m = in,
+                      .n = out,
+                      .pairs = count / 2,
+                      .a = halves(v) + plane * count * in,
+                      .a_row = 2,
+                      .a_pair = 2 * in,
+                      .b = halves(d) + plane * count * out,
+                      .b_pair = 2 * out,
+                      .c = du.data<float>() + plane * in * out,
+                      .c_step = out,
+                      .accumulate = begin > 0});
+    });
   }
   Tensor dw = Tensor::empty(geometry.w);
   const FilterPlaces places{in, out, false};
   parallel_for(in, 65536 / (out * 16) + 1, [&](std::int64_t begin, std::int64_t end) {
-    float g[9 * lanes];
-    for (std::int64_t i = begin; i < end; ++i)
-      for (std::int64_t o = 0; o < out; o += lanes) {
-        transform_filter_slopes(du.data<float>() + i * out + o, in * out, g);
-        for (std::int64_t lane = 0; lane < lanes; ++lane)
-          for (int k = 0; k < 9; ++k)
-            dw.data<float>()[places(i, o + lane, k)] = g[k * lanes + lane];
+    float g[filter_size * filter_size][lanes];
+    for (std::int64_t from = begin; from < end; ++from)
+      for (std::int64_t to = 0; to < out; to += lanes) {
+        transform_filter_slopes(du.data<float>() + from * out + to, in * out, &g[0][0]);
+        for (int lane = 0; lane < lanes; ++lane)
+          for (int k = 0; k < filter_size * filter_size; ++k)
+            dw.data<float>()[places(from, to + lane, k)] = g[k][lane];
       }
   });
   return dw;

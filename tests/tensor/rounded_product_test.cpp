@@ -9,7 +9,10 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <vector>
 
+#include "tensor/cpu/pair_product.hpp"
+#include "tensor/half.hpp"
 #include "values.hpp"
 
 namespace tasuki {
@@ -159,6 +162,82 @@ TEST(RoundedProduct, RefusesMatricesThatDoNotFit) {
   const Product product(3, 4, 5, false, false);
   EXPECT_THROW(multiply_rounded(product.a, product.b, Tensor::empty({4, 3})), Error);
   EXPECT_THROW(multiply_rounded(product.b, product.a, Tensor::empty({5, 5})), Error);
+}
+
+// c = a b by multiply_pairs(): the terms of a's rows lie side by side, or, with `across`, a's rows
+// do.
+std::vector<float> product_of_pairs(const std::vector<std::uint16_t>& a,
+                                    const std::vector<std::uint16_t>& b, std::int64_t m,
+                                    std::int64_t n, std::int64_t pairs, bool across,
+                                    std::vector<float> c = {}) {
+  const bool accumulate = !c.empty();
+  const std::int64_t step = n + 16;
+  c.resize(static_cast<std::size_t>(m * step), -1);
+  multiply_pairs({.m = m,
+                  .n = n,
+                  .pairs = pairs,
+                  .a = a.data(),
+                  .a_row = across ? 2 : 2 * pairs,
+                  .a_pair = across ? 2 * m : 2,
+                  .b = b.data(),
+                  .b_pair = 2 * n,
+                  .c = c.data(),
+                  .c_step = step,
+                  .accumulate = accumulate});
+  return c;
+}
+
+TEST(PairProduct, HasSumsOfPairsInAnyShape) {
+  if (!has_bfloat16_products()) GTEST_SKIP() << "products of bfloat16 need AVX512_BF16 or AMX";
+  const auto numbers = [](std::int64_t count, std::uint64_t seed) {
+    const Tensor values = random_tensor({count}, seed).to(DType::bfloat16);
+    const auto* const begin = static_cast<const std::uint16_t*>(values.raw());
+    return std::vector(begin, begin + count);
+  };
+  for (const std::int64_t m : {1, 2, 3, 5, 6, 16, 23})
+    for (const std::int64_t n : {16, 32, 48, 64, 112})
+      for (const std::int64_t pairs : {1, 7, 40})
+        for (const bool across : {false, true}) {
+          SCOPED_TRACE(fmt::format("{} x {} x {} across {}", m, n, 2 * pairs, across));
+          const auto a = numbers(m * 2 * pairs, 1), b = numbers(n * 2 * pairs, 2);
+          const auto once = product_of_pairs(a, b, m, n, pairs, across),
+                     twice = product_of_pairs(a, b, m, n, pairs, across, once);
+          for (std::int64_t i = 0; i < m; ++i) {
+            for (std::int64_t j = 0; j < n; ++j) {
+              double expected = 0;
+              for (std::int64_t k = 0; k < 2 * pairs; ++k) {
+                const std::int64_t p = k / 2, half = k % 2;
+                const std::int64_t left = across ? (p * m + i) * 2 + half : i * 2 * pairs + k;
+                const std::int64_t right = (p * n + j) * 2 + half;
+                expected +=
+                    static_cast<double>(float_from_bfloat16(a[static_cast<std::size_t>(left)])) *
+                    static_cast<double>(float_from_bfloat16(b[static_cast<std::size_t>(right)]));
+              }
+              const auto at = static_cast<std::size_t>(i * (n + 16) + j);
+              ASSERT_NEAR(static_cast<double>(once[at]), expected, 1e-5) << i << ", " << j;
+              ASSERT_NEAR(static_cast<double>(twice[at]), 2 * expected, 2e-5) << i << ", " << j;
+            }
+            // Between the rows of c nothing is written.
+            for (std::int64_t j = n; j < n + 16; ++j)
+              ASSERT_EQ(twice[static_cast<std::size_t>(i * (n + 16) + j)], -1);
+          }
+        }
+}
+
+TEST(PairProduct, HasSumsThatDoNotDependOnOtherRows) {
+  if (!has_bfloat16_products()) GTEST_SKIP() << "products of bfloat16 need AVX512_BF16 or AMX";
+  constexpr std::int64_t n = 80, pairs = 50, m = 13;
+  const Tensor left = random_tensor({m * 2 * pairs}, 1).to(DType::bfloat16),
+               right = random_tensor({n * 2 * pairs}, 2).to(DType::bfloat16);
+  const auto* const a = static_cast<const std::uint16_t*>(left.raw());
+  const auto* const b = static_cast<const std::uint16_t*>(right.raw());
+  const std::vector columns(b, b + n * 2 * pairs);
+  const auto all = product_of_pairs({a, a + m * 2 * pairs}, columns, m, n, pairs, false);
+  for (std::int64_t i = 0; i < m; ++i) {
+    const auto* const row = a + i * 2 * pairs;
+    const auto alone = product_of_pairs({row, row + 2 * pairs}, columns, 1, n, pairs, false);
+    EXPECT_EQ(std::memcmp(alone.data(), all.data() + i * (n + 16), n * sizeof(float)), 0) << i;
+  }
 }
 
 }  // namespace
