@@ -46,17 +46,18 @@ class Labels {
 
 CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t) {
   const Labels labels(t, scores.shape());
-  const Tensor x = in_float32(scores).plain();
+  const Tensor x = scores.plain();
+  const FloatElements from(x);
   const std::int64_t items = x.shape()[0], classes = x.shape()[1];
   CrossEntropyResult result{Tensor::zeros({}), Tensor::empty(x.shape()),
                             Tensor::zeros({}, DType::int64), scores.dtype()};
   const Tensor losses = Tensor::empty({items});
-  const float* const from = x.data<float>();
   float* const probabilities = result.probabilities.data<float>();
   float* const loss = losses.data<float>();
   parallel_for(items, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
+    FloatBuffers<1> buffer(from, classes);
     for (std::int64_t i = begin; i < end; ++i) {
-      const float* const row = from + i * classes;
+      const float* const row = from.read(i * classes, classes, buffer[0]);
       float* const out = probabilities + i * classes;
       loss[i] = 0;
       if (classes == 0) continue;
@@ -81,39 +82,43 @@ CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const
 Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forward,
                                                   const Tensor& t, const Tensor& dy) {
   const Labels labels(t, forward.probabilities.shape());
-  Tensor dx = Tensor::empty(forward.probabilities.shape());
+  Tensor dx = Tensor::empty(forward.probabilities.shape(), forward.dtype);
   const std::int64_t items = dx.shape()[0], classes = dx.shape()[1];
   const std::int64_t counted = *forward.counted.data<std::int64_t>();
   const float factor =
       static_cast<float>(dy.item()) / static_cast<float>(std::max<std::int64_t>(counted, 1));
   const float* const from = forward.probabilities.data<float>();
-  float* const to = dx.data<float>();
+  const FloatElements to(dx);
   parallel_for(items, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
+    FloatBuffers<1> buffer(to, classes);
     for (std::int64_t i = begin; i < end; ++i) {
-      float* const row = to + i * classes;
+      float* const row = to.place(i * classes, buffer[0]);
       const std::int64_t label = labels[i];
       if (label < 0) {  // also where scores are infinite, whose softmax is not a number
         std::fill_n(row, classes, 0.0f);
-        continue;
+      } else {
+        scale_row(from + i * classes, row, factor, classes);
+        row[label] -= factor;
       }
-      scale_row(from + i * classes, row, factor, classes);
-      row[label] -= factor;
+      to.write(i * classes, classes, row);
     }
   });
-  return in_type(dx, forward.dtype);
+  return dx;
 }
 
 AccuracyResult CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
   const Labels labels(t, scores.shape());
-  const Tensor x = in_float32(scores).plain();
+  const Tensor x = scores.plain();
+  const FloatElements from(x);
   const std::int64_t classes = x.shape()[1];
+  FloatBuffers<1> buffer(from, classes);
   AccuracyResult result{Tensor::zeros({}, DType::int64), Tensor::zeros({}, DType::int64)};
   std::int64_t& correct = *result.correct.data<std::int64_t>();
   std::int64_t& counted = *result.counted.data<std::int64_t>();
   for (std::int64_t i = 0; i < x.shape()[0]; ++i) {
     if (labels[i] < 0) continue;
     ++counted;
-    const float* const row = x.data<float>() + i * classes;
+    const float* const row = from.read(i * classes, classes, buffer[0]);
     // The first of equal scores counts, as in NumPy's argmax.
     if (std::max_element(row, row + classes) - row == labels[i]) ++correct;
   }
@@ -212,16 +217,23 @@ TASUKI_VECTORIZE void gradient_of_columns(const float* x, float* dx, std::int64_
   }
 }
 
-// Calls work(first position, where its scores begin, number of positions).
+// Neighbouring positions: the first one, where its scores begin, and how many.
+struct Columns {
+  std::int64_t first, begin, count;
+};
+
+// Calls work(Columns, buffers) for all positions; x: the scores.
 template <class Work>
-void for_each_columns(const ClassScores& scores, const Work& work) {
+void for_each_columns(const ClassScores& scores, const FloatElements& x, const Work& work) {
   const std::int64_t inner = scores.inner, parts = (inner + most_columns - 1) / most_columns;
   parallel_for(scores.outer * parts, row_grain(scores.classes * std::min(inner, most_columns)),
                [&](std::int64_t begin, std::int64_t end) {
+                 FloatBuffers<2> buffers(x, scores.classes * most_columns);
                  for (std::int64_t at = begin; at < end; ++at) {
                    const std::int64_t item = at / parts, first = at % parts * most_columns;
-                   work(item * inner + first, item * scores.classes * inner + first,
-                        std::min(most_columns, inner - first));
+                   work(Columns{item * inner + first, item * scores.classes * inner + first,
+                                std::min(most_columns, inner - first)},
+                        buffers);
                  }
                });
 }
@@ -239,14 +251,15 @@ struct Sums {
 };
 
 template <class Label>
-void losses_of(const ClassScores& scores, const float* x, const Label* labels, std::int64_t ignored,
-               const Targets& targets, const Sums& found, float* losses) {
+void losses_of(const ClassScores& scores, const FloatElements& x, const Label* labels,
+               std::int64_t ignored, const Targets& targets, const Sums& found, float* losses) {
   const std::int64_t classes = scores.classes;
   if (scores.inner == 1) {
     parallel_for(scores.outer, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> scratch(static_cast<std::size_t>(classes));
+      FloatBuffers<1> buffer(x, classes);
       for (std::int64_t i = begin; i < end; ++i) {
-        const float* const row = x + i * classes;
+        const float* const row = x.read(i * classes, classes, buffer[0]);
         const float top = largest_in_row(row, classes);
         found.tops[i] = top;
         found.sums[i] = exp_of_row(row, scratch.data(), top, classes);
@@ -258,61 +271,69 @@ void losses_of(const ClassScores& scores, const float* x, const Label* labels, s
     });
     return;
   }
-  for_each_columns(scores, [&](std::int64_t first, std::int64_t begin, std::int64_t columns) {
+  for_each_columns(scores, x, [&](const Columns& at, auto& buffers) {
+    const std::int64_t first = at.first, columns = at.count;
+    const auto in = x.read_rows(at.begin, classes, scores.inner, columns, buffers[0]);
     float even_scores[most_columns] = {}, log_sums[most_columns];
-    sums_of_columns(x + begin, classes, scores.inner, columns, targets.even(), found.tops + first,
+    sums_of_columns(in.values, classes, in.step, columns, targets.even(), found.tops + first,
                     found.sums + first, even_scores);
     logarithms(found.sums + first, log_sums, columns);
     for (std::int64_t j = 0; j < columns; ++j) {
       const std::int64_t i = first + j, label = labels[i];
       losses[i] = 0;
       if (label == ignored) continue;
-      const float score = x[begin + label * scores.inner + j] - found.tops[i];
+      const float score = in.values[label * in.step + j] - found.tops[i];
       losses[i] = targets.loss(label, log_sums[j], score, even_scores[j]);
     }
   });
 }
 
 template <class Label>
-void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
+void gradient_of(const ClassScores& scores, const FloatElements& x, const Label* labels,
                  std::int64_t ignored, const Targets& targets, const Sums& found, float factor,
-                 float* dx) {
+                 const FloatElements& dx) {
   const std::int64_t classes = scores.classes;
   if (scores.inner == 1) {
     parallel_for(scores.outer, row_grain(classes), [&](std::int64_t begin, std::int64_t end) {
+      FloatBuffers<2> buffers(x, classes);
       for (std::int64_t i = begin; i < end; ++i) {
-        float* const to = dx + i * classes;
-        const std::int64_t label = labels[i];
+        const std::int64_t row = i * classes, label = labels[i];
+        float* const to = dx.place(row, buffers[1]);
         if (label == ignored) {
           std::fill_n(to, classes, 0.0f);
-          continue;
+        } else {
+          exp_of_row(x.read(row, classes, buffers[0]), to, found.tops[i], classes);
+          scale_row(to, to, factor * targets.spread(label) / found.sums[i], classes);
+          if (targets.even()) subtract_row(to, targets.even(), factor, classes);
+          to[label] -= factor * targets.peak(label);
         }
-        exp_of_row(x + i * classes, to, found.tops[i], classes);
-        scale_row(to, to, factor * targets.spread(label) / found.sums[i], classes);
-        if (targets.even()) subtract_row(to, targets.even(), factor, classes);
-        to[label] -= factor * targets.peak(label);
+        dx.write(row, classes, to);
       }
     });
     return;
   }
-  for_each_columns(scores, [&](std::int64_t first, std::int64_t begin, std::int64_t columns) {
+  for_each_columns(scores, x, [&](const Columns& at, auto& buffers) {
+    const std::int64_t first = at.first, columns = at.count;
+    const auto in = x.read_rows(at.begin, classes, scores.inner, columns, buffers[0]);
+    const auto out = dx.place_rows(at.begin, scores.inner, columns, buffers[1]);
     float factors[most_columns], even_factors[most_columns];
     for (std::int64_t j = 0; j < columns; ++j) {
       const std::int64_t i = first + j, label = labels[i];
       even_factors[j] = label == ignored ? 0.0f : factor;
       factors[j] = label == ignored ? 0.0f : factor * targets.spread(label) / found.sums[i];
     }
-    gradient_of_columns(x + begin, dx + begin, classes, scores.inner, columns, found.tops + first,
+    gradient_of_columns(in.values, out.values, classes, in.step, columns, found.tops + first,
                         factors, targets.even(), even_factors);
     for (std::int64_t j = 0; j < columns; ++j) {
       const std::int64_t label = labels[first + j];
       if (label != ignored) {
-        dx[begin + label * scores.inner + j] -= factor * targets.peak(label);
+        out.values[label * out.step + j] -= factor * targets.peak(label);
         continue;
       }
       // Also where scores are infinite, of which 0 times the softmax is not a number.
-      for (std::int64_t c = 0; c < classes; ++c) dx[begin + c * scores.inner + j] = 0;
+      for (std::int64_t c = 0; c < classes; ++c) out.values[c * out.step + j] = 0;
     }
+    dx.write_rows(at.begin, classes, scores.inner, columns, out.values);
   });
 }
 
@@ -321,11 +342,11 @@ void gradient_of(const ClassScores& scores, const float* x, const Label* labels,
 CountedLoss cpu_cross_entropy(const ClassScores& scores, const CrossEntropySettings& settings) {
   const std::int64_t positions = scores.labels.count();
   const std::int64_t counted = count_labels(scores.labels, scores.classes, settings.ignored_label);
-  const Tensor x = in_float32(scores.x).plain();
+  const Tensor x = scores.x.plain();
   const Tensor saved = Tensor::empty({2, positions}), losses = Tensor::empty({positions});
   float* const loss = losses.data<float>();
   with_labels(scores.labels, [&](const auto* labels) {
-    losses_of(scores, x.data<float>(), labels, settings.ignored_label,
+    losses_of(scores, FloatElements(x), labels, settings.ignored_label,
               Targets(settings, scores.classes), Sums(saved), loss);
   });
   const double sum = sum_of_blocks(positions, [&](std::int64_t begin, std::int64_t end) {
@@ -340,14 +361,14 @@ CountedLoss cpu_cross_entropy(const ClassScores& scores, const CrossEntropySetti
 
 Tensor cpu_cross_entropy_backward(const CountedLoss& forward, const ClassScores& scores,
                                   const CrossEntropySettings& settings, const Tensor& dy) {
-  const Tensor x = in_float32(scores.x).plain();
-  Tensor dx = Tensor::empty(x.shape());
+  const Tensor x = scores.x.plain();
+  Tensor dx = Tensor::empty(x.shape(), x.dtype());
   const float factor = factor_of(dy, *forward.counted.data<std::int64_t>());
   with_labels(scores.labels, [&](const auto* labels) {
-    gradient_of(scores, x.data<float>(), labels, settings.ignored_label,
-                Targets(settings, scores.classes), Sums(forward.saved), factor, dx.data<float>());
+    gradient_of(scores, FloatElements(x), labels, settings.ignored_label,
+                Targets(settings, scores.classes), Sums(forward.saved), factor, FloatElements(dx));
   });
-  return in_type(dx, scores.x.dtype());
+  return dx;
 }
 
 }  // namespace tasuki

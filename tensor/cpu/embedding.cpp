@@ -66,18 +66,19 @@ void cpu_embed_backward(const Tensor& ids, const Tensor& dy, std::optional<std::
   const std::int64_t columns = dw.shape()[1];
   const std::vector<std::int64_t> rows = rows_of(ids, ignore, dw.shape()[0]);
   if (rows.empty() || columns == 0) return;
-  const Tensor upstream = in_float32(dy).plain();
-  const float* const from = upstream.data<float>();
+  const Tensor upstream = dy.plain();
+  const FloatElements from(upstream);
   float* const to = dw.data<float>();
   constexpr std::int64_t line = 16;  // values that neighbouring threads do not share
   const std::int64_t lines = (columns + line - 1) / line;
   const std::int64_t grain = elementwise_grain / (line * ids.count()) + 1;
   parallel_for(lines, grain, [&](std::int64_t begin, std::int64_t end) {
-    const std::int64_t first = begin * line, last = std::min(columns, end * line);
+    const std::int64_t first = begin * line, count = std::min(columns, end * line) - first;
+    FloatBuffers<1> buffer(from, count);
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (rows[i] != ignored)
-        add_row(from + static_cast<std::int64_t>(i) * columns + first,
-                to + rows[i] * columns + first, last - first);
+        add_row(from.read(static_cast<std::int64_t>(i) * columns + first, count, buffer[0]),
+                to + rows[i] * columns + first, count);
   });
 }
 

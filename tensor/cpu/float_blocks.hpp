@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <span>
+#include <vector>
 
 #include "tensor/cpu/elementwise_operands.hpp"
 #include "tensor/half.hpp"
@@ -46,6 +46,28 @@ class FloatElements {
   void write(std::int64_t begin, std::int64_t count, const float* block) const {
     if (!is_float32_) format_.narrow(static_cast<std::uint16_t*>(memory_) + begin, block, count);
   }
+  // The same for `rows` rows of `count` elements that begin `step` apart: in a block they lie side
+  // by side. `Float`: float or const float.
+  template <class Float>
+  struct Rows {
+    Float* values;
+    std::int64_t step;
+  };
+  Rows<const float> read_rows(std::int64_t begin, std::int64_t rows, std::int64_t step,
+                              std::int64_t count, float* block) const {
+    if (is_float32_) return {static_cast<const float*>(memory_) + begin, step};
+    for (std::int64_t i = 0; i < rows; ++i) read(begin + i * step, count, block + i * count);
+    return {block, count};
+  }
+  Rows<float> place_rows(std::int64_t begin, std::int64_t step, std::int64_t count,
+                         float* block) const {
+    return {place(begin, block), is_float32_ ? step : count};
+  }
+  void write_rows(std::int64_t begin, std::int64_t rows, std::int64_t step, std::int64_t count,
+                  const float* block) const {
+    if (is_float32_) return;
+    for (std::int64_t i = 0; i < rows; ++i) write(begin + i * step, count, block + i * count);
+  }
   // Copies from and to floats that lie elsewhere.
   void load(std::int64_t begin, std::int64_t count, float* to) const {
     if (const float* const from = read(begin, count, to); from != to) std::copy_n(from, count, to);
@@ -61,6 +83,20 @@ class FloatElements {
   void* memory_;
   bool is_float32_;
   HalfFormat format_{};
+};
+
+// A thread's memory for `count` blocks of elements of 16 bits; none if the elements are float32.
+template <int count>
+class FloatBuffers {
+ public:
+  FloatBuffers(const FloatElements& elements, std::int64_t length)
+      : length_(elements.is_float32() ? 0 : length),
+        values_(static_cast<std::size_t>(count * length_)) {}
+  float* operator[](int which) { return values_.data() + which * length_; }
+
+ private:
+  std::int64_t length_;
+  std::vector<float> values_;
 };
 
 // Calls kernel(addresses of the inputs, of the result, count) for all `count` elements of tensors

@@ -99,12 +99,15 @@ class CpuLossOperations final : public LossOperations {
 
   CountedLoss sigmoid_cross_entropy(const Tensor& scores, const Tensor& targets,
                                     std::int64_t ignored_label) override {
-    const Tensor x = in_float32(scores).plain(), t = in_float32(targets).plain();
+    const Tensor x = scores.plain(), t = in_float32(targets).plain();
+    const FloatElements from(x);
     const std::int64_t counted =
         t.dtype() == DType::float32 ? t.count() : count_labels(t, 2, ignored_label);
     const double sum = sum_of_blocks(x.count(), [&](std::int64_t begin, std::int64_t end) {
       const TargetBlock block(t, ignored_label, begin, end);
-      return sigmoid_losses(x.data<float>() + begin, block.t, block.weights, end - begin);
+      float buffer[loss_block];
+      return sigmoid_losses(from.read(begin, end - begin, buffer), block.t, block.weights,
+                            end - begin);
     });
     return mean_of(sum, counted);
   }
@@ -112,35 +115,51 @@ class CpuLossOperations final : public LossOperations {
   Tensor sigmoid_cross_entropy_backward(const CountedLoss& forward, const Tensor& scores,
                                         const Tensor& targets, std::int64_t ignored_label,
                                         const Tensor& dy) override {
-    const Tensor x = in_float32(scores).plain(), t = in_float32(targets).plain();
-    Tensor dx = Tensor::empty(x.shape());
+    const Tensor x = scores.plain(), t = in_float32(targets).plain();
+    Tensor dx = Tensor::empty(x.shape(), x.dtype());
     const float factor = factor_of(dy, *forward.counted.data<std::int64_t>());
-    for_each_loss_block(x.count(), [&](std::int64_t begin, std::int64_t end) {
-      const TargetBlock block(t, ignored_label, begin, end);
-      sigmoid_gradient(x.data<float>() + begin, block.t, block.weights, factor,
-                       dx.data<float>() + begin, end - begin);
-    });
-    return in_type(dx, scores.dtype());
+    for_each_slope_block(x, dx,
+                         [&](const float* in, float* out, std::int64_t begin, std::int64_t end) {
+                           const TargetBlock block(t, ignored_label, begin, end);
+                           sigmoid_gradient(in, block.t, block.weights, factor, out, end - begin);
+                         });
+    return dx;
   }
 
   CountedLoss huber(const Tensor& predicted, const Tensor& targets, float delta) override {
-    const Tensor x = in_float32(predicted).plain(), t = in_float32(targets).plain();
+    const Tensor x = predicted.plain(), t = in_float32(targets).plain();
+    const FloatElements from(x);
     const double sum = sum_of_blocks(x.count(), [&](std::int64_t begin, std::int64_t end) {
-      return huber_losses(x.data<float>() + begin, t.data<float>() + begin, delta, end - begin);
+      float buffer[loss_block];
+      return huber_losses(from.read(begin, end - begin, buffer), t.data<float>() + begin, delta,
+                          end - begin);
     });
     return {mean_of(sum, x.count()).loss, {}, {}};
   }
 
   Tensor huber_backward(const Tensor& predicted, const Tensor& targets, float delta,
                         const Tensor& dy) override {
-    const Tensor x = in_float32(predicted).plain(), t = in_float32(targets).plain();
-    Tensor dx = Tensor::empty(x.shape());
+    const Tensor x = predicted.plain(), t = in_float32(targets).plain();
+    Tensor dx = Tensor::empty(x.shape(), x.dtype());
     const float factor = factor_of(dy, x.count());
+    for_each_slope_block(
+        x, dx, [&](const float* in, float* out, std::int64_t begin, std::int64_t end) {
+          huber_gradient(in, t.data<float>() + begin, delta, factor, out, end - begin);
+        });
+    return dx;
+  }
+
+ private:
+  // Calls work(values of x, where the same of dx go, begin, end) for all blocks.
+  template <class Work>
+  static void for_each_slope_block(const Tensor& x, const Tensor& dx, const Work& work) {
+    const FloatElements from(x), to(dx);
     for_each_loss_block(x.count(), [&](std::int64_t begin, std::int64_t end) {
-      huber_gradient(x.data<float>() + begin, t.data<float>() + begin, delta, factor,
-                     dx.data<float>() + begin, end - begin);
+      float in[loss_block], out[loss_block];
+      float* const slopes = to.place(begin, out);
+      work(from.read(begin, end - begin, in), slopes, begin, end);
+      to.write(begin, end - begin, slopes);
     });
-    return in_type(dx, predicted.dtype());
   }
 };
 

@@ -18,39 +18,29 @@ std::int64_t grain_of_rows(std::int64_t length) {
   return worth_a_thread / (length + 1) + 1;
 }
 
-// Calls row(offset) for each contiguous row, or columns(offset, count) for neighbouring columns.
+// Calls row(offset, buffers) for each contiguous row, or columns(offset, count, buffers) for
+// neighbouring columns, of elements that lie as those given.
 template <class Row, class Columns>
-void for_each_row(const AxisView& view, const Row& row, const Columns& columns) {
+void for_each_row(const AxisView& view, const FloatElements& elements, const Row& row,
+                  const Columns& columns) {
   if (view.inner == 1) {
     parallel_for(view.outer, grain_of_rows(view.length), [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) row(i * view.length);
+      FloatBuffers<3> buffers(elements, view.length);
+      for (std::int64_t i = begin; i < end; ++i) row(i * view.length, buffers);
     });
     return;
   }
   const std::int64_t blocks = (view.inner + most_softmax_columns - 1) / most_softmax_columns;
   const std::int64_t grain = grain_of_rows(view.length * most_softmax_columns);
   parallel_for(view.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
+    FloatBuffers<3> buffers(elements, view.length * most_softmax_columns);
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t at = i % blocks * most_softmax_columns;
       columns(i / blocks * view.length * view.inner + at,
-              std::min(most_softmax_columns, view.inner - at));
+              std::min(most_softmax_columns, view.inner - at), buffers);
     }
   });
 }
-
-// Memory for rows of floats that are read from, or written to, elements of 16 bits.
-template <int count>
-class RowBuffers {
- public:
-  RowBuffers(const FloatElements& elements, std::int64_t length)
-      : length_(elements.is_float32() ? 0 : length),
-        rows_(static_cast<std::size_t>(count * length_)) {}
-  float* operator[](int which) { return rows_.data() + which * length_; }
-
- private:
-  std::int64_t length_;
-  std::vector<float> rows_;
-};
 
 RowStatistics statistics_of(const float* statistics, std::int64_t row) {
   return {statistics[2 * row], statistics[2 * row + 1]};
@@ -60,16 +50,24 @@ class CpuNormalizationOperations final : public NormalizationOperations {
  public:
   Tensor softmax(const Tensor& source, int axis, bool logarithm) override {
     const AxisView view(source.shape(), axis);
-    const Tensor x = in_float32(source).plain(), y = Tensor::empty(x.shape());
-    if (x.count() == 0) return in_type(y, source.dtype());
-    const float* const from = floats(x);
-    float* const to = floats(y);
+    const Tensor x = source.plain(), y = Tensor::empty(x.shape(), x.dtype());
+    if (x.count() == 0) return y;
+    const FloatElements from(x), to(y);
+    const std::int64_t length = view.length, inner = view.inner;
     for_each_row(
-        view, [&](std::int64_t at) { softmax_row(from + at, to + at, view.length, logarithm); },
-        [&](std::int64_t at, std::int64_t count) {
-          softmax_columns(from + at, to + at, view.length, view.inner, count, logarithm);
+        view, from,
+        [&](std::int64_t at, auto& buffers) {
+          float* const row = to.place(at, buffers[1]);
+          softmax_row(from.read(at, length, buffers[0]), row, length, logarithm);
+          to.write(at, length, row);
+        },
+        [&](std::int64_t at, std::int64_t count, auto& buffers) {
+          const auto in = from.read_rows(at, length, inner, count, buffers[0]);
+          const auto out = to.place_rows(at, inner, count, buffers[1]);
+          softmax_columns(in.values, out.values, length, in.step, count, logarithm);
+          to.write_rows(at, length, inner, count, out.values);
         });
-    return in_type(y, source.dtype());
+    return y;
   }
 
   Tensor softmax_gradient(const Tensor& result, const Tensor& upstream, int axis,
@@ -77,22 +75,28 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     TASUKI_CHECK(result.shape() == upstream.shape(), "gradient of softmax: shapes {} and {} differ",
                  result.shape().text(), upstream.shape().text());
     const AxisView view(result.shape(), axis);
-    const Tensor y = in_float32(result).plain(), dy = in_float32(upstream).plain();
-    const Tensor dx = Tensor::empty(y.shape());
-    if (y.count() == 0) return in_type(dx, result.dtype());
-    const float* const values = floats(y);
-    const float* const in = floats(dy);
-    float* const to = floats(dx);
+    const Tensor y = result.plain(), dy = upstream.plain(),
+                 dx = Tensor::empty(y.shape(), y.dtype());
+    if (y.count() == 0) return dx;
+    const FloatElements values(y), slopes(dy), to(dx);
+    const std::int64_t length = view.length, inner = view.inner;
     for_each_row(
-        view,
-        [&](std::int64_t at) {
-          softmax_row_gradient(values + at, in + at, to + at, view.length, logarithm);
+        view, values,
+        [&](std::int64_t at, auto& buffers) {
+          float* const row = to.place(at, buffers[2]);
+          softmax_row_gradient(values.read(at, length, buffers[0]),
+                               slopes.read(at, length, buffers[1]), row, length, logarithm);
+          to.write(at, length, row);
         },
-        [&](std::int64_t at, std::int64_t count) {
-          softmax_columns_gradient(values + at, in + at, to + at, view.length, view.inner, count,
+        [&](std::int64_t at, std::int64_t count, auto& buffers) {
+          const auto own = values.read_rows(at, length, inner, count, buffers[0]),
+                     in = slopes.read_rows(at, length, inner, count, buffers[1]);
+          const auto out = to.place_rows(at, inner, count, buffers[2]);
+          softmax_columns_gradient(own.values, in.values, out.values, length, own.step, count,
                                    logarithm);
+          to.write_rows(at, length, inner, count, out.values);
         });
-    return in_type(dx, result.dtype());
+    return dx;
   }
 
   NormResult normalize(const Tensor& source, const NormRows& rows, const Tensor& gamma,
@@ -105,7 +109,7 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     const FloatElements from(x), to(result.y);
     float* const statistics = floats(result.statistics);
     parallel_for(rows.rows(), grain_of_rows(length), [&](std::int64_t begin, std::int64_t end) {
-      RowBuffers<2> buffers(from, length);
+      FloatBuffers<2> buffers(from, length);
       for (std::int64_t i = begin; i < end; ++i) {
         const float* const values = from.read(i * length, length, buffers[0]);
         float* const y = to.place(i * length, buffers[1]);
@@ -145,7 +149,7 @@ class CpuNormalizationOperations final : public NormalizationOperations {
       float* const own = sums.data() + p * 2 * channels;
       const std::int64_t first = rows.items * p / parts * rows.groups;
       const std::int64_t last = rows.items * (p + 1) / parts * rows.groups;
-      RowBuffers<3> buffers(values, rows.length());
+      FloatBuffers<3> buffers(values, rows.length());
       for (std::int64_t i = first; i < last; ++i) {
         const std::int64_t channel = i % rows.groups * rows.channels, at = i * rows.length();
         float* const to = result.place(at, buffers[2]);
