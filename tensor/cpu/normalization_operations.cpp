@@ -50,7 +50,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
  public:
   Tensor softmax(const Tensor& source, int axis, bool logarithm) override {
     const AxisView view(source.shape(), axis);
-    const Tensor x = source.plain(), y = Tensor::empty(x.shape(), x.dtype());
+    const Tensor x = source.plain();
+    Tensor y = Tensor::empty(x.shape(), x.dtype());
     if (x.count() == 0) return y;
     const FloatElements from(x), to(y);
     const std::int64_t length = view.length, inner = view.inner;
@@ -75,8 +76,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     TASUKI_CHECK(result.shape() == upstream.shape(), "gradient of softmax: shapes {} and {} differ",
                  result.shape().text(), upstream.shape().text());
     const AxisView view(result.shape(), axis);
-    const Tensor y = result.plain(), dy = upstream.plain(),
-                 dx = Tensor::empty(y.shape(), y.dtype());
+    const Tensor y = result.plain(), dy = upstream.plain();
+    Tensor dx = Tensor::empty(y.shape(), y.dtype());
     if (y.count() == 0) return dx;
     const FloatElements values(y), slopes(dy), to(dx);
     const std::int64_t length = view.length, inner = view.inner;

@@ -236,7 +236,7 @@ TEST(PairProduct, HasSumsThatDoNotDependOnOtherRows) {
   for (std::int64_t i = 0; i < m; ++i) {
     const auto* const row = a + i * 2 * pairs;
     const auto alone = product_of_pairs({row, row + 2 * pairs}, columns, 1, n, pairs, false);
-    EXPECT_EQ(std::memcmp(alone.data(), all.data() + i * (n + 16), n * sizeof(float)), 0) << i;
+    EXPECT_TRUE(std::equal(alone.begin(), alone.begin() + n, all.begin() + i * (n + 16))) << i;
   }
 }
 
