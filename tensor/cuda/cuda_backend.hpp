@@ -62,6 +62,10 @@ class CudaBackend final : public Backend {
                 std::shared_ptr<Workspace>* workspace) override;
   Tensor pool2d_backward(const Tensor& dy, const Shape& x_shape, const Pool2dOptions& options,
                          const Workspace* workspace) override;
+  Tensor relu_pool2d(const Tensor& x, const Pool2dOptions& options,
+                     std::shared_ptr<Workspace>* workspace) override;
+  Tensor relu_pool2d_backward(const Tensor& dy, const Shape& x_shape, const Pool2dOptions& options,
+                              const Workspace* workspace) override;
 
   BatchNormResult batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, float eps,
                              bool relu) override;

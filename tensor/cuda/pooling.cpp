@@ -17,6 +17,7 @@ namespace {
 struct PoolWorkspace final : Workspace {
   std::shared_ptr<const Layout> layout;  // of x and y
   std::shared_ptr<Storage> places;       // positions of the largest elements, for max pooling
+  Tensor relu_of;                        // x, for the average of max(x, 0)
 };
 
 kernels::PoolingSize size_of_pooling(const PoolingGeometry& geometry, bool is_last) {
@@ -39,10 +40,9 @@ kernels::PoolingSize size_of_pooling(const PoolingGeometry& geometry, bool is_la
           .channels_last = is_last};
 }
 
-}  // namespace
-
-Tensor CudaBackend::pool2d(const Tensor& x, const Pool2dOptions& options,
-                           std::shared_ptr<Workspace>* workspace) {
+// Averages of max(x, 0) with `relu`.
+Tensor pool(const Tensor& x, const Pool2dOptions& options, std::shared_ptr<Workspace>* workspace,
+            bool relu) {
   const PoolingGeometry geometry(x.shape(), options);
   check_activation(x, "pool2d");
   if (workspace != nullptr) *workspace = nullptr;
@@ -60,11 +60,25 @@ Tensor CudaBackend::pool2d(const Tensor& x, const Pool2dOptions& options,
     kernels::max_pool(context.launch(), x.dtype(), y.raw(), x.raw(),
                       static_cast<std::uint16_t*>(places), size);
   } else {
-    kernels::average_pool(context.launch(), x.dtype(), y.raw(), x.raw(), size);
+    kernels::average_pool(context.launch(), x.dtype(), y.raw(), x.raw(), size, relu);
+    if (relu) kept->relu_of = x;
   }
   check_launch("pooling");
   if (workspace != nullptr) *workspace = std::move(kept);
   return y;
+}
+
+}  // namespace
+
+Tensor CudaBackend::pool2d(const Tensor& x, const Pool2dOptions& options,
+                           std::shared_ptr<Workspace>* workspace) {
+  return pool(x, options, workspace, /*relu=*/false);
+}
+
+Tensor CudaBackend::relu_pool2d(const Tensor& x, const Pool2dOptions& options,
+                                std::shared_ptr<Workspace>* workspace) {
+  if (options.kind != PoolKind::average) return Backend::relu_pool2d(x, options, workspace);
+  return pool(x, options, workspace, /*relu=*/true);
 }
 
 Tensor CudaBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
@@ -86,9 +100,17 @@ Tensor CudaBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
     kernels::max_pool_backward(context.launch(), dy.dtype(), dx.raw(), upstream.raw(),
                                static_cast<const std::uint16_t*>(kept->places->data()), size);
   else
-    kernels::average_pool_backward(context.launch(), dy.dtype(), dx.raw(), upstream.raw(), size);
+    kernels::average_pool_backward(context.launch(), dy.dtype(), dx.raw(), upstream.raw(),
+                                   kept->relu_of.raw(), size);
   check_launch("pooling's gradient");
   return dx;
+}
+
+Tensor CudaBackend::relu_pool2d_backward(const Tensor& dy, const Shape& x_shape,
+                                         const Pool2dOptions& options, const Workspace* workspace) {
+  if (options.kind != PoolKind::average)
+    return Backend::relu_pool2d_backward(dy, x_shape, options, workspace);
+  return pool2d_backward(dy, x_shape, options, workspace);
 }
 
 }  // namespace tasuki

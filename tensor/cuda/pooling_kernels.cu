@@ -112,7 +112,8 @@ __global__ void max_pool_backward_kernel(T* dx, const T* dy, const std::uint16_t
 }
 
 template <class T, int V, class Index>
-__global__ void average_pool_kernel(T* y, const T* x, Index count, Index packs, PoolingSize s) {
+__global__ void average_pool_kernel(T* y, const T* x, Index count, Index packs, PoolingSize s,
+                                    bool relu) {
   const float share = 1.0f / static_cast<float>(s.kernel_h * s.kernel_w);
   for (std::int64_t at = thread_index(); at < count; at += thread_count()) {
     const Place place =
@@ -124,7 +125,10 @@ __global__ void average_pool_kernel(T* y, const T* x, Index count, Index packs, 
       for (int b = clamp_low(-left); b < s.kernel_w && left + b < s.width; ++b) {
         const Values<T, V> in =
             load<V>(x, place.begin + ((top + a) * s.width + left + b) * place.step);
-        for (int j = 0; j < V; ++j) sum[j] += convert<float>(in.values[j]);
+        for (int j = 0; j < V; ++j) {
+          const float value = convert<float>(in.values[j]);
+          sum[j] += relu && value < 0 ? 0.0f : value;  // a NaN stays
+        }
       }
     Values<T, V> out;
     for (int j = 0; j < V; ++j) out.values[j] = convert<T>(sum[j] * share);
@@ -133,8 +137,8 @@ __global__ void average_pool_kernel(T* y, const T* x, Index count, Index packs, 
 }
 
 template <class T, int V, class Index>
-__global__ void average_pool_backward_kernel(T* dx, const T* dy, Index count, Index packs,
-                                             PoolingSize s) {
+__global__ void average_pool_backward_kernel(T* dx, const T* dy, const T* relu_of, Index count,
+                                             Index packs, PoolingSize s) {
   const float share = 1.0f / static_cast<float>(s.kernel_h * s.kernel_w);
   for (std::int64_t at = thread_index(); at < count; at += thread_count()) {
     const Place place =
@@ -147,6 +151,11 @@ __global__ void average_pool_backward_kernel(T* dx, const T* dy, Index count, In
         const Values<T, V> upstream = load<V>(dy, place.begin + (a * s.out_width + b) * place.step);
         for (int j = 0; j < V; ++j) sum[j] += convert<float>(upstream.values[j]);
       }
+    if (relu_of != nullptr) {
+      const Values<T, V> x = load<V>(relu_of, at);
+      for (int j = 0; j < V; ++j)
+        if (!(convert<float>(x.values[j]) > 0)) sum[j] = 0;
+    }
     Values<T, V> out;
     for (int j = 0; j < V; ++j) out.values[j] = convert<T>(sum[j] * share);
     store<V>(dx, at, out);
@@ -222,8 +231,8 @@ void max_pool_backward(const Launch& launch, DType type, void* dx, const void* d
   });
 }
 
-void average_pool(const Launch& launch, DType type, void* y, const void* x,
-                  const PoolingSize& size) {
+void average_pool(const Launch& launch, DType type, void* y, const void* x, const PoolingSize& size,
+                  bool relu) {
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_work<T>(
@@ -232,14 +241,14 @@ void average_pool(const Launch& launch, DType type, void* y, const void* x,
           using Work = decltype(work);
           average_pool_kernel<T, Work::width, typename Work::Index>
               <<<grid_for(launch, work.count), block_threads, 0, launch.stream>>>(
-                  static_cast<T*>(y), static_cast<const T*>(x), work.count, work.packs, size);
+                  static_cast<T*>(y), static_cast<const T*>(x), work.count, work.packs, size, relu);
         },
         y, x);
   });
 }
 
 void average_pool_backward(const Launch& launch, DType type, void* dx, const void* dy,
-                           const PoolingSize& size) {
+                           const void* relu_of, const PoolingSize& size) {
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_work<T>(
@@ -248,9 +257,10 @@ void average_pool_backward(const Launch& launch, DType type, void* dx, const voi
           using Work = decltype(work);
           average_pool_backward_kernel<T, Work::width, typename Work::Index>
               <<<grid_for(launch, work.count), block_threads, 0, launch.stream>>>(
-                  static_cast<T*>(dx), static_cast<const T*>(dy), work.count, work.packs, size);
+                  static_cast<T*>(dx), static_cast<const T*>(dy), static_cast<const T*>(relu_of),
+                  work.count, work.packs, size);
         },
-        dx, dy);
+        dx, dy, relu_of);
   });
 }
 

@@ -22,9 +22,11 @@ void max_pool(const Launch& launch, DType type, void* y, const void* x, std::uin
               const PoolingSize& size);
 void max_pool_backward(const Launch& launch, DType type, void* dx, const void* dy,
                        const std::uint16_t* places, const PoolingSize& size);
-void average_pool(const Launch& launch, DType type, void* y, const void* x,
-                  const PoolingSize& size);
+// With `relu`, of max(x, 0).
+void average_pool(const Launch& launch, DType type, void* y, const void* x, const PoolingSize& size,
+                  bool relu);
+// `relu_of`: the x of max(x, 0); nullptr: there was no ReLU.
 void average_pool_backward(const Launch& launch, DType type, void* dx, const void* dy,
-                           const PoolingSize& size);
+                           const void* relu_of, const PoolingSize& size);
 
 }  // namespace tasuki::kernels

@@ -33,10 +33,14 @@ Results made_images(Side& side, std::int64_t channels, const Pool2dOptions& opti
   std::shared_ptr<Workspace> workspace;
   const Tensor y = backend.pool2d(x, options, &workspace);
   const Tensor dy = side.activations(geometry.y);
+  std::shared_ptr<Workspace> with_relu;
+  const Tensor positive = backend.relu_pool2d(x, options, &with_relu);
   return {{"x", x},
           {"y", y},
           {"y of inference", backend.pool2d(x, options, nullptr)},
-          {"dx", backend.pool2d_backward(dy, x.shape(), options, workspace.get())}};
+          {"dx", backend.pool2d_backward(dy, x.shape(), options, workspace.get())},
+          {"y with ReLU", positive},
+          {"dx with ReLU", backend.relu_pool2d_backward(dy, x.shape(), options, with_relu.get())}};
 }
 
 }  // namespace

@@ -90,7 +90,7 @@ TEST_P(StepCosts, Perceptron) {
 }
 
 TEST_P(StepCosts, LeNet) {
-  expect_at_most({32, 1, 0}, {TRAIN_LENET, "-b", "2", "--data", folder / "digits"});
+  expect_at_most({28, 1, 0}, {TRAIN_LENET, "-b", "2", "--data", folder / "digits"});
 }
 
 TEST_P(StepCosts, Transformer) {
