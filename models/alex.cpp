@@ -1,7 +1,6 @@
 #include "models/alex.hpp"
 
 #include "nn/connection.hpp"
-#include "nn/functions/activation.hpp"
 #include "nn/functions/images.hpp"
 #include "nn/functions/normalization.hpp"
 #include "nn/sequential.hpp"
@@ -33,28 +32,21 @@ Variable drop(const Variable& x) {
 
 std::unique_ptr<Layer> alex(std::int64_t classes, const Shape& image) {
   constexpr std::int64_t units = 4096;
-  const auto conv = [](std::int64_t from, std::int64_t to, std::int64_t kernel,
-                       std::int64_t stride = 1, std::int64_t pad = 0) {
-    return std::make_unique<Conv2d>(from, to, kernel, stride, pad);
+  const auto conv_relu = [](std::int64_t from, std::int64_t to, std::int64_t kernel,
+                            std::int64_t stride = 1, std::int64_t pad = 0) {
+    return std::make_unique<Conv2d>(from, to, kernel, stride, pad, /*bias=*/true,
+                                    initializers::lecun_normal(), /*relu=*/true);
   };
   const auto linear_relu = [=](std::int64_t from) {
     return std::make_unique<Linear>(from, units, /*bias=*/true, initializers::lecun_normal(),
                                     /*relu=*/true);
   };
   auto net = std::make_unique<Sequential>();
-  net->append("conv1", conv(image[0], 96, 11, 4))
-      .append(F::relu)
-      .append(normalise)
-      .append(halve)
-      .end_block();
-  net->append("conv2", conv(96, 256, 5, 1, 2))
-      .append(F::relu)
-      .append(normalise)
-      .append(halve)
-      .end_block();
-  net->append("conv3", conv(256, 384, 3, 1, 1)).append(F::relu);
-  net->append("conv4", conv(384, 384, 3, 1, 1)).append(F::relu);
-  net->append("conv5", conv(384, 256, 3, 1, 1)).append(F::relu).append(halve).end_block();
+  net->append("conv1", conv_relu(image[0], 96, 11, 4)).append(normalise).append(halve).end_block();
+  net->append("conv2", conv_relu(96, 256, 5, 1, 2)).append(normalise).append(halve).end_block();
+  net->append("conv3", conv_relu(256, 384, 3, 1, 1));
+  net->append("conv4", conv_relu(384, 384, 3, 1, 1));
+  net->append("conv5", conv_relu(384, 256, 3, 1, 1)).append(halve).end_block();
   net->append("fc6", linear_relu(256 * last_pixels(image[1]) * last_pixels(image[2])));
   net->append(drop);
   net->append("fc7", linear_relu(units)).append(drop);

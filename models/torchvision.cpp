@@ -27,8 +27,10 @@ std::unique_ptr<BatchNorm> batch_norm(std::int64_t channels, bool relu) {
 }
 
 std::unique_ptr<Conv2d> convolution(std::int64_t from, std::int64_t to, std::int64_t kernel,
-                                    std::int64_t stride, std::int64_t pad, bool bias) {
-  return std::make_unique<Conv2d>(from, to, kernel, stride, pad, bias, initializers::he_normal());
+                                    std::int64_t stride, std::int64_t pad, bool bias,
+                                    bool relu = false) {
+  return std::make_unique<Conv2d>(from, to, kernel, stride, pad, bias, initializers::he_normal(),
+                                  relu);
 }
 
 Variable pool(const Variable& x, std::int64_t window, std::int64_t stride, std::int64_t pad) {
@@ -215,21 +217,22 @@ std::unique_ptr<Layer> torchvision_alexnet(std::int64_t classes, const Shape& im
     return halved(halved(halved((pixels + 4 - 11) / 4 + 1)));
   };
   auto net = std::make_unique<Sequential>();
-  net->append("features", Numbered()
-                              .layer(convolution(image[0], 64, 11, 4, 2, /*bias=*/true))
-                              .function(F::relu)
-                              .function(halve)
-                              .layer(convolution(64, 192, 5, 1, 2, /*bias=*/true))
-                              .function(F::relu)
-                              .function(halve)
-                              .layer(convolution(192, 384, 3, 1, 1, /*bias=*/true))
-                              .function(F::relu)
-                              .layer(convolution(384, channels, 3, 1, 1, /*bias=*/true))
-                              .function(F::relu)
-                              .layer(convolution(channels, channels, 3, 1, 1, /*bias=*/true))
-                              .function(F::relu)
-                              .function(halve)
-                              .take());
+  net->append("features",
+              Numbered()
+                  .layer(convolution(image[0], 64, 11, 4, 2, /*bias=*/true, /*relu=*/true))
+                  .relu_is_done()
+                  .function(halve)
+                  .layer(convolution(64, 192, 5, 1, 2, /*bias=*/true, /*relu=*/true))
+                  .relu_is_done()
+                  .function(halve)
+                  .layer(convolution(192, 384, 3, 1, 1, /*bias=*/true, /*relu=*/true))
+                  .relu_is_done()
+                  .layer(convolution(384, channels, 3, 1, 1, /*bias=*/true, /*relu=*/true))
+                  .relu_is_done()
+                  .layer(convolution(channels, channels, 3, 1, 1, /*bias=*/true, /*relu=*/true))
+                  .relu_is_done()
+                  .function(halve)
+                  .take());
   net->append(
       means_of_cells("tv_alexnet", image, last_pixels(image[1]), last_pixels(image[2]), cells));
   net->append("classifier", Numbered()

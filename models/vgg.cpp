@@ -6,7 +6,6 @@
 
 #include "models/conv_block.hpp"
 #include "nn/connection.hpp"
-#include "nn/functions/activation.hpp"
 #include "nn/functions/images.hpp"
 #include "nn/functions/normalization.hpp"
 #include "nn/sequential.hpp"
@@ -55,8 +54,7 @@ std::unique_ptr<Layer> vgg_small(std::int64_t classes, const Shape& image) {
       [&](const std::string& number, std::int64_t from, std::int64_t to) {
         net->append("conv" + number,
                     std::make_unique<Conv2d>(from, to, 3, /*stride=*/1, /*pad=*/1, /*bias=*/true,
-                                             initializers::he_normal()));
-        net->append(F::relu);
+                                             initializers::he_normal(), /*relu=*/true));
       });
   const std::int64_t pixels = after_three_poolings(image[1]) * after_three_poolings(image[2]);
   net->append("fc1", std::make_unique<Linear>(channels * pixels, units, /*bias=*/true,

@@ -1,6 +1,5 @@
 #include "nn/connection.hpp"
 
-#include "nn/functions/activation.hpp"
 #include "nn/functions/connection.hpp"
 
 namespace tasuki {
@@ -42,9 +41,9 @@ void Linear::take_shape(const Variable& x) {
 
 Conv2d::Conv2d(std::optional<std::int64_t> channels_in, std::int64_t channels_out,
                std::int64_t kernel, std::int64_t stride, std::int64_t pad, bool bias,
-               Initializer weights)
+               Initializer weights, bool relu)
     : Conv2d(channels_in, channels_out, kernel, kernel,
-             {bias, std::move(weights), even(stride, pad)}) {}
+             {bias, std::move(weights), even(stride, pad), relu}) {}
 
 Conv2d::Conv2d(std::optional<std::int64_t> channels_in, std::int64_t channels_out,
                std::int64_t kernel_h, std::int64_t kernel_w, const Settings& settings)
@@ -55,7 +54,8 @@ Conv2d::Conv2d(std::optional<std::int64_t> channels_in, std::int64_t channels_ou
                              settings.weights)
              : add_unshaped_parameter("W", {channels_out, 0, kernel_h, kernel_w},
                                       settings.weights)),
-      b_(settings.bias ? &add_parameter("b", {channels_out}, initializers::zero()) : nullptr) {
+      b_(settings.bias ? &add_parameter("b", {channels_out}, initializers::zero()) : nullptr),
+      relu_(settings.relu) {
   TASUKI_CHECK(channels_out % options_.groups == 0,
                "{} channels of a result cannot be split into {} groups", channels_out,
                options_.groups);
@@ -75,7 +75,7 @@ Variable Conv2d::forward(const Variable& x) {
     shape[1] = channels_per_group(x.shape()[1]);
     w_.set_shape(shape);
   }
-  return functions::conv2d(x, w_, b_ != nullptr ? *b_ : Variable(), options_);
+  return functions::conv2d(x, w_, b_ != nullptr ? *b_ : Variable(), options_, relu_);
 }
 
 Deconv2d::Deconv2d(std::optional<std::int64_t> channels_in, std::int64_t channels_out,
@@ -113,13 +113,14 @@ Variable Deconv2d::forward(const Variable& x) {
 
 MlpConv2d::MlpConv2d(std::int64_t channels_in, const std::vector<std::int64_t>& channels_out,
                      std::int64_t kernel, std::int64_t stride, std::int64_t pad,
-                     const Initializer& weights) {
+                     const Initializer& weights, bool last_relu) {
   TASUKI_CHECK(!channels_out.empty(), "an MlpConv2d needs at least one convolution");
   for (const std::int64_t channels : channels_out) {
     const bool is_first = convolutions_.empty();
-    convolutions_.push_back(std::make_unique<Conv2d>(channels_in, channels, is_first ? kernel : 1,
-                                                     is_first ? stride : 1, is_first ? pad : 0,
-                                                     /*bias=*/true, weights));
+    const bool is_last = convolutions_.size() + 1 == channels_out.size();
+    convolutions_.push_back(std::make_unique<Conv2d>(
+        channels_in, channels, is_first ? kernel : 1, is_first ? stride : 1, is_first ? pad : 0,
+        /*bias=*/true, weights, /*relu=*/!is_last || last_relu));
     add(fmt::format("{}", convolutions_.size() - 1), *convolutions_.back());
     channels_in = channels;
   }
@@ -127,8 +128,7 @@ MlpConv2d::MlpConv2d(std::int64_t channels_in, const std::vector<std::int64_t>& 
 
 Variable MlpConv2d::forward(const Variable& x) {
   Variable h = x;
-  for (const auto& convolution : convolutions_)
-    h = (*convolution)(convolution == convolutions_.front() ? h : functions::relu(h));
+  for (const auto& convolution : convolutions_) h = (*convolution)(h);
   return h;
 }
 

@@ -35,18 +35,19 @@ class Linear : public Layer {
 };
 
 // Convolution of images. Parameters W (out x in/groups x KH x KW, LeCun normal) and b (out, zeros)
-// unless `bias` is false.
+// unless `bias` is false. With `relu` results are max(., 0).
 class Conv2d : public Layer {
  public:
   struct Settings {
     bool bias = true;
     Initializer weights = initializers::lecun_normal();
     Conv2dOptions options;  // dilation, groups, and uneven strides or padding
+    bool relu = false;
   };
   // A square kernel, with the same stride and padding along both axes.
   Conv2d(std::optional<std::int64_t> channels_in, std::int64_t channels_out, std::int64_t kernel,
          std::int64_t stride = 1, std::int64_t pad = 0, bool bias = true,
-         Initializer weights = initializers::lecun_normal());
+         Initializer weights = initializers::lecun_normal(), bool relu = false);
   Conv2d(std::optional<std::int64_t> channels_in, std::int64_t channels_out, std::int64_t kernel_h,
          std::int64_t kernel_w, const Settings& settings);
 
@@ -59,6 +60,7 @@ class Conv2d : public Layer {
   Conv2dOptions options_;
   Parameter& w_;
   Parameter* b_;
+  bool relu_;
 };
 
 // Transposed convolution, Chainer's Deconvolution2D. Parameters W (in x out/groups x KH x KW, LeCun
@@ -91,13 +93,13 @@ class Deconv2d : public Layer {
 
 // A convolution followed by 1 x 1 convolutions, "mlpconv" of Lin et al., "Network in network"
 // (arXiv 1312.4400). Chainer's MLPConvolution2D, with its keys "0/W", "0/b", "1/W", ...: ReLU
-// between the convolutions and, unlike in the paper, none after the last.
+// between the convolutions and, unlike in the paper, none after the last, unless `last_relu`.
 class MlpConv2d : public Layer {
  public:
   // `channels_out`: of each convolution; the first has this kernel, stride and padding.
   MlpConv2d(std::int64_t channels_in, const std::vector<std::int64_t>& channels_out,
             std::int64_t kernel, std::int64_t stride = 1, std::int64_t pad = 0,
-            const Initializer& weights = initializers::lecun_normal());
+            const Initializer& weights = initializers::lecun_normal(), bool last_relu = false);
 
   Variable forward(const Variable& x) override;
 

@@ -177,9 +177,10 @@ class Backend {
   // --- convolution: x N x I x H x W, w O x I/groups x KH x KW ---
   // `prepared`, if not null, is set to w in the order in which this pass needed it, which may be w
   // itself or a copy. Pass it to conv2d_backward_data in place of w, and w need not be
-  // reordered again. Do not change w between the two passes.
+  // reordered again. Do not change w between the two passes. With `relu` y is clipped at 0.
   virtual Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
-                        const Conv2dOptions& options, Tensor* prepared = nullptr) = 0;
+                        const Conv2dOptions& options, Tensor* prepared = nullptr,
+                        bool relu = false) = 0;
   virtual Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
                                       const Conv2dOptions& options) = 0;
   virtual void conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,

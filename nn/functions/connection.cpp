@@ -39,6 +39,11 @@ void backward_of_weighted(const Tensor& dy, const Shape& w, Gradients& gradients
   if (gradients.needed(0)) gradients.add(0, data());
 }
 
+// The gradient before a ReLU whose result was y; without one y is undefined.
+Tensor before_relu(const Tensor& y, const Tensor& upstream) {
+  return y ? backend(upstream.device()).unary_backward(Unary::relu, y, upstream, 0) : upstream;
+}
+
 // Each weight is multiplied once at each of these places.
 double each_at(const Tensor& w, std::int64_t places) {
   return static_cast<double>(w.count()) * static_cast<double>(places);
@@ -62,7 +67,7 @@ class Linear : public Function {
 
   void backward(const Tensor& upstream, Gradients& gradients) override {
     Backend& device = backend(upstream.device());
-    const Tensor dy = y_ ? device.unary_backward(Unary::relu, y_, upstream, 0) : upstream;
+    const Tensor dy = before_relu(y_, upstream);
     backward_of_weighted(
         dy, w_.shape(), gradients,
         [&](const Tensor& dw, bool accumulate, const Tensor& db) {
@@ -131,16 +136,21 @@ void describe_convolution(CallSettings& settings, const Conv2dOptions& o) {
 
 class Conv2dFunction final : public Function {
  public:
-  Conv2dFunction(Tensor x, Tensor w, const Conv2dOptions& options)
-      : x_(std::move(x)), w_(std::move(w)), options_(options) {}
+  // `y` is kept only with ReLU, for its signs.
+  Conv2dFunction(Tensor x, Tensor w, Tensor y, const Conv2dOptions& options)
+      : x_(std::move(x)), w_(std::move(w)), y_(std::move(y)), options_(options) {}
   const char* name() const override { return "conv2d"; }
-  void describe(CallSettings& settings) const override { describe_convolution(settings, options_); }
+  void describe(CallSettings& settings) const override {
+    describe_convolution(settings, options_);
+    settings.set("relu", y_.defined());
+  }
   double multiply_adds(const std::vector<Variable>& inputs, const Tensor& y) const override {
     return each_at(inputs[1].value(), y.count() / y.shape()[1]);
   }
 
-  void backward(const Tensor& dy, Gradients& gradients) override {
-    Backend& device = backend(dy.device());
+  void backward(const Tensor& upstream, Gradients& gradients) override {
+    Backend& device = backend(upstream.device());
+    const Tensor dy = before_relu(y_, upstream);
     backward_of_weighted(
         dy, w_.shape(), gradients,
         [&](const Tensor& dw, bool accumulate, const Tensor& db) {
@@ -151,19 +161,20 @@ class Conv2dFunction final : public Function {
   }
 
  private:
-  Tensor x_, w_;
+  Tensor x_, w_, y_;
   Conv2dOptions options_;
 };
 
 }  // namespace
 
 Variable conv2d(const Variable& x, const Variable& w, const Variable& b,
-                const Conv2dOptions& options) {
+                const Conv2dOptions& options, bool relu) {
   const Tensor weights = w.value_as(x.value().dtype());
   Tensor prepared;
-  Tensor y = backend(x.value().device()).conv2d(x.value(), weights, b.value(), options, &prepared);
-  return Function::record(std::move(y), {x, w, b}, [&] {
-    return std::make_unique<Conv2dFunction>(x.value(), prepared, options);
+  const Tensor y =
+      backend(x.value().device()).conv2d(x.value(), weights, b.value(), options, &prepared, relu);
+  return Function::record(y, {x, w, b}, [&] {
+    return std::make_unique<Conv2dFunction>(x.value(), prepared, relu ? y : Tensor(), options);
   });
 }
 

@@ -20,9 +20,9 @@ Variable add_linear(const Variable& added, const Variable& x, const Variable& w,
 
 // Convolution of images (a cross-correlation, as in all frameworks). x: N x I x H x W, w: O x
 // I/groups x KH x KW, b: O or undefined; y: N x O x H' x W' with H' = (H + 2 pad - dilation (KH -
-// 1) - 1) / stride + 1, rounded down.
+// 1) - 1) / stride + 1, rounded down. With `relu` max(y, 0), on GPUs in one pass with the bias.
 Variable conv2d(const Variable& x, const Variable& w, const Variable& b = {},
-                const Conv2dOptions& options = {});
+                const Conv2dOptions& options = {}, bool relu = false);
 
 // Transposed convolution (Chainer's deconvolution_2d), the gradient of conv2d with respect to its
 // input: each pixel of x adds its value times w to y, at the pixel's place times `stride`. x: N x I

@@ -112,8 +112,9 @@ class Translation final : public SequenceTranslation {
             {"group", call.settings.number("groups")}};
   }
   void convolution(const Call& call) {
-    result("Conv", {name_of_input(call, 0), name_of_input(call, 1), name_of_input(call, 2)},
-           of_convolution(call));
+    result_with_relu(call, "Conv",
+                     {name_of_input(call, 0), name_of_input(call, 1), name_of_input(call, 2)},
+                     of_convolution(call));
   }
   void deconvolution(const Call& call) {
     std::vector<Attribute> attributes = of_convolution(call);

@@ -218,14 +218,15 @@ ConvAlgorithm conv_algorithm() {
 }
 
 Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
-                          const Conv2dOptions& options, Tensor* prepared) {
+                          const Conv2dOptions& options, Tensor* prepared, bool relu) {
+  if (relu) return unary(Unary::relu, conv2d(x, w, b, options, prepared, false), 0);
   const Geometry geometry(x.shape(), w.shape(), options, x.dtype());
   if (prepared != nullptr) *prepared = w;
   TASUKI_CHECK(!b || (b.shape() == Shape{w.shape()[0]} && b.dtype() == DType::float32),
                "{}: a bias of {} {}", geometry.text(), name_of(b.dtype()), b.shape().text());
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y, x.dtype());
   if (has_16_bits(x.dtype()) && !geometry.can_round_forward())
-    return in_type(conv2d(in_float32(x), in_float32(w), b, options, nullptr), x.dtype());
+    return in_type(conv2d(in_float32(x), in_float32(w), b, options, nullptr, false), x.dtype());
   return with_dnnl([&] { return geometry.text(); },
                    [&] {
                      const auto make = [&](dnnl::algorithm algorithm) {

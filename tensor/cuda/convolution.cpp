@@ -87,7 +87,7 @@ Tensor filter(const CudaContext& context, const Tensor& given, const Convolution
 }  // namespace
 
 Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b,
-                           const Conv2dOptions& options, Tensor* prepared) {
+                           const Conv2dOptions& options, Tensor* prepared, bool relu) {
   const Tensor w = given.plain();
   if (prepared != nullptr) *prepared = w;
   const ConvolutionGeometry geometry(x.shape(), w.shape(), options);
@@ -116,10 +116,11 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b
   });
   if (b) {
     kernels::add_bias(context.launch(), y.dtype(), y.raw(), b.data<float>(), geometry.y[0],
-                      geometry.y[1], geometry.y[2] * geometry.y[3], is_channels_last(y));
+                      geometry.y[1], geometry.y[2] * geometry.y[3], is_channels_last(y), relu);
     check_launch("add_bias");
+    return result(y, x.dtype());
   }
-  return result(y, x.dtype());
+  return result(relu ? unary(Unary::relu, y, 0) : y, x.dtype());
 }
 
 Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& given,

@@ -52,7 +52,7 @@ class CudaBackend final : public Backend {
   void backward_bias(const Tensor& dy, const Tensor& db, bool accumulate) override;
 
   Tensor conv2d(const Tensor& x, const Tensor& w, const Tensor& b, const Conv2dOptions& options,
-                Tensor* prepared) override;
+                Tensor* prepared, bool relu) override;
   Tensor conv2d_backward_data(const Tensor& dy, const Tensor& w, const Shape& x_shape,
                               const Conv2dOptions& options) override;
   void conv2d_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,

@@ -104,26 +104,32 @@ __global__ void pad_channels_kernel(T* to, const T* from, std::int64_t packs, Im
   }
 }
 
+// A NaN stays.
+template <class T>
+__device__ T biased(T value, float bias, bool relu) {
+  const float sum = convert<float>(value) + bias;
+  return convert<T>(relu && sum < 0 ? 0.0f : sum);
+}
+
 template <class Index, class T>
 __global__ void add_bias_kernel(T* y, const float* bias, std::int64_t count, std::int64_t channels,
-                                std::int64_t pixels, bool channels_last) {
+                                std::int64_t pixels, bool channels_last, bool relu) {
   for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
     const auto at = static_cast<Index>(i), all = static_cast<Index>(channels);
     const Index channel = channels_last ? at % all : at / static_cast<Index>(pixels) % all;
-    y[i] = convert<T>(convert<float>(y[i]) + bias[channel]);
+    y[i] = biased(y[i], bias[channel], relu);
   }
 }
 
 // Sixteen bytes of one pixel's channels at a time; the number of channels is a multiple of that.
 template <class Index, class T>
 __global__ void add_bias_packed_kernel(T* y, const float* bias, std::int64_t packs,
-                                       std::int64_t packs_per_pixel) {
+                                       std::int64_t packs_per_pixel, bool relu) {
   for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
     const auto first = static_cast<Index>(i) % static_cast<Index>(packs_per_pixel) * Pack<T>::width;
     const float* const from = bias + first;
     Pack<T> pack = load_pack(y, i);
-    for (int j = 0; j < Pack<T>::width; ++j)
-      pack.values[j] = convert<T>(convert<float>(pack.values[j]) + from[j]);
+    for (int j = 0; j < Pack<T>::width; ++j) pack.values[j] = biased(pack.values[j], from[j], relu);
     store_pack(y, i, pack);
   }
 }
@@ -179,7 +185,7 @@ void pad_channels(const Launch& launch, DType type, void* to, const void* from,
 }
 
 void add_bias(const Launch& launch, DType type, void* y, const float* bias, std::int64_t items,
-              std::int64_t channels, std::int64_t pixels, bool channels_last) {
+              std::int64_t channels, std::int64_t pixels, bool channels_last, bool relu) {
   const std::int64_t count = items * channels * pixels;
   if (count == 0) return;
   with_float_type(type, [&](auto tag) {
@@ -190,10 +196,10 @@ void add_bias(const Launch& launch, DType type, void* y, const float* bias, std:
       if (channels_last && channels % Pack<T>::width == 0 && are_aligned(y)) {
         const std::int64_t packs = count / Pack<T>::width;
         add_bias_packed_kernel<Index><<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
-            values, bias, packs, channels / Pack<T>::width);
+            values, bias, packs, channels / Pack<T>::width, relu);
       } else {
         add_bias_kernel<Index><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-            values, bias, count, channels, pixels, channels_last);
+            values, bias, count, channels, pixels, channels_last, relu);
       }
     });
   });

@@ -32,8 +32,9 @@ struct ImageSize {
 void pad_channels(const Launch& launch, DType type, void* to, const void* from,
                   const ImageSize& size, bool channels_last);
 
-// y[n, c, p] += bias[c], for `items` images of `channels` channels of `pixels` pixels.
+// y[n, c, p] += bias[c], for `items` images of `channels` channels of `pixels` pixels, then
+// max(., 0) with `relu`.
 void add_bias(const Launch& launch, DType type, void* y, const float* bias, std::int64_t items,
-              std::int64_t channels, std::int64_t pixels, bool channels_last);
+              std::int64_t channels, std::int64_t pixels, bool channels_last, bool relu);
 
 }  // namespace tasuki::kernels

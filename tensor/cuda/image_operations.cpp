@@ -77,7 +77,7 @@ class CudaImageOperations final : public ImageOperations {
                  "a bias of {} does not fit images of {}", b.shape().text(), shape.text());
     if (y.count() == 0) return;
     kernels::add_bias(launch_on(y), y.dtype(), y.raw(), b.data<float>(), shape[0], shape[1],
-                      shape[2] * shape[3], is_channels_last(y));
+                      shape[2] * shape[3], is_channels_last(y), /*relu=*/false);
     check_launch("add_bias");
   }
 

@@ -210,6 +210,32 @@ TEST_P(Gpu, ProductsWithReluKeepNaN) {
   }
 }
 
+TEST_P(Gpu, ConvolutionsAndPoolingWithReluKeepNaN) {
+  const Device device = Device::cuda(0);
+  const auto is_nan = [](const Tensor& images, std::int64_t item) {
+    const Tensor values = images.to(Device::cpu()).plain().to(DType::float32);
+    const Tensor of_item = values.slice(item, item + 1);
+    return std::ranges::all_of(of_item.span<float>(), [](float x) { return std::isnan(x); });
+  };
+  for (const std::int64_t channels : {8, 5}) {  // in packs of 16 bytes, and one by one
+    SCOPED_TRACE(channels);
+    Tensor x = Tensor::full({3, channels, 2, 2}, 1);
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (int pixel = 0; pixel < 4; ++pixel)
+        x.data<float>()[(channels + c) * 4 + pixel] = std::nanf("");
+    x = x.to(GetParam().dtype).to(device);
+    const Tensor w = Tensor::full({channels, channels, 1, 1}, 0.5f).to(device),
+                 b = Tensor::full({channels}, -100).to(device);
+    const Pool2dOptions halves{PoolKind::average, 2, 2, 2, 2, 0, 0, false};
+    Backend& gpu = backend(device);
+    const Tensor laid_out = gpu.conv2d(x, w, {}, {});
+    for (const Tensor& y :
+         {gpu.conv2d(x, w, b, {}, nullptr, true), gpu.conv2d(x, w, {}, {}, nullptr, true),
+          gpu.relu_pool2d(x, halves, nullptr), gpu.relu_pool2d(laid_out, halves, nullptr)})
+      for (const std::int64_t item : {0, 1, 2}) EXPECT_EQ(is_nan(y, item), item == 1) << item;
+  }
+}
+
 TEST_P(Gpu, StampsMeasureTheTimeBetweenThem) {
   const Device device = Device::cuda(0);
   Backend& gpu = backend(device);

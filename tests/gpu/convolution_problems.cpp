@@ -1,5 +1,10 @@
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
 #include "problems.hpp"
 #include "tensor/geometry.hpp"
+
+namespace F = tasuki::functions;
 
 namespace tasuki::testing {
 namespace {
@@ -19,9 +24,26 @@ Results convolution(Side& side, const Size& size, bool accumulate) {
   Backend& backend = side.backend();
   const Tensor y = backend.conv2d(x, w, b, size.options);
   const Tensor without_bias = backend.conv2d(x, w, {}, size.options);
+  const Tensor positive = backend.conv2d(x, w, b, size.options, nullptr, /*relu=*/true);
+  const Tensor neither = backend.conv2d(x, w, {}, size.options, nullptr, /*relu=*/true);
   const Tensor dx = backend.conv2d_backward_data(dy, w, size.x, size.options);
   backend.conv2d_backward_weights(x, dy, dw, size.options, accumulate);
-  return {{"y", y}, {"y without bias", without_bias}, {"dx", dx}, {"dw", dw}};
+  return {{"y", y},
+          {"y without bias", without_bias},
+          {"y with ReLU", positive},
+          {"y with ReLU, without bias", neither},
+          {"dx", dx},
+          {"dw", dw}};
+}
+
+// Gradients of convolution, bias and ReLU. The biases are zeros: rounding a sum before one is added
+// would change the sign of some results.
+Results with_relu(Side& side, const Size& size) {
+  const Variable x(side.activations(size.x), true), w(side.weights(size.w), true),
+      b(Tensor::zeros({size.w[0]}, DType::float32, side.device()), true);
+  const Variable y = F::conv2d(x, w, b, size.options, /*relu=*/true);
+  F::sum(y * Variable(side.activations(y.shape()))).backward();
+  return {{"y", y.value()}, {"dx", x.grad()}, {"dw", w.grad()}, {"db", b.grad()}};
 }
 
 // Weights that are of the activations' type already.
@@ -121,6 +143,11 @@ void add_convolution_problems(Problems& problems) {
           {fmt::format("convolution/{}{}", ConvolutionGeometry(size.x, size.w, size.options).text(),
                        accumulate ? ", added" : ""),
            [=](Side& side) { return convolution(side, size, accumulate); }});
+  for (const Size& size : sizes)
+    if (size.x.count() > 0)
+      problems.push_back({fmt::format("convolution/{}, ReLU",
+                                      ConvolutionGeometry(size.x, size.w, size.options).text()),
+                          [=](Side& side) { return with_relu(side, size); }});
   problems.push_back({"convolution/chain of layouts", chain});
   problems.push_back({"convolution/weights made by a convolution", made_weights});
   for (const std::int64_t inputs : {16, 12})

@@ -8,6 +8,8 @@
 #include "nn/classifier.hpp"
 #include "nn/connection.hpp"
 #include "nn/functions/activation.hpp"
+#include "nn/functions/arithmetic.hpp"
+#include "nn/functions/arrays.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/functions/normalization.hpp"
 #include "nn/normalization.hpp"
@@ -183,6 +185,23 @@ TEST(Layers, GiveTheShapesOfAConvnet) {
   EXPECT_EQ(net(Variable(random_tensor({2, 3, 9, 8}, 1))).shape(), (Shape{2, 7}));
   EXPECT_EQ(paths(net), (std::vector<std::string>{"conv/W", "conv/b", "norm/gamma", "norm/beta",
                                                   "out/W", "out/b"}));
+}
+
+TEST(Layers, ComputeTheSameWithReluInConvolutionsAsAfterThem) {
+  const auto results = [](bool inside) {
+    Conv2d layer(3, 8, 3, 2, 1, true, initializers::lecun_normal(), inside);
+    layer.initialize(1);
+    const Variable x(random_tensor({2, 3, 9, 8}, 1), true);
+    const Variable y = inside ? layer(x) : F::relu(layer(x));
+    F::sum(y * Variable(random_tensor(y.shape(), 2))).backward();
+    std::vector<Tensor> all = {y.value(), x.grad()};
+    for (const auto& named : layer.parameters()) all.push_back(named.parameter->grad());
+    return all;
+  };
+  const std::vector<Tensor> inside = results(true), after = results(false);
+  ASSERT_EQ(inside.size(), 4U);
+  for (std::size_t i = 0; i < inside.size(); ++i)
+    EXPECT_EQ(relative_error(inside[i], after[i]), 0) << i;
 }
 
 // Everything but the shape is that of a layer which was told its input.

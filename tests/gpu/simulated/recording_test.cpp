@@ -171,6 +171,34 @@ TEST_F(Recording, LeavesConvolutionsTheirStreamAfterFailing) {
   expect_right_convolution();
 }
 
+TEST_F(Recording, RepeatsConvolutionsWithRelu) {
+  for (const DType type : {DType::float32, DType::bfloat16, DType::float16}) {
+    Side side(gpu, type, type, 5);
+    const Tensor x = side.activations({2, 8, 6, 6}), w = side.weights({16, 8, 3, 3}),
+                 b = side.parameters({16}), dy = side.activations({2, 16, 2, 2});
+    const Pool2dOptions halves{PoolKind::average, 2, 2, 2, 2, 0, 0, false};
+    const auto compute = [&](const Results& results) {
+      Backend& device = side.backend();
+      const Tensor y = device.conv2d(x, w, b, {}, nullptr, true);
+      std::shared_ptr<Workspace> kept;
+      const Tensor means = device.relu_pool2d(y, halves, &kept);
+      results[0].value.copy_from(y);
+      results[1].value.copy_from(means);
+      results[2].value.copy_from(device.relu_pool2d_backward(dy, y.shape(), halves, kept.get()));
+    };
+    const auto results = [&] {
+      return Results{{"y", Tensor::zeros({2, 16, 4, 4}, type, gpu)},
+                     {"means", Tensor::zeros(dy.shape(), type, gpu)},
+                     {"dy", Tensor::zeros({2, 16, 4, 4}, type, gpu)}};
+    };
+    const Results recorded = results(), eager = results();
+    const auto recording = record([&] { compute(recorded); });
+    compute(eager);
+    recording->replay();
+    EXPECT_TRUE(agree(recorded, eager, 0)) << name_of(type);
+  }
+}
+
 // Of cuDNN's graphs of operations: numbers in the host's memory are gone when it is replayed.
 TEST_F(Recording, RepeatsAttentionByCudnn) {
   Side side(gpu, DType::bfloat16, DType::bfloat16, 5);

@@ -163,6 +163,9 @@ void add_layers(std::vector<OnnxExample>& all) {
           4, 6, 3, 2,
           Conv2d::Settings{.options = {.stride_h = 2, .pad_h = 1, .dilation_w = 2, .groups = 2}}),
       {2, 4, 9, 8});
+  layers("convolution_with_relu",
+         std::make_shared<Conv2d>(2, 3, 3, 1, 1, true, initializers::lecun_normal(), true),
+         {2, 2, 4, 5});
   layers("deconvolution_of_a_size",
          std::make_shared<Deconv2d>(
              4, 6, 3, 3,

@@ -172,8 +172,8 @@ class GuardedBackend final : public Backend {
     submit([=] { cpu().backward_bias(wide(dy), host(db), accumulate); });
   }
 
-  Tensor conv2d(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&,
-                Tensor*) override {
+  Tensor conv2d(const Tensor&, const Tensor&, const Tensor&, const Conv2dOptions&, Tensor*,
+                bool) override {
     missing("conv2d");
   }
   Tensor conv2d_backward_data(const Tensor&, const Tensor&, const Shape&,
