@@ -27,6 +27,7 @@ Tensor Optimizer::update(const std::function<Variable()>& loss, std::int64_t exa
 StepExchange::Agreement Optimizer::agree_on_step(std::int64_t examples, int readiness,
                                                  bool is_further_batch) {
   follow_shapes();
+  if (!is_further_batch) guard_.expect(examples);
   const bool is_changed = !arena().matches(*trained_.model) || !arena().freezes(frozen_);
   const StepExchange::Status of_all = exchange_.combine({examples, readiness, is_changed});
   if (of_all.model_changed && !is_changed) {

@@ -58,6 +58,10 @@ void StepGuard::note_loss(const Tensor& loss, bool is_further_batch) const {
 
 Tensor StepGuard::seed(const Tensor& mean, std::int64_t examples) const {
   if (scaler_) return scaler_->seed(static_cast<double>(examples));
+  // A number that is carried anyway saves the launch that fills one.
+  if (examples == expected_examples_ && mean.count() == 1 && mean.dtype() == DType::float32)
+    if (const Tensor carried = seed_.on_if_carried(mean.device(), 1); carried)
+      return carried.reshape(mean.shape());
   return Tensor::full(mean.shape(), static_cast<float>(examples), mean.dtype(), mean.device());
 }
 

@@ -11,6 +11,7 @@
 #include "optimizer/loss_scaler.hpp"
 #include "optimizer/optimizer_states.hpp"
 #include "optimizer/trained_model.hpp"
+#include "tensor/late_values.hpp"
 
 namespace tasuki {
 
@@ -62,6 +63,8 @@ class StepGuard {
 
   // The functions below are called once in each step, in this order, unless they say otherwise.
   //
+  // Before the passes of a step's first batch, which has so many examples.
+  void expect(std::int64_t examples) { expected_examples_ = examples; }
   // Before the first forward pass; later calls in the same step do nothing.
   void begin_step();
   // Before each backward pass. `loss` is undefined without examples. `is_further_batch`: it is
@@ -105,6 +108,9 @@ class StepGuard {
   std::optional<FiniteGuard> finite_;
   Communicator* parts_ = nullptr;
   std::optional<std::uint64_t> begun_;  // the StepScope of begin_step()
+  std::int64_t expected_examples_ = 0;
+  LateValues<float> seed_{
+      [this](std::span<float> out) { out[0] = static_cast<float>(expected_examples_); }};
   std::int64_t skipped_ = 0;
 };
 
