@@ -122,11 +122,10 @@ LossFunction googlenet_loss(Classifier& model) {
     const Tensor t = batch["t"].to(device);
     auto& net = dynamic_cast<GoogLeNetBn&>(model.predictor());
     const auto [main, first, second] = net.all_scores(Variable(batch["x"].to(device)));
-    const auto [correct, counted] = F::count_correct(main, t);
-    report.add_sum("accuracy", correct, counted);
+    const auto [loss3, right] = F::loss_and_accuracy(main, t);
+    report.add_sum("accuracy", right.correct, right.counted);
     const Variable loss1 = F::softmax_cross_entropy(first, t),
-                   loss2 = F::softmax_cross_entropy(second, t),
-                   loss3 = F::softmax_cross_entropy(main, t);
+                   loss2 = F::softmax_cross_entropy(second, t);
     for (const auto& [name, loss] : {std::pair("loss1", loss1), {"loss2", loss2}, {"loss3", loss3}})
       if (batch.size() > 0) report.add_mean(name, loss.value(), batch.size());
     return F::add(loss3, F::mapped("scale", Map::affine, F::add(loss1, loss2),

@@ -11,8 +11,8 @@ Classifier::Classifier(std::unique_ptr<Layer> predictor) : predictor_(std::move(
 
 Classifier::Result Classifier::operator()(const Variable& x, const Tensor& t) {
   const Variable scores = predictor_->forward(x);
-  const auto [correct, counted] = functions::count_correct(scores, t);
-  return {functions::softmax_cross_entropy(scores, t), correct, counted, scores.shape()[0]};
+  const auto [loss, right] = functions::loss_and_accuracy(scores, t);
+  return {loss, right.correct, right.counted, scores.shape()[0]};
 }
 
 }  // namespace tasuki

@@ -232,7 +232,9 @@ class Backend {
                                      const Tensor& all) = 0;
 
   // --- loss: x N x C, t N labels (int32 or int64); label -1 does not count ---
-  virtual CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) = 0;
+  // `accuracy`, if not null, is set to count_correct(x, t), which may then need no pass of its own.
+  virtual CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t,
+                                                   AccuracyResult* accuracy = nullptr) = 0;
   // dx of the mean loss, times the scalar dy.
   virtual Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
                                                 const Tensor& dy) = 0;

@@ -28,9 +28,9 @@ Variable loss_of(Seq2seqDecoder& decoder, const std::vector<Variable>& states, c
   const Variable scores =
       decoder.score(states, batch["y"].to(device), batch.lengths("y").to(device));
   const Tensor labels = t.reshape({t.count()});
-  const AccuracyResult right = F::count_correct(scores, labels);
+  const auto [loss, right] = F::loss_and_accuracy(scores, labels);
   report.add_sum("accuracy", right.correct, right.counted);
-  return F::softmax_cross_entropy(scores, labels);
+  return loss;
 }
 
 LossFunction translation_loss(Seq2seqDecoder& decoder, FirstStates first) {

@@ -46,6 +46,12 @@ Variable huber_loss(const Variable& x, const Tensor& t, float delta = 1);
 // label, and the rows that have a label. t: N labels, int32 or int64, -1 for rows without one. Two
 // int64 scalars on x's device, as Observation::add_sum() takes them; does not wait for the device.
 AccuracyResult count_correct(const Variable& x, const Tensor& t);
+// softmax_cross_entropy(x, t) and count_correct(x, t), which together take a GPU less time.
+struct LossAndAccuracy {
+  Variable loss;
+  AccuracyResult accuracy;
+};
+LossAndAccuracy loss_and_accuracy(const Variable& x, const Tensor& t);
 // `correct` over `counted`; NaN if no row has a label.
 double accuracy(const Variable& x, const Tensor& t);
 

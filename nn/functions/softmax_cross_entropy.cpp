@@ -62,27 +62,31 @@ ClassScores scores_of(const Tensor& x, const Tensor& t, int axis) {
   return scores;
 }
 
-constexpr std::int64_t many_classes = 1024;
+// On a GPU, reading scores again takes less time than keeping the probabilities of many classes.
+bool keeps_probabilities(const Tensor& x) {
+  constexpr std::int64_t many_classes = 1024;
+  return x.shape().rank() == 2 && (x.device().is_cpu() || x.shape()[1] < many_classes);
+}
+
+// `accuracy`: null if it is not wanted.
+Variable plain_cross_entropy(const Variable& x, const Tensor& t, AccuracyResult* accuracy) {
+  CrossEntropyResult forward =
+      backend(x.value().device()).softmax_cross_entropy(x.value(), t, accuracy);
+  const Tensor loss = forward.loss;
+  return Function::record(
+      loss, {x}, [&] { return std::make_unique<SoftmaxCrossEntropy>(std::move(forward), t); });
+}
 
 }  // namespace
 
 Variable softmax_cross_entropy(const Variable& x, const Tensor& t,
                                const SoftmaxCrossEntropyOptions& options) {
-  Backend& device = backend(x.value().device());
   TASUKI_CHECK(0 <= options.label_smoothing && options.label_smoothing < 1,
                "softmax_cross_entropy: label_smoothing {} is not in [0, 1)",
                options.label_smoothing);
   const bool is_plain = options.ignored_label == -1 && options.label_smoothing == 0 &&
-                        !options.class_weights && (options.axis == 1 || options.axis == -1) &&
-                        x.shape().rank() == 2;
-  // On a GPU, reading scores again takes less time than keeping the probabilities of many classes.
-  const bool keeps_probabilities = x.value().device().is_cpu() || x.shape()[1] < many_classes;
-  if (is_plain && keeps_probabilities) {
-    CrossEntropyResult forward = device.softmax_cross_entropy(x.value(), t);
-    const Tensor loss = forward.loss;
-    return Function::record(
-        loss, {x}, [&] { return std::make_unique<SoftmaxCrossEntropy>(std::move(forward), t); });
-  }
+                        !options.class_weights && (options.axis == 1 || options.axis == -1);
+  if (is_plain && keeps_probabilities(x.value())) return plain_cross_entropy(x, t, nullptr);
   ClassScores scores = scores_of(x.value(), t, options.axis);
   TASUKI_CHECK(!options.class_weights || (options.class_weights.shape() == Shape{scores.classes} &&
                                           options.class_weights.dtype() == DType::float32),
@@ -92,7 +96,8 @@ Variable softmax_cross_entropy(const Variable& x, const Tensor& t,
   CrossEntropySettings settings{options.ignored_label, options.label_smoothing,
                                 options.class_weights};
   if (settings.class_weights) settings.class_weights = settings.class_weights.to(t.device());
-  CountedLoss forward = device.losses().softmax_cross_entropy(scores, settings);
+  CountedLoss forward =
+      backend(x.value().device()).losses().softmax_cross_entropy(scores, settings);
   const Tensor loss = forward.loss;
   return Function::record(loss, {x}, [&] {
     return std::make_unique<GeneralCrossEntropy>(std::move(forward), std::move(scores),
@@ -102,6 +107,13 @@ Variable softmax_cross_entropy(const Variable& x, const Tensor& t,
 
 AccuracyResult count_correct(const Variable& x, const Tensor& t) {
   return backend(x.value().device()).count_correct(x.value(), t);
+}
+
+LossAndAccuracy loss_and_accuracy(const Variable& x, const Tensor& t) {
+  if (!keeps_probabilities(x.value())) return {softmax_cross_entropy(x, t), count_correct(x, t)};
+  AccuracyResult accuracy;
+  const Variable loss = plain_cross_entropy(x, t, &accuracy);
+  return {loss, accuracy};
 }
 
 double accuracy(const Variable& x, const Tensor& t) {

@@ -89,7 +89,8 @@ class CpuBackend : public Backend {
                              const Tensor& gamma, const Tensor& beta, float eps, bool relu,
                              const BatchNormGradientSums& own, const Tensor& all) override;
 
-  CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) override;
+  CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t,
+                                           AccuracyResult* accuracy) override;
   Tensor softmax_cross_entropy_backward(const CrossEntropyResult& forward, const Tensor& t,
                                         const Tensor& dy) override;
   AccuracyResult count_correct(const Tensor& x, const Tensor& t) override;

@@ -44,7 +44,9 @@ class Labels {
 
 }  // namespace
 
-CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t) {
+CrossEntropyResult CpuBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t,
+                                                     AccuracyResult* accuracy) {
+  if (accuracy != nullptr) *accuracy = count_correct(scores, t);
   const Labels labels(t, scores.shape());
   const Tensor x = scores.plain();
   const FloatElements from(x);

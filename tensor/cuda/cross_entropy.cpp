@@ -20,9 +20,15 @@ kernels::Scores scores_of(const Tensor& x, DType type, const Tensor& t) {
   return {type, x.raw(), x.shape()[0], x.shape()[1], t.dtype(), t.raw()};
 }
 
+// As kernels::count_correct() writes them.
+AccuracyResult accuracy_of(const Tensor& counts) {
+  return {counts.slice(0, 1).reshape({}), counts.slice(1, 2).reshape({})};
+}
+
 }  // namespace
 
-CrossEntropyResult CudaBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t) {
+CrossEntropyResult CudaBackend::softmax_cross_entropy(const Tensor& scores, const Tensor& t,
+                                                      AccuracyResult* accuracy) {
   check_activation(scores, "softmax cross entropy");
   const Tensor x = scores.plain();
   const Device device = x.device();
@@ -32,10 +38,16 @@ CrossEntropyResult CudaBackend::softmax_cross_entropy(const Tensor& scores, cons
                             Tensor::empty({}, DType::int64, device), x.dtype()};
   const Tensor row_losses = Tensor::empty({rows.items}, DType::float32, device);
   const Tensor sums = Tensor::empty({2 * kernels::loss_blocks}, DType::float64, device);
+  std::int64_t* counts = nullptr;
+  if (accuracy != nullptr) {
+    const Tensor both = Tensor::empty({2}, DType::int64, device);
+    counts = both.data<std::int64_t>();
+    *accuracy = accuracy_of(both);
+  }
   kernels::softmax_cross_entropy(CudaContext::of(device).launch(), rows,
                                  result.probabilities.data<float>(), result.loss.data<float>(),
-                                 result.counted.data<std::int64_t>(), row_losses.data<float>(),
-                                 sums.data<double>());
+                                 result.counted.data<std::int64_t>(), counts,
+                                 row_losses.data<float>(), sums.data<double>());
   check_launch("softmax cross entropy");
   return result;
 }
@@ -59,7 +71,7 @@ AccuracyResult CudaBackend::count_correct(const Tensor& scores, const Tensor& t)
   const Tensor counts = Tensor::empty({2}, DType::int64, x.device());
   kernels::count_correct(launch_on(x), scores_of(x, x.dtype(), t), counts.data<std::int64_t>());
   check_launch("accuracy");
-  return {counts.slice(0, 1).reshape({}), counts.slice(1, 2).reshape({})};
+  return accuracy_of(counts);
 }
 
 }  // namespace tasuki

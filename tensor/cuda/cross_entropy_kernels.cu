@@ -9,7 +9,7 @@ namespace tasuki::kernels {
 namespace {
 
 // A warp per row. Batches of up to this many rows are done by one block, which also adds up the
-// losses and so saves a launch.
+// losses and the right answers and so saves launches.
 constexpr int warps_of_one_block = 32;
 constexpr std::int64_t most_rows_of_one_block = 256;
 constexpr std::int64_t most_classes_of_one_block = 64;
@@ -22,9 +22,17 @@ struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// Writes a row's softmax; returns its loss, in all lanes.
+struct Smaller {
+  __device__ int operator()(int a, int b) const { return a < b ? a : b; }
+};
+
+struct RowLoss {
+  float loss, top;  // the largest score that is a number
+};
+
+// Writes a row's softmax. The result is in all lanes.
 template <class T>
-__device__ float softmax_row(const T* row, float* out, std::int64_t classes, std::int64_t label) {
+__device__ RowLoss softmax_row(const T* row, float* out, std::int64_t classes, std::int64_t label) {
   const int lane = threadIdx.x % 32;
   float top = -INFINITY;
   for (std::int64_t j = lane; j < classes; j += 32) top = fmaxf(top, convert<float>(row[j]));
@@ -38,9 +46,18 @@ __device__ float softmax_row(const T* row, float* out, std::int64_t classes, std
   sum = warp_reduce(sum, Plus());
   const float factor = 1 / sum;
   for (std::int64_t j = lane; j < classes; j += 32) out[j] *= factor;
-  if (label == -1) return 0;
-  if (label < 0 || label >= classes) return NAN;
-  return logf(sum) - (convert<float>(row[label]) - top);
+  if (label == -1) return {0, top};
+  if (label < 0 || label >= classes) return {NAN, top};
+  return {logf(sum) - (convert<float>(row[label]) - top), top};
+}
+
+// The first class of a short row that has this score, in all lanes.
+template <class T>
+__device__ int first_with(const T* row, int classes, float score) {
+  int first = INT_MAX;
+  for (int j = threadIdx.x % 32; j < classes && first == INT_MAX; j += 32)
+    if (convert<float>(row[j]) == score) first = j;
+  return warp_reduce(first, Smaller());
 }
 
 template <class T, class Label>
@@ -48,9 +65,24 @@ __global__ void softmax_rows_kernel(const T* x, const Label* labels, std::int64_
                                     std::int64_t classes, float* probabilities, float* row_losses) {
   const std::int64_t warps = thread_count() / 32;
   for (std::int64_t i = thread_index() / 32; i < items; i += warps) {
-    const float loss =
+    const RowLoss row =
         softmax_row(x + i * classes, probabilities + i * classes, classes, labels[i]);
-    if (threadIdx.x % 32 == 0) row_losses[i] = loss;
+    if (threadIdx.x % 32 == 0) row_losses[i] = row.loss;
+  }
+}
+
+// Adds up what the threads have counted. With several blocks `counts` begin with zeros.
+__device__ void put_counts(long long correct, long long labelled, unsigned long long* counts) {
+  __shared__ long long shared[32];
+  correct = block_sum(correct, shared);
+  labelled = block_sum(labelled, shared);
+  if (threadIdx.x != 0) return;
+  if (gridDim.x == 1) {
+    counts[0] = static_cast<unsigned long long>(correct);
+    counts[1] = static_cast<unsigned long long>(labelled);
+  } else {
+    atomicAdd(counts, static_cast<unsigned long long>(correct));
+    atomicAdd(counts + 1, static_cast<unsigned long long>(labelled));
   }
 }
 
@@ -78,14 +110,21 @@ template <class T, class Label>
 __global__ void __launch_bounds__(32 * warps_of_one_block)
     softmax_one_block_kernel(const T* x, const Label* labels, std::int64_t items,
                              std::int64_t classes, float* probabilities, float* loss,
-                             std::int64_t* counted) {
+                             std::int64_t* counted, unsigned long long* counts) {
   __shared__ float row_losses[most_rows_of_one_block];
+  long long correct = 0, labelled = 0;
   for (std::int64_t i = threadIdx.x / 32; i < items; i += warps_of_one_block) {
-    const float row = softmax_row(x + i * classes, probabilities + i * classes, classes, labels[i]);
-    if (threadIdx.x % 32 == 0) row_losses[i] = row;
+    const T* const scores = x + i * classes;
+    const RowLoss row = softmax_row(scores, probabilities + i * classes, classes, labels[i]);
+    const int answer = first_with(scores, static_cast<int>(classes), row.top);
+    if (threadIdx.x % 32 != 0) continue;
+    row_losses[i] = row.loss;
+    labelled += labels[i] >= 0 ? 1 : 0;
+    correct += labels[i] == answer ? 1 : 0;
   }
   __syncthreads();
   mean_of_rows(row_losses, labels, items, loss, counted);
+  if (counts != nullptr) put_counts(correct, labelled, counts);
 }
 
 template <class Index, class T, class Label, class Upstream>
@@ -131,17 +170,7 @@ __global__ void count_correct_kernel(const T* x, const Label* labels, std::int64
     ++counted;
     if (at == labels[i]) ++correct;
   }
-  __shared__ long long shared[32];
-  correct = block_sum(correct, shared);
-  counted = block_sum(counted, shared);
-  if (threadIdx.x != 0) return;
-  if (gridDim.x == 1) {
-    counts[0] = static_cast<unsigned long long>(correct);
-    counts[1] = static_cast<unsigned long long>(counted);
-  } else {
-    atomicAdd(counts, static_cast<unsigned long long>(correct));
-    atomicAdd(counts + 1, static_cast<unsigned long long>(counted));
-  }
+  put_counts(correct, counted, counts);
 }
 
 template <class Visitor>
@@ -162,18 +191,21 @@ unsigned grid_for_rows(const Launch& launch, std::int64_t rows) {
 }  // namespace
 
 void softmax_cross_entropy(const Launch& launch, const Scores& scores, float* probabilities,
-                           float* loss, std::int64_t* counted, float* row_losses, double* sums) {
+                           float* loss, std::int64_t* counted, std::int64_t* counts,
+                           float* row_losses, double* sums) {
   with_scores(scores, [&](auto type, const auto* labels) {
     using T = typename decltype(type)::type;
     const auto* const x = static_cast<const T*>(scores.values);
     if (fit_one_block(scores)) {
       softmax_one_block_kernel<<<1, 32 * warps_of_one_block, 0, launch.stream>>>(
-          x, labels, scores.items, scores.classes, probabilities, loss, counted);
+          x, labels, scores.items, scores.classes, probabilities, loss, counted,
+          reinterpret_cast<unsigned long long*>(counts));
       return;
     }
     softmax_rows_kernel<<<grid_for_rows(launch, scores.items), block_threads, 0, launch.stream>>>(
         x, labels, scores.items, scores.classes, probabilities, row_losses);
     mean_of_losses(launch, row_losses, labels, scores.items, -1, GivenLoss(), loss, counted, sums);
+    if (counts != nullptr) count_correct(launch, scores, counts);
   });
 }
 

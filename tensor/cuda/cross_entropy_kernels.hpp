@@ -20,9 +20,11 @@ struct Scores {
 };
 
 // The rows' softmax, the number of rows that count, and the mean of their losses (0 if there are
-// none). Scratch memory: `row_losses`, one float per row; `sums`, 2 * loss_blocks doubles.
+// none). `counts`, if not null: as count_correct(), by the same kernel if there are few rows.
+// Scratch memory: `row_losses`, one float per row; `sums`, 2 * loss_blocks doubles.
 void softmax_cross_entropy(const Launch& launch, const Scores& scores, float* probabilities,
-                           float* loss, std::int64_t* counted, float* row_losses, double* sums);
+                           float* loss, std::int64_t* counted, std::int64_t* counts,
+                           float* row_losses, double* sums);
 
 // dx = (probabilities - one at the label) * *dy / max(*counted, 1), 0 in rows that do not count. dy
 // is of `dy_type`, an activation's.

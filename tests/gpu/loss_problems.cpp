@@ -14,15 +14,34 @@ Results cross_entropy(Side& side, std::int64_t items, std::int64_t classes) {
   const Tensor wide = t.to(DType::int64);
   const CrossEntropyResult of_wide = backend.softmax_cross_entropy(x, wide);
   const AccuracyResult right = backend.count_correct(x, t);
+  AccuracyResult beside;
+  const CrossEntropyResult both = backend.softmax_cross_entropy(x, t, &beside);
   return {{"loss", forward.loss},
           {"probabilities", forward.probabilities},
           {"counted", forward.counted},
           {"dx", backend.softmax_cross_entropy_backward(forward, t, dy)},
           {"correct", right.correct},
           {"labelled", right.counted},
+          {"loss beside the accuracy", both.loss},
+          {"correct beside the loss", beside.correct},
+          {"labelled beside the loss", beside.counted},
           {"loss of int64 labels", of_wide.loss},
           {"dx of int64 labels", backend.softmax_cross_entropy_backward(of_wide, wide, dy)},
           {"correct of int64 labels", backend.count_correct(x, wide).correct}};
+}
+
+// Among equal scores the first counts.
+Results equal_scores(Side& side, std::int64_t items, std::int64_t classes) {
+  const Tensor host = Tensor::zeros({items, classes});
+  for (std::int64_t i = 0; i < host.count(); ++i)
+    host.data<float>()[i] = static_cast<float>(i * i % 5 % 3);
+  const Tensor x = host.to(side.dtype()).to(side.device()), t = side.labels(items, classes);
+  const AccuracyResult right = side.backend().count_correct(x, t);
+  AccuracyResult beside;
+  side.backend().softmax_cross_entropy(x, t, &beside);
+  return {{"correct", right.correct},
+          {"correct beside the loss", beside.correct},
+          {"labelled beside the loss", beside.counted}};
 }
 
 // The function itself: it is made of operations that each have their problems.
@@ -59,6 +78,11 @@ void add_loss_problems(Problems& problems) {
     problems.push_back({fmt::format("cross_entropy/{} x {}", items, classes),
                         [items = items, classes = classes](Side& side) {
                           return cross_entropy(side, items, classes);
+                        }});
+  for (const auto& [items, classes] : {std::pair<std::int64_t, std::int64_t>{200, 10}, {60, 64}})
+    problems.push_back({fmt::format("cross_entropy/equal scores of {} x {}", items, classes),
+                        [items = items, classes = classes](Side& side) {
+                          return equal_scores(side, items, classes);
                         }});
   for (const Shape& shape : {Shape{100, 1}, Shape{7, 3, 5, 4}, Shape{1, 1}, Shape{300, 129}})
     problems.push_back({fmt::format("squared_error/{}", shape.text()),

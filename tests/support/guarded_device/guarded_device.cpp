@@ -273,7 +273,9 @@ class GuardedBackend final : public Backend {
     });
   }
 
-  CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t) override {
+  CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t,
+                                           AccuracyResult* accuracy) override {
+    if (accuracy != nullptr) *accuracy = count_correct(x, t);
     const CrossEntropyResult made{fresh({}, DType::float32), fresh(x.shape(), DType::float32),
                                   fresh({}, DType::int64), x.dtype()};
     submit([=] {
