@@ -123,8 +123,9 @@ class Backend {
   virtual std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device device) = 0;
   // Writes scalars of any types, as float64, into row `*row % rows` of `table` (in such memory),
   // from column 1 on; then `*row + 1` into column 0, which tells the host that the others are
-  // there.
-  virtual void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) = 0;
+  // there. Notes the end of a step in `clock`, if defined, as stamp() does.
+  virtual void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars,
+                    const Tensor& clock = {}) = 0;
   // Notes in `clock` (tensor/step_clock.hpp) when the device reaches this moment of a step.
   virtual void stamp(const Tensor& clock, StepClock::Moment moment) = 0;
 

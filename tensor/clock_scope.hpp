@@ -7,7 +7,8 @@
 
 namespace tasuki {
 
-// While it lives, note_moment() in its thread notes moments on `clock`.
+// A step, whose forward pass begins. While it lives, note_moment() in its thread notes moments on
+// `clock`. An undefined clock measures nothing.
 class ClockScope {
  public:
   explicit ClockScope(Tensor clock);
@@ -23,16 +24,5 @@ class ClockScope {
 // Queues work for the clock's device: notes the time when the device gets there. Does nothing
 // outside of a ClockScope.
 void note_moment(StepClock::Moment moment);
-
-// Does the work of a step and notes on `clock` when it begins and ends. An undefined clock measures
-// nothing.
-template <class Work>
-void time_step(const Tensor& clock, const Work& work) {
-  if (!clock) return work();
-  const ClockScope scope(clock);
-  note_moment(StepClock::Moment::forward);
-  work();
-  note_moment(StepClock::Moment::end);
-}
 
 }  // namespace tasuki

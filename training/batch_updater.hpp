@@ -160,7 +160,8 @@ class BatchUpdater : public Updater {
     return settings_.evaluated_model ? settings_.evaluated_model : &optimizer().model();
   }
   GraphMode graph() const override { return settings_.graph; }
-  // A GPU's times are measured by its own clock; this call waits for the GPU.
+  // A GPU's times are measured by its own clock, from measure_times() on; times() waits for it.
+  void measure_times() override { runner_.measure_times(); }
   RankTimes times() const override;
   // For an Evaluator: `loss`, or what evaluates shards in as many threads as train. The updater
   // must outlive it.

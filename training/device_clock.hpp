@@ -20,7 +20,7 @@ class DeviceClock {
   void resume();
   // Queues work that notes the time when the device gets there.
   void note(StepClock::Moment moment) const;
-  // For time_step() (tensor/clock_scope.hpp).
+  // For a ClockScope.
   const Tensor& tensor() const { return clock_; }
   void step_done();
   // Of all steps so far; waits for the device.

@@ -87,8 +87,10 @@ class Updater {
   // Null: loss functions get batches as iterators give them.
   virtual const Module* evaluated_model() const { return &optimizer().model(); }
   virtual GraphMode graph() const { return GraphMode::off; }
-  // How each device of this rank has spent the time of its updates since the updater was made;
-  // empty if the updater does not measure it.
+  // From now on updates are timed, where that takes a device's time and is not always done.
+  virtual void measure_times() {}
+  // How each device of this rank has spent the time of the updates that were timed; empty if the
+  // updater does not measure it.
   virtual RankTimes times() const { return {}; }
   // Saves or loads position, models and optimizers. Loading refuses a state from which this updater
   // cannot continue.

@@ -27,7 +27,8 @@ class CpuBackend : public Backend {
   std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device) override {
     return allocate_host(bytes);
   }
-  void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) override;
+  void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars,
+            const Tensor& clock) override;
   void stamp(const Tensor& clock, StepClock::Moment moment) override;
 
   Tensor unary(Unary op, const Tensor& x, float slope) override;

@@ -5,7 +5,8 @@
 
 namespace tasuki {
 
-void CpuBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) {
+void CpuBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars,
+                      const Tensor& clock) {
   const std::int64_t number = *row.data<std::int64_t>();
   const std::int64_t rows = table.shape()[0], columns = table.shape()[1];
   TASUKI_CHECK(std::ssize(scalars) < columns, "{} scalars for a table of {}", scalars.size(),
@@ -13,6 +14,7 @@ void CpuBackend::post(const Tensor& table, const Tensor& row, std::span<const Te
   double* const to = table.data<double>() + number % rows * columns;
   for (std::size_t i = 0; i < scalars.size(); ++i) to[i + 1] = scalars[i].item();
   to[0] = static_cast<double>(number + 1);
+  if (clock) stamp(clock, StepClock::Moment::end);
 }
 
 void CpuBackend::stamp(const Tensor& clock, StepClock::Moment moment) {

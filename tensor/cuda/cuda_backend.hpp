@@ -26,7 +26,8 @@ class CudaBackend final : public Backend {
 
   std::unique_ptr<Recording> record(Device device, const std::function<void()>& work) override;
   std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device device) override;
-  void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) override;
+  void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars,
+            const Tensor& clock) override;
   void stamp(const Tensor& clock, StepClock::Moment moment) override;
 
   Tensor unary(Unary op, const Tensor& x, float slope) override;

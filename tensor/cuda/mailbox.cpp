@@ -20,13 +20,25 @@ std::shared_ptr<Storage> CudaBackend::allocate_mailbox(std::size_t bytes, Device
       [index = device.index](void* block, std::size_t) { free_pinned(block, index); });
 }
 
-void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) {
+namespace {
+
+// Null: `clock` is undefined.
+StepClock* step_clock(const Tensor& clock) {
+  if (!clock) return nullptr;
+  TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
+  return reinterpret_cast<StepClock*>(clock.data<double>());
+}
+
+}  // namespace
+
+void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars,
+                       const Tensor& clock) {
   TASUKI_CHECK(std::ssize(scalars) < table.shape()[1], "{} scalars for a table of {}",
                scalars.size(), table.shape().text());
   kernels::PostedScalars posted{};
   const auto post_them = [&] {
     kernels::post(launch_on(row), table.data<double>(), table.shape()[0], table.shape()[1],
-                  row.data<std::int64_t>(), posted);
+                  row.data<std::int64_t>(), posted, posted.are_last ? step_clock(clock) : nullptr);
     check_launch("post");
   };
   for (const Tensor& scalar : scalars) {
@@ -45,8 +57,7 @@ void CudaBackend::post(const Tensor& table, const Tensor& row, std::span<const T
 }
 
 void CudaBackend::stamp(const Tensor& clock, StepClock::Moment moment) {
-  TASUKI_CHECK(clock.count() == step_clock_values, "a clock of {}", clock.shape().text());
-  kernels::stamp(launch_on(clock), reinterpret_cast<StepClock*>(clock.data<double>()), moment);
+  kernels::stamp(launch_on(clock), step_clock(clock), moment);
   check_launch("stamp");
 }
 

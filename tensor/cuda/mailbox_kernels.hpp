@@ -22,9 +22,9 @@ struct PostedScalars {
 
 // Into row *row % rows of a table with this many columns, in host memory that the device can write:
 // the values from column 1 + before on; after the last ones *row + 1 into column 0, in that order
-// as seen by the host.
+// as seen by the host. Then the step has ended on `clock`, if not null.
 void post(const Launch& launch, double* table, std::int64_t rows, std::int64_t columns,
-          const std::int64_t* row, const PostedScalars& scalars);
+          const std::int64_t* row, const PostedScalars& scalars, StepClock* clock);
 
 // clock->advance(moment, the device's time).
 void stamp(const Launch& launch, StepClock* clock, StepClock::Moment moment);

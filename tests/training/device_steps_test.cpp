@@ -17,6 +17,7 @@
 #include "tests/support/errors.hpp"
 #include "training/extensions/evaluator.hpp"
 #include "training/extensions/fail_on_non_number.hpp"
+#include "training/extensions/observe.hpp"
 #include "training/extensions/print_progress.hpp"
 #include "training/extensions/print_steps.hpp"
 #include "training/extensions/snapshot.hpp"
@@ -269,14 +270,29 @@ TEST_F(ForgottenRecordings, FollowDiscardedRoundedWeights) {
   expect_as_not_recorded(DType::bfloat16, keep(DType::float32), keep(DType::bfloat16));
 }
 
-TEST_F(DeviceTraining, MeasuresStepsOnTheDevice) {
-  const SmallRun run(folder / "out", comm.get(), on_device(graph_of(*comm)));
-  run.trainer->run();
-  const StepTimes times = run.trainer->updater().times().at(0);
-  EXPECT_EQ(times.steps, run.trainer->updater().iteration());
-  EXPECT_GT(times.compute(), 0);
-  EXPECT_GE(times.input, 0);
-  EXPECT_EQ(times.exchange > 0, comm->size() > 1);
+TEST_F(DeviceTraining, MeasuresStepsOnTheDeviceOnceAsked) {
+  const auto times_of = [&](const std::string& out, std::unique_ptr<Extension> asks) {
+    const SmallRun run(folder / out, comm.get(), on_device(graph_of(*comm)));
+    if (asks) run.trainer->extend(std::move(asks), {.trigger = every(1, Unit::iteration)});
+    run.trainer->run();
+    return std::pair(run.trainer->updater().times().at(0), run.trainer->updater().iteration());
+  };
+  constexpr std::int64_t late = 6;  // steps are recorded by then
+  const auto asks_late = [](Trainer& trainer) {
+    if (trainer.updater().iteration() == late) trainer.updater().measure_times();
+  };
+  for (const auto& [times, steps] :
+       {times_of("all", report_step_times()), times_of("late", make_extension("ask", asks_late))}) {
+    EXPECT_TRUE(times.steps == steps || times.steps == steps - late) << times.steps;
+    EXPECT_GT(times.forward, 0);
+    EXPECT_GT(times.backward, 0);
+    EXPECT_GT(times.update, 0);
+    EXPECT_GE(times.input, 0);
+    EXPECT_EQ(times.exchange > 0, comm->size() > 1);
+  }
+  const StepTimes unasked = times_of("unasked", nullptr).first;
+  EXPECT_EQ(unasked.steps, 0);
+  EXPECT_EQ(unasked.total(), 0);
 }
 
 // Nothing waits for the device to know; a report does, and a snapshot.

@@ -41,7 +41,10 @@ class ReportStepTimes final : public Extension {
   bool may_observe(const std::string& key, const std::string&, bool) const override {
     return key.starts_with("time/");
   }
-  void initialize(Trainer& trainer) override { reported_ = trainer.updater().times(); }
+  void initialize(Trainer& trainer) override {
+    trainer.updater().measure_times();
+    reported_ = trainer.updater().times();
+  }
 
   void run(Trainer& trainer) override {
     RankTimes now = trainer.updater().times(), since = now;

@@ -82,15 +82,19 @@ void KindRecorder::refuse(std::string_view reason) {
 }  // namespace
 
 GpuSteps::GpuSteps(Device device, std::vector<Optimizer*> optimizers,
-                   std::vector<const Module*> models, const Settings& settings, Tensor clock)
+                   std::vector<const Module*> models, const Settings& settings)
     : device_(device),
       optimizers_(std::move(optimizers)),
       models_(std::move(models)),
       settings_(settings),
-      clock_(std::move(clock)),
       fields_(device_),
       journal_(device_, usual_scalars),
       kinds_(settings.most_recordings) {}
+
+void GpuSteps::measure(const Tensor& clock) {
+  clock_ = clock;
+  forget();  // recordings that do not note the time
+}
 
 void GpuSteps::run(const Batch& batch, Observation& observation, const Work& work,
                    const std::string& prefix, Place place) {
@@ -169,15 +173,17 @@ void GpuSteps::make_room() {
 void GpuSteps::ask_for_step(const Step& step, const Batch& batch) {
   Observation seen;
   const DType type = activations();
-  time_step(clock_, [&] {
+  {
+    const ClockScope timed(clock_);
     // A rank without examples only takes part in the exchange, and in the messages of layers.
     if (batch.size() == 0 && std::ranges::none_of(models_, &Module::communicates))
-      return step.work(batch, seen);
-    step.work(batch.to(device_, type, step.kind.numbers->batch_rows()), seen);
-  });
+      step.work(batch, seen);
+    else
+      step.work(batch.to(device_, type, step.kind.numbers->batch_rows()), seen);
+  }
   const std::vector<Tensor> scalars = step.kind.report.take(seen);
   if (std::ssize(scalars) > journal_.columns()) widen_journal(std::ssize(scalars));
-  journal_.post(step.kind.numbers->journal_row().reshape({}), scalars);
+  journal_.post(step.kind.numbers->journal_row().reshape({}), scalars, clock_);
 }
 
 void GpuSteps::widen_journal(std::int64_t columns) {

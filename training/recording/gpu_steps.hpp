@@ -30,9 +30,10 @@ class GpuSteps {
  public:
   using Settings = StepRunner::Settings;
   using Work = StepRunner::Work;
-  // `clock`: for training; undefined for evaluation.
   GpuSteps(Device device, std::vector<Optimizer*> optimizers, std::vector<const Module*> models,
-           const Settings& settings, Tensor clock);
+           const Settings& settings);
+  // Later steps note their parts on this clock.
+  void measure(const Tensor& clock);
 
   // The position of a batch among the batches of its step.
   struct Place {
@@ -79,7 +80,7 @@ class GpuSteps {
   std::vector<Optimizer*> optimizers_;
   std::vector<const Module*> models_;
   Settings settings_;
-  Tensor clock_;
+  Tensor clock_;  // undefined: nothing is measured
   std::string reason_;
   std::int64_t recordings_ = 0;
   FieldMemory fields_;

@@ -91,10 +91,10 @@ std::int64_t Journal::open_row() {
   return opened;
 }
 
-void Journal::post(const Tensor& row, std::span<const Tensor> scalars) const {
+void Journal::post(const Tensor& row, std::span<const Tensor> scalars, const Tensor& clock) const {
   TASUKI_CHECK(std::ssize(scalars) <= columns_,
                "a step reports {} numbers, a journal has room for {}", scalars.size(), columns_);
-  backend(device_).post(table_, row, scalars);
+  backend(device_).post(table_, row, scalars, clock);
 }
 
 }  // namespace tasuki

@@ -64,8 +64,9 @@ class Journal {
   // Called when all work of that step is queued: its row is expected from now on. Returns the row's
   // number.
   std::int64_t open_row();
-  // Device work: writes the scalars (of any type) into the first columns of a row.
-  void post(const Tensor& row, std::span<const Tensor> scalars) const;
+  // Device work: writes the scalars (of any type) into the first columns of a row, and notes the
+  // end of the step on `clock`, if defined.
+  void post(const Tensor& row, std::span<const Tensor> scalars, const Tensor& clock = {}) const;
   // The present or future value of a column of the row that was opened last.
   JournalSum cell(std::int64_t column, double factor) const {
     return {page_, next_row_ - 1, column, factor};

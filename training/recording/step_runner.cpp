@@ -47,10 +47,10 @@ StepRunner::StepRunner(Device device, const std::vector<Optimizer*>& optimizers,
     : device_(device),
       optimizer_(optimizers.empty() ? nullptr : optimizers.front()),
       evaluated_type_(settings.activations) {
-  if (!optimizers.empty()) clock_ = std::make_unique<DeviceClock>(device_);
   if (!device_.is_cpu())
-    on_gpu_ = std::make_unique<GpuSteps>(device_, optimizers, std::move(models), settings,
-                                         tensor_of(clock_));
+    on_gpu_ = std::make_unique<GpuSteps>(device_, optimizers, std::move(models), settings);
+  else
+    measure_times();
 }
 
 StepRunner::StepRunner(const std::vector<Optimizer*>& optimizers, const Settings& settings)
@@ -78,7 +78,11 @@ void StepRunner::run(const Batch& batch, Observation& observation, const Work& w
   } else if (batch.global_size() != 0) {
     const Batch here = on_cpu(batch);
     Observation seen;
-    time_step(tensor_of(clock_), [&] { work(here, seen); });
+    {
+      const ClockScope timed(tensor_of(clock_));
+      work(here, seen);
+      note_moment(StepClock::Moment::end);
+    }
     observation.add(seen, prefix);
   }
   step.succeeded();
@@ -105,6 +109,12 @@ const std::string& StepRunner::why_not_recorded() const {
 
 std::int64_t StepRunner::recordings() const {
   return on_gpu_ ? on_gpu_->recordings() : 0;
+}
+
+void StepRunner::measure_times() {
+  if (clock_ || optimizer_ == nullptr) return;
+  clock_ = std::make_unique<DeviceClock>(device_);
+  if (on_gpu_) on_gpu_->measure(clock_->tensor());
 }
 
 StepTimes StepRunner::times() const {

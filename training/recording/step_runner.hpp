@@ -82,7 +82,10 @@ class StepRunner {
   // Why steps are no longer recorded; empty while they may be.
   const std::string& why_not_recorded() const;
   std::int64_t recordings() const;  // made so far
-  // For training: times by the device's clock; waits for the device.
+  // From now on training steps are timed by the device's clock. On a CPU they always are; on a GPU,
+  // reading the clock takes a kernel for each part of a step.
+  void measure_times();
+  // Of the steps that were timed; waits for the device.
   StepTimes times() const;
 
  private:
@@ -94,7 +97,7 @@ class StepRunner {
   Device device_;
   const Optimizer* optimizer_;  // null: an evaluation
   DType evaluated_type_;
-  std::unique_ptr<DeviceClock> clock_;  // null: an evaluation
+  std::unique_ptr<DeviceClock> clock_;  // null: steps are not timed
   std::unique_ptr<GpuSteps> on_gpu_;    // null: the device is a CPU
   // A step that has further batches: its StepScope, and the number of batches so far.
   std::uint64_t step_ = 0;

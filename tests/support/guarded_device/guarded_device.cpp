@@ -96,11 +96,12 @@ class GuardedBackend final : public Backend {
   std::shared_ptr<Storage> allocate_mailbox(std::size_t bytes, Device) override {
     return allocate_host(bytes);
   }
-  void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars) override {
+  void post(const Tensor& table, const Tensor& row, std::span<const Tensor> scalars,
+            const Tensor& clock) override {
     submit([=, scalars = std::vector(scalars.begin(), scalars.end())] {
       std::vector<Tensor> values;
       for (const Tensor& scalar : scalars) values.push_back(host(scalar));
-      cpu().post(table, host(row), values);
+      cpu().post(table, host(row), values, clock ? host(clock) : Tensor());
     });
   }
 
