@@ -41,19 +41,23 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   fail(ErrorKind::internal, "unknown reduction {}", static_cast<int>(op));
 }
 
-// Groups several operations into one.
-template <class... Operations>
-ncclResult_t grouped(Operations... operations) {
-  ncclResult_t first_error = ncclGroupStart();
-  const auto run = [&](auto& operation) {
-    const ncclResult_t result = operation();
+// Operations that NCCL does in one launch.
+class Together {
+ public:
+  Together() : first_error_(ncclGroupStart()) {}
+  void add(ncclResult_t result) {
     const bool is_error = result != ncclSuccess && result != ncclInProgress;
-    if (is_error && first_error == ncclSuccess) first_error = result;
-  };
-  (run(operations), ...);
-  const ncclResult_t end = ncclGroupEnd();
-  return first_error != ncclSuccess ? first_error : end;
-}
+    if (is_error && first_error_ == ncclSuccess) first_error_ = result;
+  }
+  // The first error, or what the whole returns.
+  ncclResult_t end() const {
+    const ncclResult_t result = ncclGroupEnd();
+    return first_error_ != ncclSuccess ? first_error_ : result;
+  }
+
+ private:
+  ncclResult_t first_error_;
+};
 
 // The equal parts of reduce_scatter and allgather, and the remainder, which belongs to the last
 // rank.
@@ -141,21 +145,34 @@ void NcclCollectives::broadcast(const Tensor& values, int root) {
   });
 }
 
+void NcclCollectives::give_parts(const Tensor& values, std::span<const Range> parts) {
+  CudaContext::of(device_);
+  memory_->use(comm_, values.raw());
+  const ncclDataType_t type = nccl_type(values.dtype());
+  comm_.call("ncclBroadcast", [&](ncclComm_t comm) {
+    Together all;
+    for (std::size_t root = 0; root < parts.size(); ++root) {
+      if (parts[root].size() == 0) continue;
+      void* const part = values.slice(parts[root].begin, parts[root].end).raw();
+      all.add(ncclBroadcast(part, part, static_cast<std::size_t>(parts[root].size()), type,
+                            static_cast<int>(root), comm, launch_.stream));
+    }
+    return all.end();
+  });
+}
+
 void NcclCollectives::reduce_scatter(const Tensor& values, ReduceOp op) {
   CudaContext::of(device_);
   memory_->use(comm_, values.raw());
   const Parts parts(values, rank_, ranks_);
   const ncclDataType_t type = nccl_type(values.dtype());
   comm_.call("ncclReduceScatter", [&](ncclComm_t comm) {
-    return grouped(
-        [&] {
-          return ncclReduceScatter(parts.begin, parts.own, static_cast<std::size_t>(parts.count),
-                                   type, nccl_op(op), comm, launch_.stream);
-        },
-        [&] {
-          return ncclReduce(parts.rest, parts.rest, static_cast<std::size_t>(parts.rest_count),
-                            type, nccl_op(op), parts.last, comm, launch_.stream);
-        });
+    Together both;
+    both.add(ncclReduceScatter(parts.begin, parts.own, static_cast<std::size_t>(parts.count), type,
+                               nccl_op(op), comm, launch_.stream));
+    both.add(ncclReduce(parts.rest, parts.rest, static_cast<std::size_t>(parts.rest_count), type,
+                        nccl_op(op), parts.last, comm, launch_.stream));
+    return both.end();
   });
 }
 
@@ -165,15 +182,12 @@ void NcclCollectives::allgather(const Tensor& values) {
   const Parts parts(values, rank_, ranks_);
   const ncclDataType_t type = nccl_type(values.dtype());
   comm_.call("ncclAllGather", [&](ncclComm_t comm) {
-    return grouped(
-        [&] {
-          return ncclAllGather(parts.own, parts.begin, static_cast<std::size_t>(parts.count), type,
-                               comm, launch_.stream);
-        },
-        [&] {
-          return ncclBroadcast(parts.rest, parts.rest, static_cast<std::size_t>(parts.rest_count),
-                               type, parts.last, comm, launch_.stream);
-        });
+    Together both;
+    both.add(ncclAllGather(parts.own, parts.begin, static_cast<std::size_t>(parts.count), type,
+                           comm, launch_.stream));
+    both.add(ncclBroadcast(parts.rest, parts.rest, static_cast<std::size_t>(parts.rest_count), type,
+                           parts.last, comm, launch_.stream));
+    return both.end();
   });
 }
 

@@ -22,6 +22,7 @@ class NcclCollectives : public GpuGroup {
   void allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) override;
   void reduce(const Tensor& values, ReduceOp op, int root) override;
   void broadcast(const Tensor& values, int root) override;
+  void give_parts(const Tensor& values, std::span<const Range> parts) override;
   void reduce_scatter(const Tensor& values, ReduceOp op) override;
   void allgather(const Tensor& values) override;
 

@@ -42,8 +42,8 @@ class GpuGroup {
   virtual void allreduce(const Tensor& values, ReduceOp op, const WireFormat& wire) = 0;
   virtual void reduce(const Tensor& values, ReduceOp op, int root) = 0;
   virtual void broadcast(const Tensor& values, int root) = 0;
-  // Each rank contributes elements parts[rank].
-  void give_parts(const Tensor& values, std::span<const Range> parts);
+  // Each rank contributes elements parts[rank]. By default a broadcast of each part.
+  virtual void give_parts(const Tensor& values, std::span<const Range> parts);
   // Afterwards only this rank's gpu_part() of the values is valid.
   virtual void reduce_scatter(const Tensor& values, ReduceOp op) = 0;
   // Each rank contributes its gpu_part().

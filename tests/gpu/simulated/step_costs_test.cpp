@@ -45,30 +45,44 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
     EXPECT_LT(number_of(costs, "wait"), 0.5);
   }
 
-  TemporaryFolder folder;
-
- private:
-  // Of a step after the first ones, which are not replayed: two runs within one epoch differ by so
-  // many.
-  static Costs of_step(const std::vector<std::string>& words) {
+  // Of a step after the first ones, which are not replayed, on the first of so many ranks: two runs
+  // within one epoch differ by so many.
+  static Costs of_step(const std::vector<std::string>& words, int ranks) {
     constexpr int steps = 16;
-    Costs costs = of_run(words, 10);
-    for (const auto& [name, count] : of_run(words, 10 + steps))
+    Costs costs = of_run(words, ranks, 10);
+    for (const auto& [name, count] : of_run(words, ranks, 10 + steps))
       costs[name] = (count - costs[name]) / steps;
     for (const auto& [name, count] : costs)
       if (count != 0) fmt::print("{} {} a step\n", count, name);
     return costs;
   }
-  static Costs of_run(std::vector<std::string> words, int iterations) {
+  static double number_of(const Costs& costs, const std::string& name) {
+    const auto found = costs.find(name);
+    return found == costs.end() ? 0 : found->second;
+  }
+
+  TemporaryFolder folder;
+
+ private:
+  static Costs of_run(std::vector<std::string> words, int ranks, int iterations) {
     const TemporaryFolder work;
     const std::string file = work / "counts";
     words.insert(words.end(), {"--threads", "1", "--graph", GetParam(), "--gpu", "--out",
                                work / "out", "--max-iterations", std::to_string(iterations)});
-    const Finished run =
-        run_program(words, 60, {{"SIMULATED_CUDA_COUNTS", file}, {"TASUKI_CHECK_MEMORY", "0"}});
+    if (ranks > 1) {
+      // Each rank writes a file of its own.
+      const std::string own = "SIMULATED_CUDA_COUNTS=\"$COUNTS.$" + rank_variable() + "\"";
+      words.insert(words.begin(), {"sh", "-c", own + R"( exec "$0" "$@")"});
+      words = mpirun(ranks, words);
+    }
+    const std::string file = work / "counts";
+    const Finished run = run_program(words, 60,
+                                     {{ranks > 1 ? "COUNTS" : "SIMULATED_CUDA_COUNTS", file},
+                                      {"FAKE_CUDA_DEVICES", std::to_string(ranks)},
+                                      {"TASUKI_CHECK_MEMORY", "0"}});
     EXPECT_EQ(run.exit_code, 0) << run.all();
     Costs costs;
-    std::ifstream lines(file);
+    std::ifstream lines(ranks > 1 ? file + ".0" : file);
     std::string name;
     for (double count = 0; lines >> name >> count;) costs[name] = count;
     EXPECT_GT(costs.size(), 5U);
@@ -80,10 +94,6 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
     for (const auto& [name, count] : costs)
       if (name.starts_with("launch.") && name != note_of_time) sum += count;
     return sum;
-  }
-  static double number_of(const Costs& costs, const std::string& name) {
-    const auto found = costs.find(name);
-    return found == costs.end() ? 0 : found->second;
   }
 };
 
@@ -101,6 +111,14 @@ TEST_P(StepCosts, Transformer) {
   expect_at_most({60, 3, 1}, {TRAIN_LM, "--layers", "1", "--heads", "1", "--width", "16",
                               "--context", "8", "--global-batch", "2", "--data", folder / "text"});
 }
+// The sum of gradients, and the weights that each of the ranks has updated: of all ranks at once.
+TEST_P(StepCosts, DividedStates) {
+  const Costs costs = of_step({TRAIN_MNIST, "--unit", "32", "--global-batch", "10", "--shard",
+                               "states", "--data", folder / "digits"},
+                              2);
+  EXPECT_EQ(number_of(costs, "launch.nccl"), 2);
+}
+
 
 INSTANTIATE_TEST_SUITE_P(Graph, StepCosts, ::testing::Values("off", "on"),
                          [](const auto& graph) { return graph.param; });

@@ -20,6 +20,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "queue.hpp"
@@ -182,6 +183,34 @@ bool through_root(ncclComm& comm, Bytes& own, Bytes& result, const Make& make) {
   return true;
 }
 
+// --- launches: of one operation, or of all those of a group on a stream ---
+
+struct Group {
+  int depth = 0;
+  std::vector<std::pair<cudaStream_t, std::vector<std::function<void()>>>> of_streams;
+};
+thread_local Group group;
+
+void launch(cudaStream_t stream, std::function<void()> work) {
+  if (group.depth == 0) return enqueue(stream, std::move(work), "launch.nccl");
+  const auto found =
+      std::ranges::find(group.of_streams, stream, [](const auto& each) { return each.first; });
+  if (found == group.of_streams.end())
+    group.of_streams.push_back({stream, {std::move(work)}});
+  else
+    found->second.push_back(std::move(work));
+}
+
+void launch_group() {
+  for (auto& [stream, operations] : std::exchange(group.of_streams, {}))
+    enqueue(
+        stream,
+        [all = std::move(operations)] {
+          for (const std::function<void()>& operation : all) operation();
+        },
+        "launch.nccl");
+}
+
 // Queues an operation in which a rank hands in `bytes_in` of `from` and gets `bytes_out`, which go
 // to `to` where `gets` says so.
 ncclResult_t exchange(ncclComm_t handle, cudaStream_t stream, const void* from,
@@ -191,7 +220,7 @@ ncclResult_t exchange(ncclComm_t handle, cudaStream_t stream, const void* from,
   if (comm == nullptr) return ncclInvalidArgument;
   if (comm->state != ncclSuccess) return comm->state;
   if (bytes_in == 0 && bytes_out == 0) return ncclSuccess;
-  enqueue(stream, [=] {
+  launch(stream, [=] {
     if (comm->is_given_up) return;
     Bytes own = fetch(from, bytes_in), result(bytes_out);
     if (!through_root(*comm, own, result, make)) return hang(*comm);
@@ -335,9 +364,12 @@ ncclResult_t ncclCommDeregister(ncclComm_t /*comm*/, void* /*handle*/) {
   return ncclSuccess;
 }
 ncclResult_t ncclGroupStart() {
+  ++group.depth;
   return ncclSuccess;
 }
 ncclResult_t ncclGroupEnd() {
+  if (group.depth == 0) return ncclInvalidUsage;
+  if (--group.depth == 0) launch_group();
   return ncclSuccess;
 }
 
