@@ -166,7 +166,7 @@ class Backend {
   // Weights and biases of this and of convolutions may already have x's type, which saves rounding
   // them. With `relu` y is clipped at 0.
   virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) = 0;
-  // added + x w^T + b; `added`, N x O, has x's type. CPUs save a pass over y.
+  // added + x w^T + b; `added`, N x O, has x's type. In one pass if a backend overrides it.
   virtual Tensor add_linear(const Tensor& added, const Tensor& x, const Tensor& w, const Tensor& b);
   virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;
   // db, if defined, is overwritten with the column sums of dy.

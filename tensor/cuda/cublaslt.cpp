@@ -79,8 +79,9 @@ cublasStatus_t run_matmul(cublasLtHandle_t handle, MatmulDescription& descriptio
                           void* workspace, std::size_t workspace_bytes, cudaStream_t stream) {
   // Read before this returns, also in a recording.
   const float one = 1;
+  const void* const added = p.added != nullptr ? p.added : p.c;
   return cublasLtMatmul(handle, &description.operation, &one, p.b, &description.first, p.a,
-                        &description.second, &p.beta, p.c, &description.result, p.c,
+                        &description.second, &p.beta, added, &description.result, p.c,
                         &description.result, &algorithm, workspace, workspace_bytes, stream);
 }
 

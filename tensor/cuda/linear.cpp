@@ -17,9 +17,9 @@ void check_linear(const Tensor& x, const Tensor& w) {
                x.shape().text(), w.shape().text());
 }
 
-}  // namespace
-
-Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) {
+// x w^T + b, plus `added` if defined.
+Tensor linear_sum(const Tensor& x, const Tensor& w, const Tensor& b, bool relu,
+                  const Tensor& added) {
   check_linear(x, w);
   const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
   if (b) {
@@ -27,10 +27,18 @@ Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bo
     TASUKI_CHECK(b.shape() == Shape{outputs}, "linear: a bias of {} for {} outputs",
                  b.shape().text(), outputs);
   }
+  if (added)
+    TASUKI_CHECK(added.shape() == Shape({items, outputs}) && added.dtype() == x.dtype() &&
+                     added.device() == x.device(),
+                 "linear: {} of {} to be added to a result of {}x{} in {}", added.shape().text(),
+                 name_of(added.dtype()), items, outputs, name_of(x.dtype()));
   Tensor y = Tensor::empty({items, outputs}, x.dtype(), x.device());
   if (y.count() == 0) return y;
   if (inputs == 0) {
-    y.fill(0);
+    if (added)
+      y.copy_from(added);
+    else
+      y.fill(0);
     if (b)
       kernels::add_bias(launch_on(x), y.dtype(), y.raw(), b.to(DType::float32).data<float>(), items,
                         outputs, relu);
@@ -38,6 +46,7 @@ Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bo
     return y;
   }
   const Tensor source = x.plain(), weights = w.to(x.dtype());
+  const Tensor addend = added ? added.plain() : Tensor();
   multiply(CudaContext::of(x.device()), {.transpose_b = true,
                                          .m = items,
                                          .n = outputs,
@@ -47,10 +56,23 @@ Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bo
                                          .a = source.raw(),
                                          .b = weights.raw(),
                                          .c = y.raw(),
+                                         .beta = added ? 1.0F : 0.0F,
+                                         .added = added ? addend.raw() : nullptr,
                                          .bias = b ? b.raw() : nullptr,
                                          .bias_type = b ? b.dtype() : DType::float32,
                                          .relu = relu});
   return y;
+}
+
+}  // namespace
+
+Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) {
+  return linear_sum(x, w, b, relu, {});
+}
+
+Tensor CudaBackend::add_linear(const Tensor& added, const Tensor& x, const Tensor& w,
+                               const Tensor& b) {
+  return linear_sum(x, w, b, false, added);
 }
 
 Tensor CudaBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {

@@ -44,7 +44,8 @@ MatmulKey::MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed)
       step_c(product.step_c),
       alignment_a(batch_alignment(product.a, product.step_a, product.operands)),
       alignment_b(batch_alignment(product.b, product.step_b, product.operands)),
-      alignment_c(batch_alignment(product.c, product.step_c, product.result)),
+      alignment_c(std::min(batch_alignment(product.c, product.step_c, product.result),
+                           alignment_of(product.added))),
       alignment_vector(alignment_of(product.bias != nullptr ? product.bias : product.row_sums)),
       operands(product.operands),
       result(product.result),
@@ -136,13 +137,14 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
   TASUKI_CHECK(
       product.row_sums == nullptr || (product.bias == nullptr && product.result == DType::float32),
       "row sums with a bias, or beside a result of {}", name_of(product.result));
-  TASUKI_CHECK(product.batch == 1 || (product.bias == nullptr && product.row_sums == nullptr),
-               "a batch of {} products with a bias or row sums", product.batch);
+  TASUKI_CHECK(product.batch == 1 || (product.bias == nullptr && product.row_sums == nullptr &&
+                                      product.added == nullptr),
+               "a batch of {} products with a bias, row sums or an addend", product.batch);
   const MatmulKey key(product, cuda_settings().allow_tf32, cuda_settings().autotune);
   MatmulAlgorithms::Known& known =
       context.matmul().algorithms.get(key, [&] { return choose_matmul(context, product, key); });
   AlgorithmTrials::Work work{"cublasLtMatmul"};
-  if (product.beta != 0) {
+  if (product.adds_to_result()) {
     work.sum = product.c;
     work.bytes = product.result_bytes();
   }

@@ -19,8 +19,8 @@ namespace tasuki {
 
 class CudaContext;
 
-// Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n values) c = op(a) op(b) + bias, and
-// with relu max(0, that). Computed in float32 (TF32 if allowed), partial sums included.
+// Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n values) that plus the bias, and with
+// relu max(0, that). Computed in float32 (TF32 if allowed), partial sums included.
 struct MatrixProduct {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;  // all positive
@@ -30,6 +30,7 @@ struct MatrixProduct {
   const void* b = nullptr;
   void* c = nullptr;
   float beta = 0;
+  const void* added = nullptr;  // takes the place of c in the sum, where beta is then 1
   const void* bias = nullptr;
   DType bias_type = DType::float32;  // or the type of c
   bool relu = false;
@@ -39,6 +40,7 @@ struct MatrixProduct {
   // So many products, without bias and row sums, whose matrices are so many elements apart.
   std::int64_t batch = 1, step_a = 0, step_b = 0, step_c = 0;
 
+  bool adds_to_result() const { return beta != 0 && added == nullptr; }
   // Of all results.
   std::size_t result_bytes() const {
     return static_cast<std::size_t>((batch - 1) * step_c + m * n) * size_of(result);
