@@ -65,15 +65,5 @@ TEST_F(SimulatedKernel, DiesOfMisalignedVectors) {
     }
 }
 
-// No kernel asks for more (cudaFuncSetAttribute), so that this has no way to allow it.
-TEST_F(SimulatedKernel, HasAtMost48KilobytesOfSharedMemory) {
-  constexpr std::size_t most = std::size_t{48} << 10;
-  copy_vector({}, Vector::pack, place(512), place(0), most);
-  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
-  copy_vector({}, Vector::pack, place(512), place(0), most + 1);
-  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidConfiguration);
-  EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
-}
-
 }  // namespace
 }  // namespace tasuki::testing

@@ -16,20 +16,19 @@ __global__ void copy_values_kernel(T* to, const T* from) {
 
 }  // namespace
 
-void copy_vector(const Launch& launch, Vector vector, void* to, const void* from,
-                 std::size_t shared_bytes) {
+void copy_vector(const Launch& launch, Vector vector, void* to, const void* from) {
   switch (vector) {
     case Vector::pack:
-      copy_pack_kernel<<<1, 1, shared_bytes, launch.stream>>>(static_cast<float*>(to),
-                                                              static_cast<const float*>(from));
+      copy_pack_kernel<<<1, 1, 0, launch.stream>>>(static_cast<float*>(to),
+                                                   static_cast<const float*>(from));
       break;
     case Vector::four_halves:
-      copy_values_kernel<4><<<1, 1, shared_bytes, launch.stream>>>(
-          static_cast<__half*>(to), static_cast<const __half*>(from));
+      copy_values_kernel<4>
+          <<<1, 1, 0, launch.stream>>>(static_cast<__half*>(to), static_cast<const __half*>(from));
       break;
     case Vector::two_floats:
-      copy_values_kernel<2><<<1, 1, shared_bytes, launch.stream>>>(static_cast<float*>(to),
-                                                                   static_cast<const float*>(from));
+      copy_values_kernel<2>
+          <<<1, 1, 0, launch.stream>>>(static_cast<float*>(to), static_cast<const float*>(from));
       break;
   }
 }

@@ -7,8 +7,7 @@ namespace tasuki::testing {
 
 enum class Vector { pack, four_halves, two_floats };
 
-// One thread copies one vector; `shared_bytes`: of the block.
-void copy_vector(const Launch& launch, Vector vector, void* to, const void* from,
-                 std::size_t shared_bytes = 0);
+// One thread copies one vector.
+void copy_vector(const Launch& launch, Vector vector, void* to, const void* from);
 
 }  // namespace tasuki::testing

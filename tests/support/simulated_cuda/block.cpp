@@ -3,16 +3,19 @@
 // instructions, while the C library's look after signals and cancelled threads.
 #include <ucontext.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <random>
 
 #include "kernel.hpp"
 #include "queue.hpp"
+#include "shared_memory.hpp"
 
 namespace tasuki::simulated {
 namespace {
@@ -46,6 +49,29 @@ struct Warp {
   std::array<unsigned, warp_size> count{};  // exchanges that a lane has begun
 };
 
+// Dynamic memory begins with no numbers (NaN), and what is behind it must not change.
+struct Shared {
+  static constexpr std::size_t guarded = 64, most = std::size_t{256} << 10;
+  alignas(16) std::array<std::byte, most + guarded> dynamic;
+  std::size_t dynamic_bytes = 0, limit = 0;
+  std::map<const void*, std::size_t> declared;
+
+  void clear() {
+    std::fill_n(dynamic.begin(), dynamic_bytes + guarded, std::byte{0xFF});
+    declared.clear();
+  }
+  [[nodiscard]] std::size_t declared_bytes() const {
+    std::size_t sum = 0;
+    for (const auto& [place, bytes] : declared) sum += bytes;
+    return sum;
+  }
+  void check() const {
+    const auto* const end = dynamic.data() + dynamic_bytes;
+    if (std::any_of(end, end + guarded, [](std::byte each) { return each != std::byte{0xFF}; }))
+      defect("a block has written behind its dynamic shared memory");
+  }
+};
+
 // One block at a time.
 struct Block {
   std::array<Fiber, most_threads> fibers;
@@ -57,6 +83,7 @@ struct Block {
   Place scheduler{};
   const std::function<void()>* kernel = nullptr;
   std::minstd_rand order{1};
+  Shared shared;
 };
 
 Block& block() {
@@ -159,9 +186,11 @@ void run_block(const Thread& place) {
         b.fibers[i].place.index = dim3(x, y, z);
         b.fibers[i].state = State::ready;
       }
+  b.shared.clear();
   do {
     run_fibers();
   } while (release());
+  b.shared.check();
 }
 
 std::size_t count(const dim3& size) {
@@ -223,17 +252,35 @@ const void* const* exchange_in_warp(const void* value, std::size_t bytes) {
   return exchange.addresses.data();
 }
 
-void enqueue_kernel(const Configuration& c, std::function<void()> kernel, const char* name) {
+void* dynamic_shared() {
+  return block().shared.dynamic.data();
+}
+
+void declare_shared(const void* place, std::size_t bytes) {
+  Shared& shared = block().shared;
+  if (block().running != 0) return;  // the first thread speaks for its block
+  shared.declared[place] = bytes;
+  if (shared.declared_bytes() + shared.dynamic_bytes <= shared.limit) return;
+  std::fprintf(stderr, "declared: %zu bytes, dynamic: %zu, allowed: %zu\n", shared.declared_bytes(),
+               shared.dynamic_bytes, shared.limit);
+  defect("a GPU would refuse to launch a block with so much shared memory");
+}
+
+void enqueue_kernel(const Configuration& c, const void* function, std::function<void()> kernel,
+                    const char* name) {
   const bool is_possible = count(c.grid) > 0 && count(c.block) > 0 &&
                            count(c.block) <= most_threads && c.grid.y <= 65535 &&
-                           c.grid.z <= 65535 && c.block.z <= 64 && c.grid.x <= 2147483647U &&
-                           c.shared_bytes <= 48 << 10;
+                           c.grid.z <= 65535 && c.block.z <= 64 && c.grid.x <= 2147483647U;
   if (!is_possible) return set_last_error(cudaErrorInvalidConfiguration);
+  const SharedLimits limits = shared_limits(function);
+  if (c.shared_bytes > limits.dynamic_bytes) return set_last_error(cudaErrorInvalidValue);
   enqueue(
       c.stream,
-      [c, kernel = std::move(kernel)] {
+      [=, kernel = std::move(kernel)] {
         const Access access;  // by one thread at a time
         block().kernel = &kernel;
+        block().shared.dynamic_bytes = c.shared_bytes;
+        block().shared.limit = limits.bytes;
         const std::size_t blocks = count(c.grid), first = block().order() % blocks;
         for (std::size_t i = 0; i < blocks; ++i) {
           const auto number = static_cast<unsigned>((first + i) % blocks);
@@ -241,6 +288,7 @@ void enqueue_kernel(const Configuration& c, std::function<void()> kernel, const 
                         number / c.grid.x / c.grid.y);
           run_block({{}, at, c.block, c.grid});
         }
+        if (function != nullptr) note_static_shared(function, block().shared.declared_bytes());
       },
       name);
 }

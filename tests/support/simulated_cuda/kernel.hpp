@@ -41,22 +41,34 @@ const void* const* exchange_in_warp(const void* value, std::size_t bytes);
 unsigned lane();
 unsigned long long nanoseconds();
 
+// A block's dynamic shared memory (extern __shared__).
+void* dynamic_shared();
+// Called where a kernel declares shared memory, of which a launch knows nothing: where that and the
+// dynamic memory are more than CUDA would launch a block with, the process ends.
+void declare_shared(const void* place, std::size_t bytes);
+
 struct Configuration {
   dim3 grid, block;
-  std::size_t shared_bytes = 0;
+  std::size_t shared_bytes = 0;  // dynamic
   cudaStream_t stream = nullptr;
 };
 // Has `kernel` run by every thread of the grid when it is the stream's turn. What CUDA would refuse
-// becomes the error that cudaGetLastError reports.
-void enqueue_kernel(const Configuration& configuration, std::function<void()> kernel,
-                    const char* name);
+// becomes the error that cudaGetLastError reports. `function`: what knows the kernel's limits of
+// shared memory; not needed without dynamic shared memory.
+void enqueue_kernel(const Configuration& configuration, const void* function,
+                    std::function<void()> kernel, const char* name);
+
+template <class... Parameters>
+const void* address_of(void (*kernel)(Parameters...)) {
+  return reinterpret_cast<const void*>(kernel);
+}
 
 // `name`: for counts.hpp.
 template <class Kernel, class... Arguments>
-void launch(const Configuration& configuration, const char* name, Kernel kernel,
-            Arguments... arguments) {
+void launch(const Configuration& configuration, const void* function, const char* name,
+            Kernel kernel, Arguments... arguments) {
   enqueue_kernel(
-      configuration, [=] { kernel(arguments...); }, name);
+      configuration, function, [=] { kernel(arguments...); }, name);
 }
 
 }  // namespace tasuki::simulated

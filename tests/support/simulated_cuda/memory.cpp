@@ -10,6 +10,7 @@
 #include "counts.hpp"
 #include "device.hpp"
 #include "queue.hpp"
+#include "shared_memory.hpp"
 
 namespace tasuki::simulated {
 namespace {
@@ -98,6 +99,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   properties->totalGlobalMem = total_memory(device);
   properties->multiProcessorCount = 2;
   properties->major = compute_capability() / 10;
+  properties->sharedMemPerBlock = shared_bytes_without_opt_in;
+  properties->sharedMemPerBlockOptin = most_shared_bytes();
   properties->pciBusID = device + 1;
   properties->uuid.bytes[0] = static_cast<char>(device + 1);  // ranks tell GPUs apart by it
   return cudaSuccess;
@@ -107,8 +110,17 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int /*d
     case cudaDevAttrComputeCapabilityMajor:
       *value = compute_capability() / 10;
       break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = compute_capability() % 10;
+      break;
     case cudaDevAttrMultiProcessorCount:
       *value = 2;
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlock:
+      *value = static_cast<int>(shared_bytes_without_opt_in);
+      break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(most_shared_bytes());
       break;
     default:
       *value = 0;
