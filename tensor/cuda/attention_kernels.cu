@@ -1,292 +1,254 @@
+#include <cfloat>
 #include <cmath>
 
-#include "tensor/cuda/attention_heads.cuh"
+#include "tensor/cuda/attention_blocks.cuh"
 
 namespace tasuki::kernels {
 namespace {
 
-constexpr int tile = 32;  // rows of the other side: one for each lane
-
-// A block has `warps` warps. A warp computes `rows` rows of its own side at once, so it reads each
-// value of a tile once for all of them. The arrays of a block fit into 48 KB.
 template <int width>
-struct Form {
-  static constexpr int warps = width <= 128 ? 8 : 4;
-  static constexpr int rows = width <= 64 ? 4 : (width <= 128 ? 2 : 1);
-  static constexpr int threads = 32 * warps, block_rows = warps * rows;
-  static constexpr int blocks = 2;  // of a multiprocessor at least, which leaves enough registers
-};
-
-// Rows in shared memory. 16 bytes between them put the columns that 8 lanes read from 8 rows into
-// different banks.
-template <int width, int rows>
-struct alignas(16) Rows {
-  float values[rows][width + 4];
-};
-
-// What each warp multiplies the rows of a tile with.
+using AttentionForm = Form<width, 1, 1>;
 template <int width>
-struct alignas(16) Factors {
-  float values[Form<width>::warps][Form<width>::rows][tile];
-};
-
-struct Four {
-  float x, y, z, w;
-};
-__device__ Four four(const float* from) {
-  const Values<float, 4> values = load<4>(from, 0);
-  return {values.values[0], values.values[1], values.values[2], values.values[3]};
-}
-
-// Rows begin .. of an array, zeros behind `end` and behind the head's width.
-template <class T, int width, int rows>
-__device__ void load_rows(Rows<width, rows>& to, const AttentionArrays& a, const HeadArray& array,
-                          const OneHead& one, std::int64_t begin, std::int64_t end) {
-  constexpr int packs = width / Pack<T>::width;
-  for (int i = threadIdx.x; i < rows * packs; i += Form<width>::threads) {
-    const int row = i / packs, column = i % packs * Pack<T>::width;
-    const Pack<T> pack =
-        begin + row < end ? pack_of<T>(a, array, one, begin + row, column) : Pack<T>{};
-    for (int c = 0; c < Pack<T>::width; c += 4)
-      store<4>(
-          &to.values[row][column + c], 0,
-          Values<float, 4>{convert<float>(pack.values[c]), convert<float>(pack.values[c + 1]),
-                           convert<float>(pack.values[c + 2]), convert<float>(pack.values[c + 3])});
-  }
-}
-
-// Of the warp's own rows, from `first` on, and the lane's row of a tile.
-template <int width, int own_rows>
-__device__ void multiply_rows(float (&products)[Form<width>::rows],
-                              const Rows<width, own_rows>& own, int first,
-                              const Rows<width, tile>& other) {
-  for (float& product : products) product = 0;
-#pragma unroll 4
-  for (int c = 0; c < width; c += 4) {
-    const Four b = four(&other.values[threadIdx.x % 32][c]);
-#pragma unroll
-    for (int r = 0; r < Form<width>::rows; ++r) {
-      const Four a = four(&own.values[first + r][c]);
-      products[r] += a.x * b.x + a.y * b.y + a.z * b.z + a.w * b.w;
-    }
-  }
-}
-
-// sums[r][c] += factors of row r times the tile's rows; a lane has the columns lane + 32 c.
+using QueryForm = Form<width, 2, 1>;
 template <int width>
-__device__ void add_rows(float (&sums)[Form<width>::rows][width / 32],
-                         const Factors<width>& factors, const Rows<width, tile>& rows) {
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-#pragma unroll 2
-  for (int j = 0; j < tile; j += 4) {
-    Four factor[Form<width>::rows];
-#pragma unroll
-    for (int r = 0; r < Form<width>::rows; ++r) factor[r] = four(&factors.values[warp][r][j]);
-#pragma unroll
-    for (int c = 0; c < width / 32; ++c) {
-      const int column = lane + 32 * c;
-      const float v0 = rows.values[j][column], v1 = rows.values[j + 1][column],
-                  v2 = rows.values[j + 2][column], v3 = rows.values[j + 3][column];
-#pragma unroll
-      for (int r = 0; r < Form<width>::rows; ++r)
-        sums[r][c] += factor[r].x * v0 + factor[r].y * v1 + factor[r].z * v2 + factor[r].w * v3;
-    }
+using KeyForm = Form<width, 2, 2>;
+
+__device__ float exponential(float x) {
+  constexpr float log2_of_e = 1.44269504f;
+  return exp2f(x * log2_of_e);
+}
+
+// Of a query: the largest score, and one by the sum of exponentials.
+struct Softmax {
+  float top = 0, factor = 0;
+
+  __device__ Softmax(const AttentionArrays& a, const OneHead& one, int query) {
+    if (query >= one.queries) return;
+    const float2 statistics = a.statistics[place_of(a, one, query)];
+    top = statistics.x;
+    factor = 1 / statistics.y;
   }
-}
-
-template <int width, class T>
-__device__ void store_row(const AttentionArrays& a, const HeadArray& array, const OneHead& one,
-                          std::int64_t row, const float (&sums)[width / 32], float factor) {
-  const int lane = threadIdx.x % 32;
-  T* const to = row_of<T>(a, array, one, row);
-#pragma unroll
-  for (int c = 0; c < width / 32; ++c)
-    if (lane + 32 * c < a.head_width) to[lane + 32 * c] = convert<T>(sums[c] * factor);
-}
-
-// The softmax's value for a score.
-__device__ float weight_of(float score, float2 statistics) {
-  return expf(score - statistics.x) / statistics.y;
-}
+  __device__ float weight(float score) const { return exponential(score - top) * factor; }
+};
 
 struct Larger {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
-// Where the keys end that the queries of a block see.
-__device__ std::int64_t end_of_keys(const AttentionArrays& a, const OneHead& one,
-                                    std::int64_t first, int rows) {
+// Where the keys end that any of these queries sees.
+__device__ int end_of_keys(const AttentionArrays& a, const OneHead& one, int first, int rows = 1) {
   if (first >= one.queries) return 0;
-  return a.causal && first + rows < one.keys ? first + rows : one.keys;
+  return static_cast<int>(a.causal && first + rows < one.keys ? first + rows : one.keys);
 }
 
-// Blocks: x for rows, y for heads of items.
-template <int width, class T>
-__global__ void __launch_bounds__(Form<width>::threads, Form<width>::blocks)
-    attention_kernel(AttentionArrays a) {
-  constexpr int rows = Form<width>::rows, block_rows = Form<width>::block_rows;
-  __shared__ Rows<width, block_rows> queries;
-  __shared__ Rows<width, tile> others;
-  __shared__ Factors<width> weights;
-  const OneHead one = head_of(a, blockIdx.y);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t first = std::int64_t{blockIdx.x} * block_rows;
-  load_rows<T>(queries, a, a.q, one, first, one.queries);
-  // All warps of a block take part in each tile.
-  const std::int64_t end = end_of_keys(a, one, first, block_rows);
-  float sums[rows][width / 32] = {}, top[rows], total[rows] = {};
-  for (float& each : top) each = -INFINITY;
-  for (std::int64_t begin = 0; begin < end; begin += tile) {
-    __syncthreads();
-    load_rows<T>(others, a, a.k, one, begin, one.keys);
-    __syncthreads();
-    const std::int64_t j = begin + lane;
-    float scores[rows];
-    multiply_rows<width>(scores, queries, warp * rows, others);
+// Blocks: x for heads of items, y for rows. The blocks of queries with the most keys begin first.
+template <class F>
+__device__ int first_query() {
+  return static_cast<int>(gridDim.y - 1 - blockIdx.y) * F::block_rows;
+}
+
+// Turns the scores' products into weights, relative to the largest score so far, and the sums and
+// totals into what they are relative to that. A total is the one of this lane's keys.
+template <class F>
+__device__ void weigh_products(typename F::Products& weights, typename F::Sums& sums,
+                               float (&top)[F::rows], float (&total)[F::rows],
+                               const AttentionArrays& a, const OneHead& one, int first, int begin) {
+  const Lane lane;
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      const std::int64_t i = first + warp * rows + r;
-      const bool is_seen = i < one.queries && j < one.keys && (!a.causal || j <= i);
-      const float score = is_seen ? a.scale * scores[r] : -INFINITY;
-      const float new_top = fmaxf(top[r], warp_reduce(score, Larger()));
-      const float weight = is_seen ? expf(score - new_top) : 0.0f;
-      const float factor = top[r] == -INFINITY ? 0.0f : expf(top[r] - new_top);
-      total[r] = total[r] * factor + warp_reduce(weight, Plus());
-      top[r] = new_top;
-      for (float& sum : sums[r]) sum *= factor;
-      weights.values[warp][r][lane] = weight;
+  for (int r = 0; r < F::rows; ++r) {
+    const int end = end_of_keys(a, one, first + lane.own<F>(r));
+    float new_top = top[r];
+#pragma unroll
+    for (int k = 0; k < F::columns; ++k) {
+      const bool is_seen = begin + lane.column + 8 * k < end;
+      weights[r][k] = is_seen ? a.scale * weights[r][k] : -INFINITY;
+      new_top = fmaxf(new_top, weights[r][k]);
+    }
+    new_top = over_row(new_top, Larger());
+    const float factor = exponential(top[r] - new_top);
+    total[r] *= factor;
+#pragma unroll
+    for (int k = 0; k < F::columns; ++k) {
+      weights[r][k] = exponential(weights[r][k] - new_top);
+      total[r] += weights[r][k];
+    }
+    top[r] = new_top;
+#pragma unroll
+    for (Four& four : sums[r])
+#pragma unroll
+      for (float& sum : four.values) sum *= factor;
+  }
+}
+
+template <int width, class T>
+__global__ void __launch_bounds__(AttentionForm<width>::threads, AttentionForm<width>::blocks)
+    attention_kernel(AttentionArrays a) {
+  using F = AttentionForm<width>;
+  auto& shared = shared_of_block<F>();
+  const OneHead one = head_of(a, blockIdx.x);
+  const Lane lane;
+  const int first = first_query<F>();
+  load_rows<T, F>(shared.own[0], a, a.q, one, first, one.queries);
+  // All warps of a block load each tile, and those that see some of it take part.
+  const int end = end_of_keys(a, one, first, F::block_rows),
+            end_of_warp = end_of_keys(a, one, first + lane.first<F>(), 4 * F::rows);
+  typename F::Sums sums = {};
+  float top[F::rows], total[F::rows] = {};
+  for (float& each : top) each = -FLT_MAX;  // not minus infinity, which less itself is no number
+  for (int begin = 0; begin < end; begin += F::tile) {
+    __syncthreads();
+    load_rows<T, F>(shared.others, a, a.k, one, begin, one.keys);
+    __syncthreads();
+    typename F::Products weights = {};
+    const bool takes_part = begin < end_of_warp;
+    if (takes_part) {
+      multiply_rows<F>(weights, shared.own[0], shared.others);
+      weigh_products<F>(weights, sums, top, total, a, one, first, begin);
     }
     __syncthreads();
-    load_rows<T>(others, a, a.v, one, begin, one.keys);
+    load_rows<T, F>(shared.others, a, a.v, one, begin, one.keys);
     __syncthreads();
-    add_rows<width>(sums, weights, others);
+    if (takes_part) add_rows<F>(sums, weights, shared);
   }
 #pragma unroll
-  for (int r = 0; r < rows; ++r) {
-    const std::int64_t i = first + warp * rows + r;
-    if (i >= a.q.rows) return;
+  for (int r = 0; r < F::rows; ++r) {
+    const int i = first + lane.own<F>(r);
+    total[r] = over_row(total[r], Plus());
+    if (i >= a.q.rows) continue;
     const bool is_there = i < one.queries;
-    store_row<width, T>(a, a.y, one, i, sums[r], is_there ? 1 / total[r] : 0.0f);
-    if (lane == 0)
+    store_row<T, F>(a, a.y, one, i, sums[r], is_there ? 1 / total[r] : 0.0f);
+    if (lane.column == 0)
       a.statistics[place_of(a, one, i)] = is_there ? float2{top[r], total[r]} : float2{};
   }
 }
 
-// The sum over columns of y and dy of this row, in all lanes.
+// The sum over columns of y and dy of the lane's row.
 template <class T>
 __device__ float product_of_results(const AttentionArrays& a, const OneHead& one,
                                     std::int64_t row) {
   float sum = 0;
-  for (std::int64_t c = threadIdx.x % 32; c < a.head_width; c += 32)
-    sum += convert<float>(row_of<T>(a, a.y, one, row)[c]) *
-           convert<float>(row_of<T>(a, a.dy, one, row)[c]);
-  return warp_reduce(sum, Plus());
+  if (row < one.queries)
+    for (std::int64_t c = Lane().column; c < a.head_width; c += 8)
+      sum += convert<float>(row_of<T>(a, a.y, one, row)[c]) *
+             convert<float>(row_of<T>(a, a.dy, one, row)[c]);
+  return over_row(sum, Plus());
 }
 
 // Also writes each query's sum over y dy to `products`.
 template <int width, class T>
-__global__ void __launch_bounds__(Form<width>::threads, Form<width>::blocks)
+__global__ void __launch_bounds__(QueryForm<width>::threads, QueryForm<width>::blocks)
     query_gradient_kernel(AttentionArrays a, HeadArray dq, float* products) {
-  constexpr int rows = Form<width>::rows, block_rows = Form<width>::block_rows;
-  __shared__ Rows<width, block_rows> queries, upstream;
-  __shared__ Rows<width, tile> others;
-  __shared__ Factors<width> slopes;
-  const OneHead one = head_of(a, blockIdx.y);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t first = std::int64_t{blockIdx.x} * block_rows;
-  load_rows<T>(queries, a, a.q, one, first, one.queries);
-  load_rows<T>(upstream, a, a.dy, one, first, one.queries);
-  float product[rows];
-  float2 statistics[rows];
+  using F = QueryForm<width>;
+  auto& shared = shared_of_block<F>();
+  const OneHead one = head_of(a, blockIdx.x);
+  const Lane lane;
+  const int first = first_query<F>();
+  auto& [queries, upstream] = shared.own;
+  load_rows<T, F>(queries, a, a.q, one, first, one.queries);
+  load_rows<T, F>(upstream, a, a.dy, one, first, one.queries);
+  float product[F::rows];
 #pragma unroll
-  for (int r = 0; r < rows; ++r) {
-    const std::int64_t i = first + warp * rows + r;
-    const bool is_there = i < one.queries;
-    product[r] = is_there ? product_of_results<T>(a, one, i) : 0.0f;
-    if (lane == 0 && i < a.q.rows) products[place_of(a, one, i)] = product[r];
-    statistics[r] = is_there ? a.statistics[place_of(a, one, i)] : float2{};
+  for (int r = 0; r < F::rows; ++r) {
+    const int i = first + lane.own<F>(r);
+    product[r] = product_of_results<T>(a, one, i);
+    if (lane.column == 0 && i < a.q.rows) products[place_of(a, one, i)] = product[r];
   }
-  const std::int64_t end = end_of_keys(a, one, first, block_rows);
-  float sums[rows][width / 32] = {};
-  for (std::int64_t begin = 0; begin < end; begin += tile) {
+  const int end = end_of_keys(a, one, first, F::block_rows),
+            end_of_warp = end_of_keys(a, one, first + lane.first<F>(), 4 * F::rows);
+  typename F::Sums sums = {};
+  for (int begin = 0; begin < end; begin += F::tile) {
+    typename F::Products slopes = {};
     __syncthreads();
-    load_rows<T>(others, a, a.v, one, begin, one.keys);
+    load_rows<T, F>(shared.others, a, a.v, one, begin, one.keys);
     __syncthreads();
-    float value_products[rows], scores[rows];
-    multiply_rows<width>(value_products, upstream, warp * rows, others);
+    if (begin < end_of_warp) multiply_rows<F>(slopes, upstream, shared.others);
     __syncthreads();
-    load_rows<T>(others, a, a.k, one, begin, one.keys);
+    load_rows<T, F>(shared.others, a, a.k, one, begin, one.keys);
     __syncthreads();
-    multiply_rows<width>(scores, queries, warp * rows, others);
-    const std::int64_t j = begin + lane;
+    if (begin >= end_of_warp) continue;
+    typename F::Products scores = {};
+    multiply_rows<F>(scores, queries, shared.others);
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      const std::int64_t i = first + warp * rows + r;
-      const bool is_seen = i < one.queries && j < one.keys && (!a.causal || j <= i);
-      const float weight = is_seen ? weight_of(a.scale * scores[r], statistics[r]) : 0.0f;
-      slopes.values[warp][r][lane] = weight * (value_products[r] - product[r]) * a.scale;
+    for (int r = 0; r < F::rows; ++r) {
+      const int i = first + lane.own<F>(r), end_of_row = end_of_keys(a, one, i);
+      const Softmax softmax(a, one, i);
+#pragma unroll
+      for (int k = 0; k < F::columns; ++k) {
+        const bool is_seen = begin + lane.column + 8 * k < end_of_row;
+        const float weight = is_seen ? softmax.weight(a.scale * scores[r][k]) : 0.0f;
+        slopes[r][k] = weight * (slopes[r][k] - product[r]);
+      }
     }
-    __syncwarp();
-    add_rows<width>(sums, slopes, others);
+    add_rows<F>(sums, slopes, shared);
   }
 #pragma unroll
-  for (int r = 0; r < rows; ++r) {
-    const std::int64_t i = first + warp * rows + r;
-    if (i < a.q.rows) store_row<width, T>(a, dq, one, i, sums[r], 1);
+  for (int r = 0; r < F::rows; ++r) {
+    const int i = first + lane.own<F>(r);
+    if (i < a.q.rows) store_row<T, F>(a, dq, one, i, sums[r], a.scale);
   }
 }
 
 template <int width, class T>
-__global__ void __launch_bounds__(Form<width>::threads, Form<width>::blocks)
+__global__ void __launch_bounds__(KeyForm<width>::threads, KeyForm<width>::blocks)
     key_gradient_kernel(AttentionArrays a, HeadArray dk, HeadArray dv, const float* products) {
-  constexpr int rows = Form<width>::rows, block_rows = Form<width>::block_rows;
-  __shared__ Rows<width, block_rows> keys, values;
-  __shared__ Rows<width, tile> others;
-  __shared__ Factors<width> factors;
-  const OneHead one = head_of(a, blockIdx.y);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-  const std::int64_t first = std::int64_t{blockIdx.x} * block_rows;
-  load_rows<T>(keys, a, a.k, one, first, one.keys);
-  load_rows<T>(values, a, a.v, one, first, one.keys);
+  using F = KeyForm<width>;
+  auto& shared = shared_of_block<F>();
+  const OneHead one = head_of(a, blockIdx.x);
+  const Lane lane;
+  const int first = static_cast<int>(blockIdx.y) * F::block_rows;
+  auto& [keys, values] = shared.own;
+  load_rows<T, F>(keys, a, a.k, one, first, one.keys);
+  load_rows<T, F>(values, a, a.v, one, first, one.keys);
   // With one query for each key, those before the block's first key see none of its keys.
-  const std::int64_t start = first >= one.keys ? one.queries : (a.causal ? first / tile * tile : 0);
-  float key_sums[rows][width / 32] = {}, value_sums[rows][width / 32] = {};
-  for (std::int64_t begin = start; begin < one.queries; begin += tile) {
+  const int queries = static_cast<int>(one.queries);
+  const int start = first >= one.keys ? queries : (a.causal ? first : 0);
+  typename F::Sums key_sums = {}, value_sums = {};
+  for (int begin = start; begin < queries; begin += F::tile) {
     __syncthreads();
-    load_rows<T>(others, a, a.q, one, begin, one.queries);
+    load_rows<T, F>(shared.others, a, a.q, one, begin, one.queries);
     __syncthreads();
-    const std::int64_t i = begin + lane;
-    const bool is_there = i < one.queries;
-    const float2 statistics = is_there ? a.statistics[place_of(a, one, i)] : float2{};
-    const float product = is_there ? products[place_of(a, one, i)] : 0.0f;
-    float scores[rows], slopes[rows];
-    multiply_rows<width>(scores, keys, warp * rows, others);
-    __syncthreads();
-    load_rows<T>(others, a, a.dy, one, begin, one.queries);
+    typename F::Products weights = {}, slopes = {};
+    const bool takes_part = !a.causal || first + lane.first<F>() < begin + F::tile;
+    if (takes_part) {
+      multiply_rows<F>(weights, keys, shared.others);
 #pragma unroll
-    for (int r = 0; r < rows; ++r) {
-      const std::int64_t j = first + warp * rows + r;
-      const bool is_seen = is_there && j < one.keys && (!a.causal || j <= i);
-      scores[r] = is_seen ? weight_of(a.scale * scores[r], statistics) : 0.0f;
-      factors.values[warp][r][lane] = scores[r];
+      for (int k = 0; k < F::columns; ++k) {
+        const int i = begin + lane.column + 8 * k;
+        const Softmax softmax(a, one, i);
+#pragma unroll
+        for (int r = 0; r < F::rows; ++r) {
+          const int j = first + lane.own<F>(r);
+          const bool is_seen = j < one.keys && i < queries && (!a.causal || j <= i);
+          weights[r][k] = is_seen ? softmax.weight(a.scale * weights[r][k]) : 0.0f;
+        }
+      }
     }
     __syncthreads();
-    multiply_rows<width>(slopes, values, warp * rows, others);
-    add_rows<width>(value_sums, factors, others);
+    load_rows<T, F>(shared.others, a, a.dy, one, begin, one.queries);
     __syncthreads();
-    load_rows<T>(others, a, a.q, one, begin, one.queries);
+    if (takes_part) {
+      multiply_rows<F>(slopes, values, shared.others);
+      add_rows<F>(value_sums, weights, shared);
+    }
+    __syncthreads();
+    load_rows<T, F>(shared.others, a, a.q, one, begin, one.queries);
+    __syncthreads();
+    if (!takes_part) continue;
 #pragma unroll
-    for (int r = 0; r < rows; ++r)
-      factors.values[warp][r][lane] = scores[r] * (slopes[r] - product) * a.scale;
-    __syncthreads();
-    add_rows<width>(key_sums, factors, others);
+    for (int k = 0; k < F::columns; ++k) {
+      const int i = begin + lane.column + 8 * k;
+      const float product = i < queries ? products[place_of(a, one, i)] : 0.0f;
+#pragma unroll
+      for (int r = 0; r < F::rows; ++r) slopes[r][k] = weights[r][k] * (slopes[r][k] - product);
+    }
+    add_rows<F>(key_sums, slopes, shared);
   }
 #pragma unroll
-  for (int r = 0; r < rows; ++r) {
-    const std::int64_t j = first + warp * rows + r;
-    if (j >= a.k.rows) return;
-    store_row<width, T>(a, dk, one, j, key_sums[r], 1);
-    store_row<width, T>(a, dv, one, j, value_sums[r], 1);
+  for (int r = 0; r < F::rows; ++r) {
+    const int j = first + lane.own<F>(r);
+    if (j >= a.k.rows) continue;
+    store_row<T, F>(a, dk, one, j, key_sums[r], a.scale);
+    store_row<T, F>(a, dv, one, j, value_sums[r], 1);
   }
 }
 
@@ -305,11 +267,21 @@ void with_width(const AttentionArrays& a, Run&& run) {
   });
 }
 
-template <int width>
+template <class F>
 dim3 grid_of(const AttentionArrays& a, std::int64_t rows) {
-  constexpr int block_rows = Form<width>::block_rows;
-  return dim3(static_cast<unsigned>((rows + block_rows - 1) / block_rows),
-              static_cast<unsigned>(a.items * a.heads));
+  return dim3(static_cast<unsigned>(a.items * a.heads),
+              static_cast<unsigned>((rows + F::block_rows - 1) / F::block_rows));
+}
+
+// Lets the blocks of a kernel have the memory that they need, and returns how much. Where that
+// fails, so does the launch.
+template <class F, class... Parameters>
+std::size_t allow_shared(void (*kernel)(Parameters...)) {
+  constexpr std::size_t bytes = sizeof(typename F::Shared);
+  static_assert(bytes <= 64 << 10);
+  cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                       cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  return bytes;
 }
 
 }  // namespace
@@ -318,8 +290,10 @@ void attention(const Launch& launch, const AttentionArrays& arrays) {
   with_width(arrays, [&](auto type, auto width) {
     using T = typename decltype(type)::type;
     constexpr int bound = decltype(width)::value;
-    const dim3 grid = grid_of<bound>(arrays, arrays.q.rows);
-    attention_kernel<bound, T><<<grid, Form<bound>::threads, 0, launch.stream>>>(arrays);
+    using F = AttentionForm<bound>;
+    const std::size_t bytes = allow_shared<F>(attention_kernel<bound, T>);
+    const dim3 grid = grid_of<F>(arrays, arrays.q.rows);
+    attention_kernel<bound, T><<<grid, F::threads, bytes, launch.stream>>>(arrays);
   });
 }
 
@@ -327,15 +301,21 @@ void attention_gradient(const Launch& launch, const AttentionArrays& arrays,
                         const AttentionGradients& to) {
   with_width(arrays, [&](auto type, auto width) {
     using T = typename decltype(type)::type;
-    constexpr int bound = decltype(width)::value, threads = Form<bound>::threads;
-    const dim3 of_queries = grid_of<bound>(arrays, arrays.q.rows);
-    if (arrays.q.rows > 0)
+    constexpr int bound = decltype(width)::value;
+    using OfQueries = QueryForm<bound>;
+    using OfKeys = KeyForm<bound>;
+    if (arrays.q.rows > 0) {
+      const std::size_t bytes = allow_shared<OfQueries>(query_gradient_kernel<bound, T>);
+      const dim3 grid = grid_of<OfQueries>(arrays, arrays.q.rows);
       query_gradient_kernel<bound, T>
-          <<<of_queries, threads, 0, launch.stream>>>(arrays, to.dq, to.products);
-    const dim3 of_keys = grid_of<bound>(arrays, arrays.k.rows);
-    if (arrays.k.rows > 0)
+          <<<grid, OfQueries::threads, bytes, launch.stream>>>(arrays, to.dq, to.products);
+    }
+    if (arrays.k.rows > 0) {
+      const std::size_t bytes = allow_shared<OfKeys>(key_gradient_kernel<bound, T>);
+      const dim3 grid = grid_of<OfKeys>(arrays, arrays.k.rows);
       key_gradient_kernel<bound, T>
-          <<<of_keys, threads, 0, launch.stream>>>(arrays, to.dk, to.dv, to.products);
+          <<<grid, OfKeys::threads, bytes, launch.stream>>>(arrays, to.dk, to.dv, to.products);
+    }
   });
 }
 
