@@ -68,6 +68,21 @@ def entries_of(allowed):
                     yield source, pattern, routine
 
 
+def check_reuse(kernels, expected):
+    """`expected`: (source, pattern, least), float32 multiplications for each load from shared memory, of what is
+    in loops."""
+    for source, pattern, least in expected:
+        found = find(kernels, source, pattern)
+        if not found:
+            yield f"{named(source, pattern)}: no such kernel; change or remove the entry of REUSE"
+        for each in found:
+            loads, products = (sum(i.name == name and i.is_in_loop() for i in each.instructions)
+                               for name in ("LDS", "FFMA"))
+            if products < least * loads:
+                yield (f"{named(source, each.name)}: {products} multiplications for {loads} loads from shared "
+                       f"memory in loops, at least {least} for each expected")
+
+
 def check_shared_stores(kernels, expected):
     """`expected`: (source, pattern) of kernels whose loops over the device's memory keep sums in registers."""
     for source, pattern in expected:

@@ -179,3 +179,14 @@ SUMS_IN_REGISTERS = [
     ("batch_norm_sums.cu", r"sum_rows_kernel<.*>"),
     ("batch_norm_sums.cu", r"sum_planes_kernel<.*>"),
 ]
+
+# (source, kernel, multiplications for each load from shared memory). A warp's load of 16 bytes takes 2 cycles or
+# more, in which a multiprocessor multiplies 8 times.
+REUSE = [
+    ("attention_kernels.cu", r"(attention|query_gradient)_kernel<(32|64|128), .*>", 8),
+    ("attention_kernels.cu", r"key_gradient_kernel<(32|64), .*>", 8),
+    # Wide heads leave registers for few rows.
+    ("attention_kernels.cu", r"(attention|query_gradient)_kernel<256, .*>", 6),
+    ("attention_kernels.cu", r"key_gradient_kernel<128, .*>", 6),
+    ("attention_kernels.cu", r"key_gradient_kernel<256, .*>", 3),
+]

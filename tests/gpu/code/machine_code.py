@@ -12,7 +12,7 @@ ARCHITECTURE = 90
 INSTRUCTION = 16  # bytes
 # The operation in the lowest 9 bits; the next 3 say what kinds of operands it has.
 NAMES = {
-    0x141: "BSYNC", 0x142: "BREAK", 0x144: "CALL", 0x145: "BSSY", 0x147: "BRA", 0x148: "WARPSYNC",
+    0x023: "FFMA", 0x141: "BSYNC", 0x142: "BREAK", 0x144: "CALL", 0x145: "BSSY", 0x147: "BRA", 0x148: "WARPSYNC",
     0x149: "BRX", 0x14A: "JMP", 0x14C: "JMX", 0x14D: "EXIT", 0x150: "RET", 0x158: "BRXU",
     0x159: "JMXU", 0x180: "LD", 0x181: "LDG", 0x183: "LDL", 0x184: "LDS", 0x185: "ST",
     0x186: "STG", 0x187: "STL", 0x188: "STS",

@@ -6,7 +6,7 @@
 import sys
 import unittest
 
-from code_rules import check_calls, check_packs, check_shared_stores, check_stacks
+from code_rules import check_calls, check_packs, check_reuse, check_shared_stores, check_stacks
 from machine_code import kernels
 
 SOURCE = "wrong_kernels.cu"
@@ -26,7 +26,7 @@ class Rules(unittest.TestCase):
             self.assertTrue(line.startswith(f"{SOURCE}: {beginning}"), line)
 
     def test_reads_all_kernels(self):
-        self.assertEqual(len(self.kernels), 10)
+        self.assertEqual(len(self.kernels), 12)
         self.assertEqual({each.source for each in self.kernels}, {SOURCE})
 
     def test_finds_local_memory(self):
@@ -72,6 +72,15 @@ class Rules(unittest.TestCase):
                     "columns_kernel<unsigned int>: no loop calls", "columns_kernel<long>: ")
         self.expect(found("columns_kernel<long>", "__cuda_sm20_div_s64"),
                     "columns_kernel<long>: no loop calls", "columns_kernel<long>: ")
+
+    def test_finds_values_of_shared_memory_that_are_used_once(self):
+        def found(pattern, least):
+            return check_reuse(self.kernels, [(SOURCE, pattern, least)])
+
+        self.expect(found(".*_products_kernel", 3),
+                    "single_products_kernel: 1 multiplications for 1 loads from shared memory")
+        self.expect(found("fourfold_products_kernel", 5), "fourfold_products_kernel: 4 multiplications for 1 loads")
+        self.expect(found("other_kernel", 1), "other_kernel: no such kernel")
 
     def test_finds_sums_in_shared_memory(self):
         def found(pattern):

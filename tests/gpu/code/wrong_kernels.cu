@@ -78,10 +78,33 @@ __global__ void sums_in_memory_kernel(float* sums, const float* x, int count) {
     for (unsigned i = 0; i < blockDim.x; ++i) *sums += shared[i];
 }
 
+// One load from shared memory for `columns` multiplications.
+template <int columns>
+__device__ void add_products(float* y, const float* x, int count) {
+  __shared__ float shared[256];
+  shared[threadIdx.x] = x[threadIdx.x];
+  __syncthreads();
+  float sums[columns] = {}, factors[columns];
+  for (int c = 0; c < columns; ++c) factors[c] = x[c];
+#pragma unroll 1
+  for (int i = 0; i < count; ++i)
+#pragma unroll
+    for (int c = 0; c < columns; ++c) sums[c] += shared[i] * factors[c];
+  for (int c = 0; c < columns; ++c) y[c] = sums[c];
+}
+__global__ void single_products_kernel(float* y, const float* x, int count) {
+  add_products<1>(y, x, count);
+}
+__global__ void fourfold_products_kernel(float* y, const float* x, int count) {
+  add_products<4>(y, x, count);
+}
+
 }  // namespace
 
 // What makes nvcc compile them.
 void launch_all(float* y, const float* x, int* counts, const int* places, int count) {
+  single_products_kernel<<<1, 256>>>(y, x, count);
+  fourfold_products_kernel<<<1, 256>>>(y, x, count);
   spilling_kernel<<<1, 1024>>>(y, x, count);
   indexed_kernel<<<1, 32>>>(counts, places, count);
   twice_kernel<<<1, 32>>>(reinterpret_cast<Four*>(y), reinterpret_cast<const Four*>(x), count);
