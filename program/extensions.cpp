@@ -29,6 +29,14 @@
 namespace tasuki::program {
 namespace {
 
+// On CPUs reading the time costs nothing. All ranks have one answer.
+bool times_steps(const TrainingSettings& settings, const RankSetup& setup) {
+  if (setup.device().is_cpu()) return true;
+  const bool has_several = setup.communicator->size() > 1 || setup.devices.size() > 1;
+  return settings.step_times == StepTiming::automatic ? has_several
+                                                      : settings.step_times == StepTiming::on;
+}
+
 void extend_with_log(Trainer& trainer, const TrainingProgram& program, const TrainingData& data) {
   const TrainingSettings& settings = program.settings;
   auto due = settings.log_every ? every(static_cast<double>(*settings.log_every), Unit::iteration)
@@ -142,7 +150,7 @@ Shift* extend_trainer(Trainer& trainer, const TrainingProgram& program, const Ra
   trainer.set_resume_flag("--resume");
   // Running statistics are already equal on all ranks, and a mean would round them.
   if (!settings.reproducible && !setup.local_steps) trainer.extend(allreduce_persistent());
-  trainer.extend(report_step_times());
+  if (times_steps(settings, setup)) trainer.extend(report_step_times());
   if (settings.monitor) trainer.extend(monitor_devices(setup.devices, *settings.monitor));
   if (settings.trace)
     trainer.extend(trace_file({.file = *settings.trace, .steps = settings.trace_steps}));

@@ -278,6 +278,7 @@ TransferTimes BatchUpdater::transfer_times() const {
 }
 
 RankTimes BatchUpdater::times() const {
+  if (!runner_.measures_times()) return {};
   StepTimes times = runner_.times();
   const TransferTimes now = transfer_times();
   times.transfer = now.transfer - transfer_before_.transfer;

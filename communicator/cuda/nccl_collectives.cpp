@@ -1,5 +1,7 @@
 #include "communicator/cuda/nccl_collectives.hpp"
 
+#include <vector>
+
 #include "communicator/cuda/wire_kernels.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/context.hpp"
@@ -41,7 +43,7 @@ ncclRedOp_t nccl_op(ReduceOp op) {
   fail(ErrorKind::internal, "unknown reduction {}", static_cast<int>(op));
 }
 
-// Operations that NCCL does in one launch.
+// Operations that NCCL does in one launch. Nothing in between may throw.
 class Together {
  public:
   Together() : first_error_(ncclGroupStart()) {}
@@ -149,14 +151,15 @@ void NcclCollectives::give_parts(const Tensor& values, std::span<const Range> pa
   CudaContext::of(device_);
   memory_->use(comm_, values.raw());
   const ncclDataType_t type = nccl_type(values.dtype());
+  std::vector<Tensor> own;  // undefined: a rank that gives nothing
+  for (const Range& part : parts)
+    own.push_back(part.size() == 0 ? Tensor() : values.slice(part.begin, part.end));
   comm_.call("ncclBroadcast", [&](ncclComm_t comm) {
     Together all;
-    for (std::size_t root = 0; root < parts.size(); ++root) {
-      if (parts[root].size() == 0) continue;
-      void* const part = values.slice(parts[root].begin, parts[root].end).raw();
-      all.add(ncclBroadcast(part, part, static_cast<std::size_t>(parts[root].size()), type,
-                            static_cast<int>(root), comm, launch_.stream));
-    }
+    for (std::size_t root = 0; root < own.size(); ++root)
+      if (const Tensor& part = own[root]; part)
+        all.add(ncclBroadcast(part.raw(), part.raw(), static_cast<std::size_t>(part.count()), type,
+                              static_cast<int>(root), comm, launch_.stream));
     return all.end();
   });
 }
@@ -166,12 +169,13 @@ void NcclCollectives::reduce_scatter(const Tensor& values, ReduceOp op) {
   memory_->use(comm_, values.raw());
   const Parts parts(values, rank_, ranks_);
   const ncclDataType_t type = nccl_type(values.dtype());
+  const ncclRedOp_t reduction = nccl_op(op);
   comm_.call("ncclReduceScatter", [&](ncclComm_t comm) {
     Together both;
     both.add(ncclReduceScatter(parts.begin, parts.own, static_cast<std::size_t>(parts.count), type,
-                               nccl_op(op), comm, launch_.stream));
+                               reduction, comm, launch_.stream));
     both.add(ncclReduce(parts.rest, parts.rest, static_cast<std::size_t>(parts.rest_count), type,
-                        nccl_op(op), parts.last, comm, launch_.stream));
+                        reduction, parts.last, comm, launch_.stream));
     return both.end();
   });
 }

@@ -85,6 +85,12 @@ void add_device_flags(Options& options, TrainingSettings& settings) {
               "WHEN",
               "auto, on or off: record a training step on a GPU as a CUDA graph and replay it; "
               "`auto`: if possible; `on`: fail if it is not possible");
+  options.add("step-times", settings.step_times,
+              {{"auto", StepTiming::automatic}, {"on", StepTiming::on}, {"off", StepTiming::off}},
+              "WHEN",
+              "auto, on or off: on GPUs, time the parts of each step, for the log's time/ keys and "
+              "the table at the end; that takes three kernels of about 3 us a step; `auto`: with "
+              "several devices. CPUs always do");
   options.add(
       "autotune", settings.autotune,
       "on GPUs, time all of cuDNN's algorithms once per shape instead of asking cuDNN for one");

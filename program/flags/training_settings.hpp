@@ -71,6 +71,9 @@ enum class NodeWeights { shared, separate };
 
 // What happens if a loss or gradient is not finite.
 enum class OnNan : std::uint8_t { abort, skip };
+
+// Whether the parts of a GPU's steps are timed. `automatic`: where there are several devices.
+enum class StepTiming : std::uint8_t { automatic, on, off };
 // Which of a model's blocks run again in the backward pass (nn/recompute.hpp).
 enum class Recompute : std::uint8_t { none, automatic, all };
 
@@ -154,6 +157,7 @@ struct TrainingSettings {
   InstructionLimit isa = InstructionLimit::none;
   ComputeType dtype = ComputeType::fp32;
   GraphMode graph = GraphMode::automatic;
+  StepTiming step_times = StepTiming::automatic;
   bool autotune = false;       // cuda_settings.hpp
   bool deterministic = false;  // cuda_settings.hpp
 

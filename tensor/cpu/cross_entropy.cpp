@@ -108,6 +108,18 @@ Tensor CpuBackend::softmax_cross_entropy_backward(const CrossEntropyResult& forw
   return dx;
 }
 
+namespace {
+
+// As NumPy's argmax, but what is no number is never the largest; -1 if there is no number.
+std::int64_t first_of_largest(const float* row, std::int64_t classes) {
+  std::int64_t best = -1;
+  for (std::int64_t c = 0; c < classes; ++c)
+    if (best < 0 ? !std::isnan(row[c]) : row[c] > row[best]) best = c;
+  return best;
+}
+
+}  // namespace
+
 AccuracyResult CpuBackend::count_correct(const Tensor& scores, const Tensor& t) {
   const Labels labels(t, scores.shape());
   const Tensor x = scores.plain();
@@ -121,8 +133,7 @@ AccuracyResult CpuBackend::count_correct(const Tensor& scores, const Tensor& t) 
     if (labels[i] < 0) continue;
     ++counted;
     const float* const row = from.read(i * classes, classes, buffer[0]);
-    // The first of equal scores counts, as in NumPy's argmax.
-    if (std::max_element(row, row + classes) - row == labels[i]) ++correct;
+    if (labels[i] == first_of_largest(row, classes)) ++correct;
   }
   return result;
 }
@@ -224,13 +235,14 @@ struct Columns {
   std::int64_t first, begin, count;
 };
 
-// Calls work(Columns, buffers) for all positions; x: the scores.
-template <class Work>
+// Calls work(Columns, buffers) for all positions; x: the scores. A buffer has room for theirs.
+template <int buffers_needed, class Work>
 void for_each_columns(const ClassScores& scores, const FloatElements& x, const Work& work) {
   const std::int64_t inner = scores.inner, parts = (inner + most_columns - 1) / most_columns;
   parallel_for(scores.outer * parts, row_grain(scores.classes * std::min(inner, most_columns)),
                [&](std::int64_t begin, std::int64_t end) {
-                 FloatBuffers<2> buffers(x, scores.classes * most_columns);
+                 FloatBuffers<buffers_needed> buffers(
+                     x, scores.classes * std::min(inner, most_columns));
                  for (std::int64_t at = begin; at < end; ++at) {
                    const std::int64_t item = at / parts, first = at % parts * most_columns;
                    work(Columns{item * inner + first, item * scores.classes * inner + first,
@@ -273,7 +285,7 @@ void losses_of(const ClassScores& scores, const FloatElements& x, const Label* l
     });
     return;
   }
-  for_each_columns(scores, x, [&](const Columns& at, auto& buffers) {
+  for_each_columns<1>(scores, x, [&](const Columns& at, auto& buffers) {
     const std::int64_t first = at.first, columns = at.count;
     const auto in = x.read_rows(at.begin, classes, scores.inner, columns, buffers[0]);
     float even_scores[most_columns] = {}, log_sums[most_columns];
@@ -314,7 +326,7 @@ void gradient_of(const ClassScores& scores, const FloatElements& x, const Label*
     });
     return;
   }
-  for_each_columns(scores, x, [&](const Columns& at, auto& buffers) {
+  for_each_columns<2>(scores, x, [&](const Columns& at, auto& buffers) {
     const std::int64_t first = at.first, columns = at.count;
     const auto in = x.read_rows(at.begin, classes, scores.inner, columns, buffers[0]);
     const auto out = dx.place_rows(at.begin, scores.inner, columns, buffers[1]);

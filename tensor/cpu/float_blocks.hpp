@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "tensor/cpu/elementwise_operands.hpp"
 #include "tensor/half.hpp"
@@ -91,12 +91,13 @@ class FloatBuffers {
  public:
   FloatBuffers(const FloatElements& elements, std::int64_t length)
       : length_(elements.is_float32() ? 0 : length),
-        values_(static_cast<std::size_t>(count * length_)) {}
-  float* operator[](int which) { return values_.data() + which * length_; }
+        values_(std::make_unique_for_overwrite<float[]>(  // NOLINT(modernize-avoid-c-arrays)
+            static_cast<std::size_t>(count * length_))) {}
+  float* operator[](int which) { return values_.get() + which * length_; }
 
  private:
   std::int64_t length_;
-  std::vector<float> values_;
+  std::unique_ptr<float[]> values_;  // NOLINT(modernize-avoid-c-arrays): not written first
 };
 
 // Calls kernel(addresses of the inputs, of the result, count) for all `count` elements of tensors

@@ -20,12 +20,12 @@ std::int64_t grain_of_rows(std::int64_t length) {
 
 // Calls row(offset, buffers) for each contiguous row, or columns(offset, count, buffers) for
 // neighbouring columns, of elements that lie as those given.
-template <class Row, class Columns>
+template <int buffers_needed, class Row, class Columns>
 void for_each_row(const AxisView& view, const FloatElements& elements, const Row& row,
                   const Columns& columns) {
   if (view.inner == 1) {
     parallel_for(view.outer, grain_of_rows(view.length), [&](std::int64_t begin, std::int64_t end) {
-      FloatBuffers<3> buffers(elements, view.length);
+      FloatBuffers<buffers_needed> buffers(elements, view.length);
       for (std::int64_t i = begin; i < end; ++i) row(i * view.length, buffers);
     });
     return;
@@ -33,7 +33,8 @@ void for_each_row(const AxisView& view, const FloatElements& elements, const Row
   const std::int64_t blocks = (view.inner + most_softmax_columns - 1) / most_softmax_columns;
   const std::int64_t grain = grain_of_rows(view.length * most_softmax_columns);
   parallel_for(view.outer * blocks, grain, [&](std::int64_t begin, std::int64_t end) {
-    FloatBuffers<3> buffers(elements, view.length * most_softmax_columns);
+    FloatBuffers<buffers_needed> buffers(elements,
+                                         view.length * std::min(most_softmax_columns, view.inner));
     for (std::int64_t i = begin; i < end; ++i) {
       const std::int64_t at = i % blocks * most_softmax_columns;
       columns(i / blocks * view.length * view.inner + at,
@@ -55,7 +56,7 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     if (x.count() == 0) return y;
     const FloatElements from(x), to(y);
     const std::int64_t length = view.length, inner = view.inner;
-    for_each_row(
+    for_each_row<2>(
         view, from,
         [&](std::int64_t at, auto& buffers) {
           float* const row = to.place(at, buffers[1]);
@@ -73,15 +74,16 @@ class CpuNormalizationOperations final : public NormalizationOperations {
 
   Tensor softmax_gradient(const Tensor& result, const Tensor& upstream, int axis,
                           bool logarithm) override {
-    TASUKI_CHECK(result.shape() == upstream.shape(), "gradient of softmax: shapes {} and {} differ",
-                 result.shape().text(), upstream.shape().text());
+    TASUKI_CHECK(result.shape() == upstream.shape() && result.dtype() == upstream.dtype(),
+                 "gradient of softmax: {} of {} and {} of {} differ", result.shape().text(),
+                 name_of(result.dtype()), upstream.shape().text(), name_of(upstream.dtype()));
     const AxisView view(result.shape(), axis);
     const Tensor y = result.plain(), dy = upstream.plain();
     Tensor dx = Tensor::empty(y.shape(), y.dtype());
     if (y.count() == 0) return dx;
     const FloatElements values(y), slopes(dy), to(dx);
     const std::int64_t length = view.length, inner = view.inner;
-    for_each_row(
+    for_each_row<3>(
         view, values,
         [&](std::int64_t at, auto& buffers) {
           float* const row = to.place(at, buffers[2]);

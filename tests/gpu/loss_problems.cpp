@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "nn/functions/loss.hpp"
 #include "problems.hpp"
 
@@ -30,11 +32,16 @@ Results cross_entropy(Side& side, std::int64_t items, std::int64_t classes) {
           {"correct of int64 labels", backend.count_correct(x, wide).correct}};
 }
 
-// Among equal scores the first counts.
+// Among equal scores the first counts; those that are no numbers never do. Every third row has such
+// scores, the first of them only such.
 Results equal_scores(Side& side, std::int64_t items, std::int64_t classes) {
   const Tensor host = Tensor::zeros({items, classes});
-  for (std::int64_t i = 0; i < host.count(); ++i)
-    host.data<float>()[i] = static_cast<float>(i * i % 5 % 3);
+  for (std::int64_t i = 0; i < host.count(); ++i) {
+    const std::int64_t row = i / classes, column = i % classes;
+    const bool is_number = row % 3 != 0 || (row > 0 && column % 2 == row % 2);
+    host.data<float>()[i] =
+        is_number ? static_cast<float>(i * i % 5 % 3) : std::numeric_limits<float>::quiet_NaN();
+  }
   const Tensor x = host.to(side.dtype()).to(side.device()), t = side.labels(items, classes);
   const AccuracyResult right = side.backend().count_correct(x, t);
   AccuracyResult beside;

@@ -85,6 +85,7 @@ class StepRunner {
   // From now on training steps are timed by the device's clock. On a CPU they always are; on a GPU,
   // reading the clock takes a kernel for each part of a step.
   void measure_times();
+  bool measures_times() const { return clock_ != nullptr; }
   // Of the steps that were timed; waits for the device.
   StepTimes times() const;
 

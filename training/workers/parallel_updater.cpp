@@ -65,10 +65,19 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
     losses_.push_back(std::move(worker.loss));
     random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
   }
-  for (std::size_t i = 0; i < workers.size(); ++i) clocks_.emplace_back(replicas_->device(i));
+  if (replicas_->device(0).is_cpu()) measure_times();
 }
 
 ParallelUpdater::~ParallelUpdater() = default;
+
+void ParallelUpdater::measure_times() {
+  if (!clocks_.empty()) return;
+  for (std::size_t i = 0; i < losses_.size(); ++i) clocks_.emplace_back(replicas_->device(i));
+}
+
+void ParallelUpdater::note(std::size_t worker, StepClock::Moment moment) const {
+  if (!clocks_.empty()) clocks_[worker].note(moment);
+}
 
 RankTimes ParallelUpdater::times() const {
   RankTimes times;
@@ -103,7 +112,7 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   Stopwatch watch;
   Outcome outcome;
   const StepScope step;
-  clocks_[worker].note(StepClock::Moment::forward);
+  note(worker, StepClock::Moment::forward);
   const auto forward = [&] {
     const RandomScope random(*random_[worker]);
     Variable loss = naming_examples(part, [&] { return losses_[worker](part, outcome.reported); });
@@ -114,17 +123,17 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
   outcome.weight = part.weight();
   if (worker == 0) {
     const Variable loss = optimizer_.forward(forward, outcome.weight);
-    clocks_[worker].note(StepClock::Moment::backward);
+    note(worker, StepClock::Moment::backward);
     optimizer_.backward(loss, outcome.weight);
   } else {
     replicas_->begin_gradients(worker);
     const Variable loss = outcome.weight > 0 ? forward() : Variable();
-    clocks_[worker].note(StepClock::Moment::backward);
+    note(worker, StepClock::Moment::backward);
     if (outcome.weight > 0) loss.backward(static_cast<float>(outcome.weight));
   }
   replicas_->end_gradients(worker);
   outcome.requests = detail::requested_in_step();
-  clocks_[worker].note(StepClock::Moment::exchange);
+  note(worker, StepClock::Moment::exchange);
   if (settings_.split.wants_times()) {
     const Device device = replicas_->device(worker);
     backend(device).synchronize(device);
@@ -136,9 +145,8 @@ ParallelUpdater::Outcome ParallelUpdater::compute_gradients(std::size_t worker, 
 void ParallelUpdater::sum_gradients() {
   replicas_->sum_gradients(*threads_);
   // If weights are copied, all workers but the first wait for them.
-  const std::size_t ready = replicas_->share_weights() ? clocks_.size() : 1;
-  for (std::size_t worker = 0; worker < ready; ++worker)
-    clocks_[worker].note(StepClock::Moment::update);
+  const std::size_t ready = replicas_->share_weights() ? losses_.size() : 1;
+  for (std::size_t worker = 0; worker < ready; ++worker) note(worker, StepClock::Moment::update);
 }
 
 Batch ParallelUpdater::read() {
@@ -172,8 +180,8 @@ void ParallelUpdater::update(Observation& observation) {
     step.succeeded();
   }
   if (!replicas_->share_weights())
-    for (std::size_t worker = 1; worker < clocks_.size(); ++worker)
-      clocks_[worker].note(StepClock::Moment::update);
+    for (std::size_t worker = 1; worker < losses_.size(); ++worker)
+      note(worker, StepClock::Moment::update);
   for (DeviceClock& clock : clocks_) {
     clock.note(StepClock::Moment::end);
     clock.step_done();

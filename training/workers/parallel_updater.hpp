@@ -59,8 +59,10 @@ class ParallelUpdater : public Updater {
   Optimizer& optimizer() const override { return optimizer_; }
   // Workers take their parts of a batch from the host.
   const Module* evaluated_model() const override { return nullptr; }
-  // The times of each worker, by its device's clock. Communication is summing the workers'
-  // gradients and distributing the weights, including the wait for slower workers.
+  // The times of each worker, by its device's clock; of GPUs from measure_times() on. Communication
+  // is summing the workers' gradients and distributing the weights, including the wait for slower
+  // workers.
+  void measure_times() override;
   RankTimes times() const override;
   void serialize(const Serializer& serializer) override;
 
@@ -77,6 +79,7 @@ class ParallelUpdater : public Updater {
   // Calls `work` in every worker with its part, which may be empty.
   using Work = std::function<void(std::size_t worker, const Batch& part)>;
   void run_parts(const Batch& batch, const std::vector<std::int64_t>& parts, const Work& work);
+  void note(std::size_t worker, StepClock::Moment moment) const;
   Outcome compute_gradients(std::size_t worker, const Batch& part);
   void sum_gradients();
   Variable evaluate(const Batch& batch, Observation& report);
@@ -91,7 +94,7 @@ class ParallelUpdater : public Updater {
   std::unique_ptr<Replicas> replicas_;
   std::unique_ptr<WorkerThreads> threads_;
   RunPosition position_;             // after the last step that was done
-  std::vector<DeviceClock> clocks_;  // of the workers
+  std::vector<DeviceClock> clocks_;  // of the workers; none: nothing is measured
 };
 
 }  // namespace tasuki

@@ -80,6 +80,8 @@ class Rules(unittest.TestCase):
         self.expect(found(".*_products_kernel", 3),
                     "single_products_kernel: 1 multiplications for 1 loads from shared memory")
         self.expect(found("fourfold_products_kernel", 5), "fourfold_products_kernel: 4 multiplications for 1 loads")
+        self.expect(found("columns_kernel<unsigned int>", 1),
+                    "columns_kernel<unsigned int>: 0 multiplications for 0 loads from shared memory")
         self.expect(found("other_kernel", 1), "other_kernel: no such kernel")
 
     def test_finds_sums_in_shared_memory(self):

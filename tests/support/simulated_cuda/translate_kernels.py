@@ -17,10 +17,10 @@ LAUNCH = re.compile(r"(\w+(?:\s*<[\w\s,:()]*>)?)\s*<<<(.*?)>>>\s*\(", re.DOTALL)
 HEADER = re.compile(r'#include "(\w+/cuda/\w+\.cuh)"\n')
 # The one instruction that CUDA has no function for.
 TIMER = re.compile(r'asm volatile\("mov\.u64 %0, %%globaltimer;" : "=l"\((\w+)\)\);')
-# Other compilers do not know it.
 # extern __shared__ TYPE NAME[];
 DYNAMIC_SHARED = re.compile(r"extern __shared__ (?:alignas\(\w+\) )?([\w:<>]+) (\w+)\[\];")
 SHARED = re.compile(r"\b__shared__\s+([^;]+);")
+# Other compilers do not know it.
 UNROLL = re.compile(r"^#pragma unroll.*$", re.MULTILINE)
 
 
