@@ -6,6 +6,7 @@
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/filter_kernels.hpp"
 #include "tensor/cuda/operands.hpp"
+#include "tensor/cuda/step_filters.hpp"
 
 namespace tasuki {
 namespace {
@@ -76,10 +77,13 @@ Tensor filter(const CudaContext& context, const Tensor& given, const Convolution
       plan.inputs() == geometry.x[1])
     return given;
   const Tensor w = given.plain();
-  Tensor made =
-      cuda_empty(filter_shape(w.shape(), plan, geometry), plan.type(), w.device(), needed);
-  kernels::convert_filter(context.launch(), plan.type(), made.raw(), w.dtype(), w.raw(),
-                          size_of_filter(w.shape(), plan, geometry), is_last);
+  const kernels::FilterSize size = size_of_filter(w.shape(), plan, geometry);
+  const Shape shape = filter_shape(w.shape(), plan, geometry);
+  if (is_last && has_16_bits(w.dtype()) && w.dtype() == plan.type())
+    if (const Tensor converted = filter_of_step(w, size, shape); converted) return converted;
+  Tensor made = cuda_empty(shape, plan.type(), w.device(), needed);
+  kernels::convert_filter(context.launch(), plan.type(), made.raw(), w.dtype(), w.raw(), size,
+                          is_last);
   check_launch("convert_filter");
   return made;
 }

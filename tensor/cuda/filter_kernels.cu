@@ -34,13 +34,30 @@ __device__ Chunk chunk_of(std::int64_t i, const FilterSize& size, std::int64_t c
           static_cast<int>(left <= chunk_inputs ? padded_left : chunk_inputs)};
 }
 
+std::int64_t __host__ __device__ chunks_of(const FilterSize& size) {
+  return (size.inputs + chunk_inputs - 1) / chunk_inputs;
+}
+
+constexpr std::size_t most_filters = 32;
+
+struct FilterCopies {
+  FilterCopy filters[most_filters];
+  std::int64_t ends[most_filters];  // of the chunks of all outputs, numbered filter by filter
+  std::int64_t chunks;
+};
+
 template <class To, class From>
-__global__ void to_channels_last_kernel(To* to, const From* from, FilterSize size,
-                                        std::int64_t chunks) {
+__global__ void to_channels_last_kernel(const __grid_constant__ FilterCopies copies) {
   __shared__ float staged[chunk_inputs * most_filter_places];
-  const int places = static_cast<int>(size.places);
-  for (std::int64_t t = blockIdx.x; t < size.outputs * chunks; t += gridDim.x) {
-    const Chunk chunk = chunk_of(t, size, chunks);
+  int which = 0;
+  std::int64_t begin = 0;  // the first chunk of this filter
+  for (std::int64_t t = blockIdx.x; t < copies.chunks; t += gridDim.x) {
+    for (; t >= copies.ends[which]; ++which) begin = copies.ends[which];
+    const FilterSize& size = copies.filters[which].size;
+    const auto* const from = static_cast<const From*>(copies.filters[which].from);
+    auto* const to = static_cast<To*>(copies.filters[which].to);
+    const int places = static_cast<int>(size.places);
+    const Chunk chunk = chunk_of(t - begin, size, chunks_of(size));
     const int count = chunk.inputs * places;
     for (int i = threadIdx.x; i < count; i += blockDim.x)
       staged[i] = convert<float>(from[chunk.plain + i]);
@@ -76,13 +93,9 @@ __global__ void from_channels_last_kernel(float* to, const From* from, FilterSiz
   }
 }
 
-std::int64_t chunks_of(const FilterSize& size) {
-  return (size.inputs + chunk_inputs - 1) / chunk_inputs;
-}
-
-unsigned grid_for_chunks(const Launch& launch, const FilterSize& size) {
-  return static_cast<unsigned>(std::min<std::int64_t>(size.outputs * chunks_of(size),
-                                                      std::int64_t{launch.multiprocessors} * 16));
+unsigned grid_for_chunks(const Launch& launch, std::int64_t chunks) {
+  return static_cast<unsigned>(
+      std::min<std::int64_t>(chunks, std::int64_t{launch.multiprocessors} * 16));
 }
 
 template <class Index, class T>
@@ -140,19 +153,37 @@ void convert_filter(const Launch& launch, DType to_type, void* to, DType from_ty
                     const void* from, const FilterSize& size, bool channels_last) {
   const std::int64_t count = size.outputs * size.inputs * size.places;
   if (count == 0) return;
+  const FilterCopy one{to, from, size};
+  if (channels_last) return convert_filters(launch, to_type, from_type, {&one, 1});
   with_float_type(to_type, [&](auto to_tag) {
     with_float_type(from_type, [&](auto from_tag) {
       using To = typename decltype(to_tag)::type;
       using From = typename decltype(from_tag)::type;
-      auto* const destination = static_cast<To*>(to);
-      const auto* const source = static_cast<const From*>(from);
-      if (!channels_last)
-        return convert_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-            destination, source, count, false);
-      to_channels_last_kernel<<<grid_for_chunks(launch, size), block_threads, 0, launch.stream>>>(
-          destination, source, size, chunks_of(size));
+      convert_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+          static_cast<To*>(to), static_cast<const From*>(from), count, false);
     });
   });
+}
+
+void convert_filters(const Launch& launch, DType to_type, DType from_type,
+                     std::span<const FilterCopy> filters) {
+  for (std::size_t first = 0; first < filters.size(); first += most_filters) {
+    FilterCopies copies{};
+    const std::size_t count = std::min(most_filters, filters.size() - first);
+    for (std::size_t i = 0; i < count; ++i) {
+      copies.filters[i] = filters[first + i];
+      copies.chunks += copies.filters[i].size.outputs * chunks_of(copies.filters[i].size);
+      copies.ends[i] = copies.chunks;
+    }
+    with_float_type(to_type, [&](auto to_tag) {
+      with_float_type(from_type, [&](auto from_tag) {
+        using To = typename decltype(to_tag)::type;
+        using From = typename decltype(from_tag)::type;
+        const unsigned blocks = grid_for_chunks(launch, copies.chunks);
+        to_channels_last_kernel<To, From><<<blocks, block_threads, 0, launch.stream>>>(copies);
+      });
+    });
+  }
 }
 
 void convert_filter_gradient(const Launch& launch, float* to, DType type, const void* from,
@@ -165,8 +196,10 @@ void convert_filter_gradient(const Launch& launch, float* to, DType type, const 
     if (!channels_last)
       return convert_kernel<<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
           to, source, count, accumulate);
-    from_channels_last_kernel<<<grid_for_chunks(launch, size), block_threads, 0, launch.stream>>>(
-        to, source, size, chunks_of(size), accumulate);
+    const std::int64_t chunks = chunks_of(size);
+    const unsigned blocks = grid_for_chunks(launch, size.outputs * chunks);
+    from_channels_last_kernel<<<blocks, block_threads, 0, launch.stream>>>(to, source, size, chunks,
+                                                                           accumulate);
   });
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "tensor/cuda/launch.hpp"
 #include "tensor/dtype.hpp"
@@ -20,6 +21,14 @@ inline constexpr std::int64_t most_filter_places = 64;
 
 void convert_filter(const Launch& launch, DType to_type, void* to, DType from_type,
                     const void* from, const FilterSize& size, bool channels_last);
+// Many filters into channels-last order, in one launch for each 32.
+struct FilterCopy {
+  void* to;
+  const void* from;
+  FilterSize size;
+};
+void convert_filters(const Launch& launch, DType to_type, DType from_type,
+                     std::span<const FilterCopy> filters);
 // Back: to = from, or to += from with `accumulate`.
 void convert_filter_gradient(const Launch& launch, float* to, DType type, const void* from,
                              const FilterSize& size, bool channels_last, bool accumulate);

@@ -7,6 +7,7 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/copy_kernels.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
+#include "tensor/cuda/step_filters.hpp"
 
 namespace tasuki {
 namespace {
@@ -101,6 +102,8 @@ void CudaBackend::reset_peak_memory(Device device) {
 
 void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
   if (source.count() == 0) return;
+  if (has_16_bits(destination.dtype()) && !destination.device().is_cpu())
+    filters_change(destination);
   if (destination.dtype() == source.dtype() && destination.layout() == source.layout())
     return copy_bytes(destination, source);
   // Types and layouts are converted on the GPU; host memory is always plain.
@@ -125,6 +128,7 @@ void CudaBackend::copy(const Tensor& destination, const Tensor& source) {
 
 void CudaBackend::fill(const Tensor& destination, double value) {
   if (destination.count() == 0) return;
+  if (has_16_bits(destination.dtype())) filters_change(destination);
   const CudaContext& context = CudaContext::of(destination.device());
   if (value == 0 && !std::signbit(value)) {
     check_cuda(cudaMemsetAsync(destination.raw(), 0, destination.bytes(), context.stream()),

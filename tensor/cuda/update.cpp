@@ -3,6 +3,7 @@
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/operands.hpp"
 #include "tensor/cuda/reduce_kernels.hpp"
+#include "tensor/cuda/step_filters.hpp"
 #include "tensor/cuda/update_kernels.hpp"
 
 namespace tasuki {
@@ -10,6 +11,7 @@ namespace tasuki {
 void CudaBackend::update(const UpdatePass& pass) {
   kernels::update(CudaContext::of(pass.device).launch(), pass);
   check_launch("update");
+  all_filters_change(pass.device);
 }
 
 void CudaBackend::norms(const NormPass& pass) {

@@ -113,6 +113,13 @@ TEST_P(StepCosts, LeNet) {
   expect_at_most({26, 1, 0}, {TRAIN_LENET, "-b", "2", "--data", folder / "digits"});
 }
 
+// cuDNN wants the filters of both convolutions in another order.
+TEST_P(StepCosts, FiltersOf16Bits) {
+  const Costs costs =
+      of_step({TRAIN_LENET, "-b", "2", "--dtype", "bf16", "--data", folder / "digits"}, 1);
+  EXPECT_EQ(number_of(costs, "launch.to_channels_last_kernel"), 1);
+}
+
 TEST_P(StepCosts, Transformer) {
   expect_at_most({57, 3, 1}, {TRAIN_LM, "--layers", "1", "--heads", "1", "--width", "16",
                               "--context", "8", "--global-batch", "2", "--data", folder / "text"});
