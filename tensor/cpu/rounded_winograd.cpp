@@ -5,10 +5,10 @@
 
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
-#include "tensor/cpu/pair_product.hpp"
+#include "tensor/cpu/pair_kernels.hpp"
 #include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
-#include "tensor/cpu/winograd_transforms.hpp"
+#include "tensor/cpu/winograd_kernels.hpp"
 #include "tensor/parallel.hpp"
 
 namespace tasuki {

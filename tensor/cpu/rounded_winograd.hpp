@@ -1,5 +1,5 @@
 // Convolutions of bfloat16 with filters of 3 x 3 and stride 1 by Winograd's F(2 x 4, 3 x 3)
-// (winograd_transforms.hpp): a tile of 2 x 4 results takes 24 products for each pair of channels,
+// (winograd_kernels.hpp): a tile of 2 x 4 results takes 24 products for each pair of channels,
 // and not 72. oneDNN has none for bfloat16, and its F(4 x 4, 3 x 3) for float32 would multiply the
 // roundings of bfloat16 by up to 100. This one multiplies them by about 4: the transformed images
 // and filters are rounded once more, and all sums are float32.

@@ -80,7 +80,7 @@ Tensor filter(const CudaContext& context, const Tensor& given, const Convolution
   const kernels::FilterSize size = size_of_filter(w.shape(), plan, geometry);
   const Shape shape = filter_shape(w.shape(), plan, geometry);
   if (is_last && has_16_bits(w.dtype()) && w.dtype() == plan.type())
-    if (const Tensor converted = filter_of_step(w, size, shape); converted) return converted;
+    if (Tensor converted = filter_of_step(w, size, shape); converted) return converted;
   Tensor made = cuda_empty(shape, plan.type(), w.device(), needed);
   kernels::convert_filter(context.launch(), plan.type(), made.raw(), w.dtype(), w.raw(), size,
                           is_last);

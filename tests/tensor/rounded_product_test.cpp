@@ -11,7 +11,7 @@
 #include <functional>
 #include <vector>
 
-#include "tensor/cpu/pair_product.hpp"
+#include "tensor/cpu/pair_kernels.hpp"
 #include "tensor/half.hpp"
 #include "values.hpp"
 

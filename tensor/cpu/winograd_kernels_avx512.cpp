@@ -1,4 +1,4 @@
-#include "tensor/cpu/winograd_transforms.hpp"
+#include "tensor/cpu/winograd_kernels.hpp"
 
 #include "tensor/cpu/rounded_rows.hpp"
 

@@ -1,4 +1,4 @@
-#include "tensor/cpu/pair_product.hpp"
+#include "tensor/cpu/pair_kernels.hpp"
 
 #include <cstring>
 
