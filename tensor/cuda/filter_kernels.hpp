@@ -14,6 +14,8 @@ namespace tasuki::kernels {
 // else O x I x P. All are of float types, gradients of parameters float32.
 struct FilterSize {
   std::int64_t outputs, inputs, places, padded_inputs;
+
+  bool operator==(const FilterSize&) const = default;
 };
 
 // Most places of a filter in channels-last order, limited by shared memory.

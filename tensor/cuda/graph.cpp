@@ -1,12 +1,14 @@
 // Recordings as CUDA graphs.
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "core/error.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
 #include "tensor/cuda/cudnn_support.hpp"
 #include "tensor/cuda/postponed_release.hpp"
+#include "tensor/cuda/step_filters.hpp"
 
 namespace tasuki {
 namespace {
@@ -14,13 +16,15 @@ namespace {
 using Graph = CudaHandle<cudaGraph_t, &cudaGraphDestroy>;
 using ExecutableGraph = CudaHandle<cudaGraphExec_t, &cudaGraphExecDestroy>;
 
-// Keeps the memory that the graph's kernels write at every launch.
+// Keeps the memory that the graph's kernels write at every launch, and filters that they convert.
 class CudaRecording final : public Recording {
  public:
-  CudaRecording(Device device, ExecutableGraph graph, std::shared_ptr<BlockPool> pool)
+  CudaRecording(Device device, ExecutableGraph graph, std::shared_ptr<BlockPool> pool,
+                std::vector<std::shared_ptr<Storage>> filters)
       : device_(device),
         stream_(CudaContext::of(device).stream()),
         pool_(std::move(pool)),
+        filters_(std::move(filters)),
         graph_(std::move(graph)) {}
   // The device may still be running it, and freeing its memory would wait, too.
   ~CudaRecording() override {
@@ -38,12 +42,14 @@ class CudaRecording final : public Recording {
   void replay() override {
     CudaContext::of(device_);
     check_cuda(cudaGraphLaunch(graph_.get(), stream_), "cudaGraphLaunch");
+    all_filters_change(device_);
   }
 
  private:
   Device device_;
   cudaStream_t stream_;
   std::shared_ptr<BlockPool> pool_;
+  std::vector<std::shared_ptr<Storage>> filters_;
   ExecutableGraph graph_;
 };
 
@@ -107,6 +113,7 @@ std::unique_ptr<Recording> CudaBackend::record(Device device, const std::functio
   const std::shared_ptr<BlockPool> pool = recording_pool(context);
   const CudaStream stream = make_stream();
   Graph graph;
+  RecordedFilters filters(device);
   {
     const CudnnStreamReturn restoring(context);
     const CudaStreamScope scope(device, stream.get(), pool);
@@ -116,7 +123,7 @@ std::unique_ptr<Recording> CudaBackend::record(Device device, const std::functio
   }
   cudaGraphExec_t executable = nullptr;
   check_cuda(cudaGraphInstantiate(&executable, graph.get(), 0), "cudaGraphInstantiate");
-  return std::make_unique<CudaRecording>(device, ExecutableGraph(executable), pool);
+  return std::make_unique<CudaRecording>(device, ExecutableGraph(executable), pool, filters.take());
 }
 
 }  // namespace tasuki

@@ -11,14 +11,17 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/handles.hpp"
 #include "tensor/late_values.hpp"
+#include "tensor/out_of_memory.hpp"
 
 namespace tasuki {
 namespace {
 
-// A filter that some step has used. Its copy stays where it is as long as w is there, because
-// recordings write and read it.
+thread_local RecordedFilters* recorded_by_this_thread = nullptr;
+
+// A filter that some step has used. Its copy stays where it is as long as w is there.
 struct KnownFilter {
   std::weak_ptr<Storage> storage;
+  const Storage* place;  // of `storage`, which may be gone
   Tensor copy;
   const void* from;
   DType type;
@@ -37,7 +40,7 @@ class DeviceFilters {
     const CudaContext& context = CudaContext::of(w.device());
     if (step != step_) begin_step(context, step);
     const auto found = std::ranges::find_if(known_, [&](const KnownFilter& each) {
-      return each.from == w.raw() && each.type == w.dtype() && each.copy.shape() == shape &&
+      return each.from == w.raw() && each.type == w.dtype() && each.size == size &&
              each.storage.lock() == w.storage();
     });
     if (found != known_.end()) {
@@ -46,31 +49,47 @@ class DeviceFilters {
       return is_ready ? found->copy : Tensor();
     }
     // Memory that is allocated for a recording belongs to the recording.
-    if (!is_recorded(context.stream()))
-      known_.push_back({w.storage(), cuda_empty(shape, w.dtype(), w.device(), channels_last()),
-                        w.raw(), w.dtype(), size, step, 0});
+    if (!is_recorded(context.stream())) remember(w, size, shape, step);
     return {};
   }
 
   void change(const Tensor& written) {
     const std::lock_guard lock(mutex_);
     for (KnownFilter& each : known_)
-      if (each.storage.lock() == written.storage()) each.converted = 0;
+      if (each.place == written.storage().get()) each.converted = 0;
   }
   void change_all() {
     const std::lock_guard lock(mutex_);
+    forget_dead();
     for (KnownFilter& each : known_) each.converted = 0;
   }
 
  private:
-  void begin_step(const CudaContext& context, std::uint64_t step) {
+  void remember(const Tensor& w, const kernels::FilterSize& size, const Shape& shape,
+                std::uint64_t step) {
+    try {
+      known_.push_back({w.storage(), w.storage().get(),
+                        cuda_empty(shape, w.dtype(), w.device(), channels_last()), w.raw(),
+                        w.dtype(), size, step, 0});
+    } catch (const OutOfMemory&) {
+      // Then this filter is converted by itself.
+    }
+  }
+  void forget_dead() {
     std::erase_if(known_, [](const KnownFilter& each) { return each.storage.expired(); });
+  }
+
+  void begin_step(const CudaContext& context, std::uint64_t step) {
+    forget_dead();
     for (const DType type : {DType::float16, DType::bfloat16}) {
       std::vector<kernels::FilterCopy> copies;
       for (KnownFilter& each : known_) {
         if (each.type != type || each.used != step_) continue;
         copies.push_back({each.copy.raw(), each.from, each.size});
         each.converted = step;
+        if (recorded_by_this_thread == nullptr) continue;
+        recorded_by_this_thread->keep(each.storage.lock());
+        recorded_by_this_thread->keep(each.copy.storage());
       }
       if (copies.empty()) continue;
       kernels::convert_filters(context.launch(), type, type, copies);
@@ -104,6 +123,15 @@ void filters_change(const Tensor& written) {
 
 void all_filters_change(Device device) {
   filters_of(device).change_all();
+}
+
+RecordedFilters::RecordedFilters(Device device) : device_(device) {
+  recorded_by_this_thread = this;
+}
+
+RecordedFilters::~RecordedFilters() {
+  recorded_by_this_thread = nullptr;
+  all_filters_change(device_);
 }
 
 }  // namespace tasuki

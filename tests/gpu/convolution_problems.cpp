@@ -2,6 +2,7 @@
 #include "nn/functions/arrays.hpp"
 #include "nn/functions/connection.hpp"
 #include "problems.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tensor/geometry.hpp"
 
 namespace F = tasuki::functions;
@@ -36,9 +37,23 @@ Results convolution(Side& side, const Size& size, bool accumulate) {
           {"dw", dw}};
 }
 
-// Gradients of convolution, bias and ReLU. The biases are zeros: rounding a sum before one is added
-// would change the sign of some results.
+// Computes convolutions on the CPU directly while it lives.
+class DirectConvolutions {
+ public:
+  DirectConvolutions() : before_(conv_algorithm()) { set_conv_algorithm(ConvAlgorithm::direct); }
+  ~DirectConvolutions() { set_conv_algorithm(before_); }
+  DirectConvolutions(const DirectConvolutions&) = delete;
+  DirectConvolutions& operator=(const DirectConvolutions&) = delete;
+
+ private:
+  ConvAlgorithm before_;
+};
+
+// Gradients of convolution, bias and ReLU. No result near 0 may change its sign, whose gradient
+// would differ: the biases are zeros, because a sum may be rounded before one is added, and
+// Winograd's algorithm rounds before it adds up.
 Results with_relu(Side& side, const Size& size) {
+  const DirectConvolutions direct;
   const Variable x(side.activations(size.x), true), w(side.weights(size.w), true),
       b(Tensor::zeros({size.w[0]}, DType::float32, side.device()), true);
   const Variable y = F::conv2d(x, w, b, size.options, /*relu=*/true);

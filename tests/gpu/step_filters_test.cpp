@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <memory>
 
 #include "compare.hpp"
 #include "device.hpp"
@@ -22,19 +23,21 @@ class StepFilters : public ::testing::TestWithParam<DType> {
       values.data<float>()[i] = static_cast<float>(i * 7 % 23 - 11) / 64;
     weights = values.to(gpu);
     rounded = weights.to(GetParam());
+    const Tensor images = Tensor::empty({2, 5, 6, 6});
+    for (std::int64_t i = 0; i < images.count(); ++i)
+      images.data<float>()[i] = static_cast<float>(i % 13) / 8;
+    x = images.to(GetParam()).to(gpu);
   }
 
   // Of two convolutions, the first of which has inputs that tensor cores need filled up.
-  Tensor result() {
-    Tensor x = Tensor::full({2, 5, 6, 6}, 1);
-    for (std::int64_t i = 0; i < x.count(); ++i)
-      x.data<float>()[i] = static_cast<float>(i % 13) / 8;
+  Tensor convolved() {
     const Tensor first = rounded.slice(0, split).reshape({16, 5, 3, 3}),
                  second = rounded.slice(split, rounded.count()).reshape({8, 16, 3, 3});
     Backend& device = backend(gpu);
-    const Tensor y = device.conv2d(x.to(GetParam()).to(gpu), first, {}, options, nullptr);
-    return device.conv2d(y, second, {}, options, &prepared).to(Device::cpu()).plain();
+    return device.conv2d(device.conv2d(x, first, {}, options, nullptr), second, {}, options,
+                         &prepared);
   }
+  Tensor result() { return convolved().to(Device::cpu()).plain(); }
   // Outside of a step each filter is converted by itself.
   void expect_as_outside(const std::function<void()>& change = [] {}) {
     Tensor before, after;
@@ -64,7 +67,7 @@ class StepFilters : public ::testing::TestWithParam<DType> {
   const Conv2dOptions options{1, 1, 1, 1, 1, 1, 1};
   static constexpr std::int64_t split = 16 * 5 * 9;
   const Tensor values = Tensor::empty({split + 8 * 16 * 9});
-  Tensor weights, rounded, prepared, last;
+  Tensor weights, rounded, x, prepared, last;
   bool is_shared = false;
 };
 
@@ -103,6 +106,31 @@ TEST_P(StepFilters, FollowWeightsThatChange) {
   last = result();
   expect_as_outside();
   EXPECT_FALSE(is_shared);
+}
+
+TEST_P(StepFilters, AreConvertedInEachReplay) {
+  last = result();
+  expect_as_outside();
+  Tensor y;
+  std::unique_ptr<Recording> recording;
+  {
+    StepScope step;
+    recording = backend(gpu).record(gpu, [&] { y = convolved(); });
+    // What was recorded is not done yet.
+    EXPECT_EQ(distance_of(result(), last), 0);
+    step.succeeded();
+  }
+  for (const float value : {0.25f, -1.5f}) {
+    rounded.copy_from(Tensor::full(values.shape(), value).to(gpu));
+    recording->replay();
+    EXPECT_EQ(distance_of(y.to(Device::cpu()).plain(), result()), 0);
+  }
+  // A recording writes its filters and reads them as long as it may run.
+  const std::weak_ptr<Storage> filters = rounded.storage();
+  rounded = prepared = {};
+  EXPECT_FALSE(filters.expired());
+  recording.reset();
+  EXPECT_TRUE(filters.expired());
 }
 
 INSTANTIATE_TEST_SUITE_P(, StepFilters, ::testing::Values(DType::bfloat16, DType::float16),
