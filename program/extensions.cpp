@@ -1,5 +1,7 @@
 #include "program/extensions.hpp"
 
+#include <algorithm>
+
 #include "core/text_parts.hpp"
 #include "dataset/iterators/share_iterator.hpp"
 #include "program/data/kept_data.hpp"
@@ -31,7 +33,7 @@ namespace {
 
 // On CPUs reading the time costs nothing. All ranks have one answer.
 bool times_steps(const TrainingSettings& settings, const RankSetup& setup) {
-  if (setup.device().is_cpu()) return true;
+  if (std::ranges::all_of(setup.devices, &Device::is_cpu)) return true;
   const bool has_several = setup.communicator->size() > 1 || setup.devices.size() > 1;
   return settings.step_times == StepTiming::automatic ? has_several
                                                       : settings.step_times == StepTiming::on;

@@ -233,7 +233,7 @@ class Backend {
                                      const Tensor& all) = 0;
 
   // --- loss: x N x C, t N labels (int32 or int64); label -1 does not count ---
-  // `accuracy`, if not null, is set to count_correct(x, t), which may then need no pass of its own.
+  // Sets `accuracy`, unless null, to count_correct(x, t), if possible in the same pass.
   virtual CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t,
                                                    AccuracyResult* accuracy = nullptr) = 0;
   // dx of the mean loss, times the scalar dy.

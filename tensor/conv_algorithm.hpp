@@ -9,8 +9,8 @@ namespace tasuki {
 // `interleaved` sums in order over 16 images side by side (cpu/interleaved.hpp), which pays if
 // channels do not fill their blocks. Winograd's F(4x4, 3x3) (Lavin and Gray, arXiv 1509.09308)
 // needs fewer products and rounds about five times as much: 1e-6 relative; in bfloat16 it is
-// F(2x2, 3x3) (cpu/rounded_winograd.hpp). If the chosen one is not available, `direct` is used:
-// Winograd is for filters of 3 x 3 with stride 1 and processors with AVX-512, in bfloat16 for
+// F(2x4, 3x3) (cpu/rounded_winograd.hpp): 0.7 %. If the chosen one is not available, `direct` is
+// used: Winograd is for filters of 3 x 3 with stride 1 and processors with AVX-512, in bfloat16 for
 // numbers of channels that are multiples of 16 and processors with AVX512_BF16; `interleaved` for
 // float32 without groups.
 //

@@ -72,7 +72,7 @@ class DeviceFilters {
                         cuda_empty(shape, w.dtype(), w.device(), channels_last()), w.raw(),
                         w.dtype(), size, step, 0});
     } catch (const OutOfMemory&) {
-      // Then this filter is converted by itself.
+      // The caller converts this filter alone.
     }
   }
   void forget_dead() {

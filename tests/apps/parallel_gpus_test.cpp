@@ -57,6 +57,25 @@ TEST_F(ParallelGpus, AreAllMonitored) {
     EXPECT_TRUE(std::filesystem::exists(folder / file)) << file;
 }
 
+// Several devices are timed to compare them, unless a flag says otherwise; one GPU only if it does.
+TEST_F(ParallelGpus, AreTimedAsAFlagSays) {
+  const auto has_times = [&](const std::string& devices, const std::vector<std::string>& flags) {
+    std::vector<std::string> words = {"--devices", devices, "--epoch", "1", "--overwrite"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Finished job = train(words);
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    const bool has_keys = !values_of(read_log("result"), "time/compute/min").empty();
+    EXPECT_EQ(job.out.find("ms/step") != std::string::npos, has_keys) << job.out;
+    return has_keys;
+  };
+  EXPECT_TRUE(has_times("0,1", {}));
+  EXPECT_FALSE(has_times("0,1", {"--step-times", "off"}));
+  EXPECT_FALSE(has_times("0", {}));
+  EXPECT_TRUE(has_times("0", {"--step-times", "on"}));
+  EXPECT_FALSE(has_times("cpu,0", {"--step-times", "off"}));
+  EXPECT_TRUE(has_times("cpu:2", {"--step-times", "off"})) << "CPUs always are";
+}
+
 TEST_F(ParallelGpus, TrainWithCpusInACommonType) {
   for (const std::string devices : {"cpu,0", "0,cpu"}) {
     const Finished refused = train({"--devices", devices, "--dtype", "fp16"});

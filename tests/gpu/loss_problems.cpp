@@ -32,8 +32,8 @@ Results cross_entropy(Side& side, std::int64_t items, std::int64_t classes) {
           {"correct of int64 labels", backend.count_correct(x, wide).correct}};
 }
 
-// Among equal scores the first counts; those that are no numbers never do. Every third row has such
-// scores, the first of them only such.
+// The first of equal scores counts, and NaN never does. Every third row has some NaN, row 0 nothing
+// else.
 Results equal_scores(Side& side, std::int64_t items, std::int64_t classes) {
   const Tensor host = Tensor::zeros({items, classes});
   for (std::int64_t i = 0; i < host.count(); ++i) {

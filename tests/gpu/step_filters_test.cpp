@@ -38,7 +38,7 @@ class StepFilters : public ::testing::TestWithParam<DType> {
                          &prepared);
   }
   Tensor result() { return convolved().to(Device::cpu()).plain(); }
-  // Outside of a step each filter is converted by itself.
+  // Outside of a step each convolution converts its own filter.
   void expect_as_outside(const std::function<void()>& change = [] {}) {
     Tensor before, after;
     {
@@ -94,7 +94,7 @@ TEST_P(StepFilters, FollowWeightsThatChange) {
     backend(gpu).update(pass);
   });
   EXPECT_TRUE(is_shared);
-  // Between steps nobody says that weights change.
+  // Between steps, weights change without notice.
   const Tensor others = values.to(GetParam());
   rounded.copy_from(others);
   last = result();

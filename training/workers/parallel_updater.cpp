@@ -65,7 +65,9 @@ ParallelUpdater::ParallelUpdater(std::unique_ptr<Iterator> iterator, Optimizer& 
     losses_.push_back(std::move(worker.loss));
     random_.push_back(std::make_unique<RandomKeys>(settings_.seed));
   }
-  if (replicas_->device(0).is_cpu()) measure_times();
+  bool are_cpus = true;
+  for (std::size_t i = 0; i < losses_.size(); ++i) are_cpus &= replicas_->device(i).is_cpu();
+  if (are_cpus) measure_times();
 }
 
 ParallelUpdater::~ParallelUpdater() = default;

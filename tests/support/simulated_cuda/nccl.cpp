@@ -183,7 +183,7 @@ bool through_root(ncclComm& comm, Bytes& own, Bytes& result, const Make& make) {
   return true;
 }
 
-// --- launches: of one operation, or of all those of a group on a stream ---
+// --- launches: a single operation is one, and so is a group on a stream ---
 
 struct Group {
   int depth = 0;
