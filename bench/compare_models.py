@@ -1,27 +1,30 @@
 #!/usr/bin/env python3
 """One training step of convnets (forward, backward, momentum SGD) against PyTorch, in one run.
 
-Programs take turns (A B A B ...) pinned to as many cores as they have threads; with one thread,
-processor time counts. The peer is the fastest PyTorch of those named, in the faster of its two memory
-formats. Prints Markdown; --out writes it to a file too. Exit code 1 where a ratio is above its aim.
+Programs take turns (A B A B ...) pinned to as many cores as they have threads; with one rank of one
+thread, processor time counts. With --ranks 2, two ranks exchange gradients, there by
+DistributedDataParallel over gloo. The peer is the fastest PyTorch of those named, in the faster of its
+two memory formats. Prints Markdown; --out writes it to a file too. Exit code 1 where a ratio is above its aim.
 """
 import json
+import os
 import shlex
 import statistics
 import subprocess
 import sys
 
-from comparison import (AUTOCAST, HERE, OURS_IN_BFLOAT16, heading, parser_for, publish, ratios,
-                        torches)
+from comparison import (AUTOCAST, HERE, MPI_ENVIRONMENT, OURS_IN_BFLOAT16, heading, parser_for,
+                        publish, ratios, torches)
 
 # Batch sizes, and the largest ratio that is aimed at.
 CASES = {"lenet": (256, 0.5), "cnn10": (128, 0.5), "vgg16_bn": (64, 0.55), "wrn_28_10": (8, 0.6),
          "resnet20": (128, 1)}
 
 
-def seconds_of(command, threads):
-    pinned = ["taskset", "-c", f"0-{threads - 1}"] + [str(part) for part in command]
-    done = subprocess.run(pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def seconds_of(command, cores):
+    pinned = ["taskset", "-c", f"0-{cores - 1}"] + [str(part) for part in command]
+    done = subprocess.run(pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          env=os.environ | MPI_ENVIRONMENT)
     if done.returncode != 0:
         sys.exit(f"compare_models.py: {shlex.join(pinned)} failed:\n{done.stderr}")
     return json.loads(done.stdout.splitlines()[-1])["seconds"]
@@ -30,11 +33,14 @@ def seconds_of(command, threads):
 def compare(options, model):
     batch, aim = CASES[model]
     batch = options.batch or batch
-    steps, threads = options.steps, options.threads
+    steps, threads, ranks = options.steps, options.threads, options.ranks
     ours = [options.build / "bench/bench_model_step", model, batch, steps, threads]
+    if ranks > 1:
+        ours = ["mpirun", "-np", ranks, "--bind-to", "none"] + ours
     peers, bfloat16 = {}, {}
     for name, python in torches(options).items():
-        peer = [python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads", threads]
+        peer = [python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads", threads,
+                "--ranks", ranks]
         channels_last = peer + ["--channels-last"]
         peers |= {name: peer, f"{name}, channels_last": channels_last}
         autocast = f"{name}, channels_last{AUTOCAST}"
@@ -46,7 +52,7 @@ def compare(options, model):
     seconds = {name: [] for name in commands}
     for turn in range(options.rounds):
         for name, command in commands.items():
-            seconds[name] += seconds_of(command, threads)
+            seconds[name] += seconds_of(command, ranks * threads)
             print(f"{model} turn {turn + 1}: {name} {statistics.median(seconds[name]):.4f}",
                   file=sys.stderr)
     median = {name: statistics.median(times) for name, times in seconds.items()}
@@ -61,15 +67,17 @@ def compare(options, model):
 def main():
     parser = parser_for(__doc__)
     parser.add_argument("--models", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--batch", type=int, help="instead of each model's own")
-    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batch", type=int, help="of each rank, instead of each model's own")
+    parser.add_argument("--ranks", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=1, help="of each rank")
     parser.add_argument("--steps", type=int, default=4, help="timed in each turn")
     options = parser.parse_args()
 
     rows = [compare(options, model) for model in options.models]
     names = rows[0][0]
-    text = heading(f"One training step, {options.threads} thread(s)")
-    clock = " of processor time" if options.threads == 1 else ""
+    ranks = f"{options.ranks} ranks, " if options.ranks > 1 else ""
+    text = heading(f"One training step, {ranks}{options.threads} thread(s)")
+    clock = " of processor time" if options.ranks * options.threads == 1 else ""
     text += (f" Milliseconds{clock}: median (min..max) of {options.rounds} turns of "
              f"{options.steps} steps; ratio: Tasuki's time over PyTorch's best one, float32.\n\n"
              f"| model | batch | {' | '.join(names)} | ratio | aim |\n|{'-|' * (len(names) + 4)}\n"

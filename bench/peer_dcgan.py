@@ -19,16 +19,14 @@ parser.add_argument("--channels", type=int, default=512)
 parser.add_argument("--channels-last", action="store_true")
 parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
 parser.add_argument("--compile", action="store_true", help="torch.compile")
-parser.add_argument("--port", type=int, default=29871)
 options = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = "1"  # before PyTorch starts its threads
 
 import torch
-import torch.distributed
 import torch.nn.functional as F
-from torch import nn
 
 import peer_models
+import peer_ranks
 
 
 def work(rank):
@@ -39,12 +37,8 @@ def work(rank):
     gen = peer_models.dcgan_generator(options.channels)
     dis = peer_models.dcgan_discriminator(options.channels)
     gen, dis = gen.to(memory_format=order), dis.to(memory_format=order)
-    if options.ranks > 1:
-        torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{options.port}", rank=rank,
-                                             world_size=options.ranks)
-        # Statistics stay each rank's own; the discriminator has two forward passes in a step.
-        gen, dis = (nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
-                    for model in (gen, dis))
+    # Statistics stay each rank's own; the discriminator has two forward passes in a step.
+    gen, dis = (peer_ranks.exchanging(model, broadcast_buffers=False) for model in (gen, dis))
     of_gen, of_dis = list(gen.parameters()), list(dis.parameters())
     adam = [torch.optim.Adam(model.parameters(), 2e-4, (0.5, 0.999), weight_decay=1e-4)
             for model in (gen, dis)]
@@ -60,8 +54,7 @@ def work(rank):
     now = time.process_time if is_processors else time.perf_counter
     seconds = []
     for step in range(-2, options.steps):
-        if options.ranks > 1:
-            torch.distributed.barrier()
+        peer_ranks.barrier()
         start = now()
         for optimizer in adam:
             optimizer.zero_grad()
@@ -75,19 +68,13 @@ def work(rank):
         entropy(fake_scores, ones).backward(inputs=of_gen)
         for optimizer in adam:
             optimizer.step()
-        if options.ranks > 1:
-            torch.distributed.barrier()
+        peer_ranks.barrier()
         if step >= 0:
             seconds.append(now() - start)
     if rank == 0:
         print(json.dumps({"batch": options.batch, "ranks": options.ranks,
                           "torch": torch.__version__, "seconds": seconds}), flush=True)
-    if options.ranks > 1:
-        torch.distributed.destroy_process_group()
 
 
 if __name__ == "__main__":
-    if options.ranks == 1:
-        work(0)
-    else:
-        torch.multiprocessing.spawn(work, nprocs=options.ranks)
+    peer_ranks.run(work, options.ranks)

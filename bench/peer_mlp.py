@@ -6,6 +6,7 @@ process; with --ranks N, DistributedDataParallel over gloo. Prints one JSON obje
 of training and of evaluating the test images, loss and accuracy. Works with PyTorch 1.13 and later.
 """
 import argparse
+import functools
 import gzip
 import json
 import os
@@ -17,8 +18,9 @@ os.environ["OMP_NUM_THREADS"] = "1"  # before PyTorch starts its threads
 
 import torch
 import torch.distributed as dist
-import torch.multiprocessing
 import torch.nn.functional as F
+
+import peer_ranks
 
 
 def read_idx(folder, name):
@@ -54,9 +56,6 @@ def train(rank, options):
     # some processors then take several times as long.
     torch.set_flush_denormal(not options.keep_denormals)
     torch.manual_seed(options.seed)
-    if options.ranks > 1:
-        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(options.port))
-        dist.init_process_group("gloo", rank=rank, world_size=options.ranks)
     # Each process keeps its share of both sets.
     images, labels = (data[rank::options.ranks] for data in load(options.data, "train"))
     test_images, test_labels = (data[rank::options.ranks] for data in load(options.data, "t10k"))
@@ -66,15 +65,13 @@ def train(rank, options):
         torch.nn.Linear(784, 1000), torch.nn.ReLU(), torch.nn.Linear(1000, 1000), torch.nn.ReLU(),
         torch.nn.Linear(1000, 10))
     local = model
-    if options.ranks > 1:
-        model = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    model = peer_ranks.exchanging(model)
     forward = torch.compile(model) if options.compile else model
     fused = {"fused": True} if options.adam == "fused" else {}
     optimizer = torch.optim.Adam(model.parameters(), **fused)
 
     for epoch in range(1, options.epochs + 1):
-        if options.ranks > 1:
-            dist.barrier()
+        peer_ranks.barrier()
         start = time.perf_counter()
         total = torch.zeros(())
         order = torch.randperm(len(images))
@@ -101,8 +98,6 @@ def train(rank, options):
                 "loss": total.item() / -(-len(images) // options.batch),
                 "validation_loss": test_loss / count, "validation_accuracy": correct / count,
                 "torch": torch.__version__}), flush=True)
-    if options.ranks > 1:
-        dist.destroy_process_group()
 
 
 def main():
@@ -120,12 +115,8 @@ def main():
     parser.add_argument("--compile", action="store_true", help="torch.compile")
     parser.add_argument("--keep-denormals", action="store_true", help="PyTorch's default")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--port", type=int, default=29555, help="of the processes' meeting point")
     options = parser.parse_args()
-    if options.ranks == 1:
-        train(0, options)
-    else:
-        torch.multiprocessing.spawn(train, (options,), nprocs=options.ranks)
+    peer_ranks.run(functools.partial(train, options=options), options.ranks)
 
 
 if __name__ == "__main__":
