@@ -3,6 +3,7 @@
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/rounded_pooling.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/geometry.hpp"
 
@@ -16,11 +17,28 @@ struct PoolWorkspace final : Workspace {
   std::shared_ptr<Storage> maxima;  // oneDNN's record of the largest element of each window
 };
 
-// The same for average pooling of interleaved images.
-struct InterleavedWorkspace final : Workspace {
-  explicit InterleavedWorkspace(Tensor values) : x(std::move(values)) {}
-  Tensor x;  // if it was clipped at 0
+// The same for our own average pooling.
+struct AverageWorkspace final : Workspace {
+  std::shared_ptr<const Layout> layout;  // of x
+  Tensor x;                              // if it was clipped at 0
 };
+
+// Whether our own loops average it: interleaved, or of 16 bits with channels side by side.
+bool has_own_average(const Tensor& x, const Pool2dOptions& options) {
+  return options.kind == PoolKind::average && (is_interleaved(x) || can_average_rounded(x));
+}
+
+Tensor own_average(const PoolingGeometry& geometry, const Tensor& x, bool relu,
+                   std::shared_ptr<Workspace>* workspace) {
+  if (workspace != nullptr) {
+    auto kept = std::make_shared<AverageWorkspace>();
+    kept->layout = x.layout();
+    if (relu) kept->x = x;
+    *workspace = std::move(kept);
+  }
+  return is_interleaved(x) ? interleaved_average(geometry, x, relu)
+                           : rounded_average(geometry, x, relu);
+}
 
 // A pooling, described for oneDNN.
 struct Geometry : PoolingGeometry {
@@ -64,10 +82,7 @@ Tensor CpuBackend::pool2d(const Tensor& input, const Pool2dOptions& options,
                geometry.text(), name_of(geometry.type));
   if (workspace != nullptr) *workspace = nullptr;
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y, geometry.type);
-  if (is_interleaved(input) && options.kind == PoolKind::average) {
-    if (workspace != nullptr) *workspace = std::make_shared<InterleavedWorkspace>(Tensor());
-    return interleaved_average(geometry, input, false);
-  }
+  if (has_own_average(input, options)) return own_average(geometry, input, false, workspace);
   const Tensor x = dnnl_order(input);
   return with_dnnl(
       [&] { return geometry.text(); },
@@ -108,8 +123,10 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
   TASUKI_CHECK(dy.shape() == geometry.y, "{}: a gradient of {}", geometry.text(),
                dy.shape().text());
   if (x_shape.count() == 0) return Tensor::empty(x_shape, dy.dtype());
-  if (const auto* const kept = dynamic_cast<const InterleavedWorkspace*>(workspace))
-    return interleaved_average_backward(geometry, dy, kept->x);
+  if (const auto* const kept = dynamic_cast<const AverageWorkspace*>(workspace))
+    return geometry.type == DType::float32
+               ? interleaved_average_backward(geometry, dy, kept->x)
+               : rounded_average_backward(geometry, dy, kept->layout, kept->x);
   const auto* const kept = dynamic_cast<const PoolWorkspace*>(workspace);
   TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
                geometry.text());
@@ -138,15 +155,14 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
 Tensor CpuBackend::relu_pool2d(const Tensor& x, const Pool2dOptions& options,
                                std::shared_ptr<Workspace>* workspace) {
   const Geometry geometry(x.shape(), options, x.dtype());
-  if (geometry.y.count() == 0 || options.kind != PoolKind::average || !is_interleaved(x))
+  if (geometry.y.count() == 0 || !has_own_average(x, options))
     return Backend::relu_pool2d(x, options, workspace);
-  if (workspace != nullptr) *workspace = std::make_shared<InterleavedWorkspace>(x);
-  return interleaved_average(geometry, x, true);
+  return own_average(geometry, x, true, workspace);
 }
 
 Tensor CpuBackend::relu_pool2d_backward(const Tensor& dy, const Shape& x_shape,
                                         const Pool2dOptions& options, const Workspace* workspace) {
-  if (dynamic_cast<const InterleavedWorkspace*>(workspace) != nullptr)
+  if (dynamic_cast<const AverageWorkspace*>(workspace) != nullptr)
     return pool2d_backward(dy, x_shape, options, workspace);
   return Backend::relu_pool2d_backward(dy, x_shape, options, workspace);
 }
