@@ -3,6 +3,7 @@
 #include <limits>
 #include <vector>
 
+#include "tensor/cpu/column_convolution.hpp"
 #include "tensor/cpu/cpu_backend.hpp"
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
@@ -24,6 +25,35 @@ using Addresses = std::initializer_list<std::pair<int, const void*>>;
 
 constexpr auto direct = dnnl::algorithm::convolution_direct,
                winograd = dnnl::algorithm::convolution_winograd;
+
+// One of our own ways to compute convolutions, with images in any layout.
+struct OwnConvolution {
+  Tensor (*forward)(const ConvolutionGeometry&, const Tensor& x, const Tensor& w, const Tensor& b);
+  Tensor (*backward_data)(const ConvolutionGeometry&, const Tensor& dy, const Tensor& w);
+  Tensor (*backward_weights)(const ConvolutionGeometry&, const Tensor& x, const Tensor& dy);
+};
+
+// Images of bfloat16 are widened to float32 as they are interleaved.
+Tensor widened_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
+                      const Tensor& b) {
+  return reordered(interleaved_conv2d(geometry, x, in_float32(w), b), rounded_order(geometry.y));
+}
+Tensor widened_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,
+                             const Tensor& w) {
+  return reordered(interleaved_conv2d_backward_data(geometry, dy, in_float32(w)),
+                   rounded_order(geometry.x));
+}
+
+constexpr OwnConvolution by_interleaving = {interleaved_conv2d, interleaved_conv2d_backward_data,
+                                            interleaved_conv2d_backward_weights},
+                         by_tiles = {tile_conv2d, tile_conv2d_backward_data,
+                                     tile_conv2d_backward_weights},
+                         by_winograd = {rounded_winograd_conv2d, rounded_winograd_backward_data,
+                                        rounded_winograd_backward_weights},
+                         by_columns = {column_conv2d, column_conv2d_backward_data,
+                                       column_conv2d_backward_weights},
+                         in_wide_numbers = {widened_conv2d, widened_backward_data,
+                                            interleaved_conv2d_backward_weights};
 
 // A convolution of images of this type, float32 or bfloat16, described for oneDNN.
 struct Geometry : ConvolutionGeometry {
@@ -84,11 +114,21 @@ struct Geometry : ConvolutionGeometry {
     return w[0] >= 32 && w[1] >= 32;
   }
 
-  // Products on AMX are faster than the memory traffic of Winograd's transformations.
-  bool uses_tiles() const {
-    const bool is_winograd =
-        chosen_algorithm == ConvAlgorithm::winograd && can_use_rounded_winograd(*this);
-    return type == DType::bfloat16 && !is_winograd && can_use_tile_convolution(*this);
+  // An image's colours, say, which fill little of a vector or a tile.
+  bool has_few_inputs() const {
+    return w[1] <= 4;
+  }
+
+  // Our own way to compute it, if there is one. Products on AMX are faster than the memory traffic
+  // of Winograd's transformations.
+  const OwnConvolution* own() const {
+    if (type == DType::float32) return can_interleave(*this) ? &by_interleaving : nullptr;
+    const bool has_winograd = can_use_rounded_winograd(*this);
+    if (has_winograd && chosen_algorithm == ConvAlgorithm::winograd) return &by_winograd;
+    if (can_use_tile_convolution(*this)) return &by_tiles;
+    if (has_winograd) return &by_winograd;
+    if (can_use_columns(*this)) return &by_columns;
+    return has_few_inputs() && can_interleave(*this) ? &in_wide_numbers : nullptr;
   }
 
   // Whether to bring oneDNN's results into blocks of 16 channels: batch normalisation, pooling and
@@ -178,22 +218,27 @@ OperationPointer choose(const Geometry& geometry, const OperationKey& key, const
   return best;
 }
 
-// Whether a pass should be computed by our own loops: images side by side in float32; in bfloat16
-// tiles, or where there are none, Winograd. `own` and `by_dnnl` compute it with results that are
-// discarded.
+// Whether a pass should be computed in our own way. `own` and `by_dnnl` compute it with results
+// that are discarded.
 template <class Own, class ByDnnl>
 bool should_run_own(const Geometry& geometry, const OperationKey& key, const Own& own,
                     const ByDnnl& by_dnnl) {
-  const bool all = chosen_algorithm == ConvAlgorithm::fastest;
-  if (geometry.uses_tiles()) return true;
-  if (geometry.type == DType::bfloat16)
-    return can_use_rounded_winograd(geometry) &&
-           (chosen_algorithm == ConvAlgorithm::winograd ||
-            (chosen_algorithm == ConvAlgorithm::by_shape && geometry.is_wide()) ||
-            (all && is_faster(key, own, by_dnnl)));
-  if (chosen_algorithm == ConvAlgorithm::interleaved) return can_interleave(geometry);
-  if (chosen_algorithm == ConvAlgorithm::by_shape) return interleaving_may_pay(geometry);
-  return all && interleaving_may_pay(geometry) && is_faster(key, own, by_dnnl);
+  const OwnConvolution* const way = geometry.own();
+  if (way == nullptr || way == &by_tiles) return way != nullptr;
+  const bool may_pay = way != &by_interleaving || interleaving_may_pay(geometry);
+  switch (chosen_algorithm) {
+    case ConvAlgorithm::fastest:
+      return may_pay && is_faster(key, own, by_dnnl);
+    case ConvAlgorithm::by_shape:
+      return may_pay && way != &in_wide_numbers && (way != &by_winograd || geometry.is_wide());
+    case ConvAlgorithm::winograd:
+      return way == &by_winograd;
+    case ConvAlgorithm::interleaved:
+      return way == &by_interleaving;
+    case ConvAlgorithm::direct:
+      break;
+  }
+  return false;
 }
 
 // Runs `own` or what `choose` finds among oneDNN's; if both are possible, the faster.
@@ -256,10 +301,7 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
                      run_chosen(
                          geometry, geometry.key(OperationKey::conv).add(b.defined()),
                          [&] {
-                           y = geometry.uses_tiles() ? tile_conv2d(geometry, x, w, b)
-                               : geometry.type == DType::bfloat16
-                                   ? rounded_winograd_conv2d(geometry, x, w, b)
-                                   : interleaved_conv2d(geometry, x, w.plain(), b);
+                           y = geometry.own()->forward(geometry, x, w, b);
                            if (prepared != nullptr) *prepared = w;
                          },
                          make, run);
@@ -300,13 +342,7 @@ Tensor CpuBackend::conv2d_backward_data(const Tensor& dy, const Tensor& w, const
     };
     run_chosen(
         geometry, geometry.key(OperationKey::conv_data),
-        [&] {
-          dx = geometry.uses_tiles() ? tile_conv2d_backward_data(geometry, dy, w)
-               : geometry.type == DType::bfloat16
-                   ? rounded_winograd_backward_data(geometry, dy, w)
-                   : interleaved_conv2d_backward_data(geometry, dy, w.plain());
-        },
-        make, run);
+        [&] { dx = geometry.own()->backward_data(geometry, dy, w); }, make, run);
     return dx;
   });
 }
@@ -345,19 +381,9 @@ void CpuBackend::conv2d_backward_weights(const Tensor& x, const Tensor& dy, cons
                      {DNNL_ARG_DIFF_DST, upstream.raw()},
                      {DNNL_ARG_DIFF_WEIGHTS, gradient.raw()}});
     };
-    const auto own = [&] {
-      if (geometry.uses_tiles()) {
-        gradient = tile_conv2d_backward_weights(geometry, x, dy);
-        return;
-      }
-      if (geometry.type == DType::bfloat16) {
-        gradient = rounded_winograd_backward_weights(geometry, x, dy);
-        return;
-      }
-      gradient = Tensor::empty(geometry.grouped());
-      interleaved_conv2d_backward_weights(geometry, x, dy, gradient);
-    };
-    run_chosen(geometry, geometry.key(OperationKey::conv_weights), own, make, run);
+    run_chosen(
+        geometry, geometry.key(OperationKey::conv_weights),
+        [&] { gradient = geometry.own()->backward_weights(geometry, x, dy); }, make, run);
     reorder_into(dw.reshape(geometry.grouped()), gradient, accumulate);
   });
 }

@@ -30,13 +30,13 @@ bool can_interleave(const ConvolutionGeometry& geometry);
 // oneDNN's work to padding.
 bool interleaving_may_pay(const ConvolutionGeometry& geometry);
 
-// Inputs in any layout; y and dx are interleaved, dw (overwritten) is plain. `b` may be undefined.
+// Inputs in any layout; y and dx are interleaved, the gradient of w is plain. `b` may be undefined.
 Tensor interleaved_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
                           const Tensor& b);
 Tensor interleaved_conv2d_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,
                                         const Tensor& w);
-void interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, const Tensor& x,
-                                         const Tensor& dy, const Tensor& dw);
+Tensor interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, const Tensor& x,
+                                           const Tensor& dy);
 
 // Means over windows, padding counted, of interleaved x or max(x, 0); results are interleaved.
 Tensor interleaved_average(const PoolingGeometry& geometry, const Tensor& x, bool relu);

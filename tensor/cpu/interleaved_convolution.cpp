@@ -190,7 +190,8 @@ bool interleaving_may_pay(const ConvolutionGeometry& geometry) {
 Tensor interleaved_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
                           const Tensor& b) {
   const std::int64_t taps = geometry.w[2] * geometry.w[3], channels = geometry.w[1];
-  const float* const weights = w.data<float>();
+  const Tensor filters = w.plain();
+  const float* const weights = filters.data<float>();
   return sums_over_windows(reordered(x, interleaved_desc(geometry.x)), geometry.y,
                            forward_windows(geometry), taps, b ? b.data<float>() : nullptr,
                            [&](std::int64_t row, std::int64_t channel, std::int64_t tap) {
@@ -201,7 +202,8 @@ Tensor interleaved_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, 
 Tensor interleaved_conv2d_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,
                                         const Tensor& w) {
   const std::int64_t taps = geometry.w[2] * geometry.w[3], rows = geometry.w[1];
-  const float* const weights = w.data<float>();
+  const Tensor filters = w.plain();
+  const float* const weights = filters.data<float>();
   return sums_over_windows(reordered(dy, interleaved_desc(geometry.y)), geometry.x,
                            backward_windows(geometry), taps, nullptr,
                            [&](std::int64_t row, std::int64_t channel, std::int64_t tap) {
@@ -209,8 +211,8 @@ Tensor interleaved_conv2d_backward_data(const ConvolutionGeometry& geometry, con
                            });
 }
 
-void interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, const Tensor& input,
-                                         const Tensor& upstream, const Tensor& dw) {
+Tensor interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, const Tensor& input,
+                                           const Tensor& upstream) {
   const InterleavedKernels& kernels = interleaved_kernels();
   const Conv2dOptions& o = geometry.options;
   const Tensor x = padded(reordered(input, interleaved_desc(geometry.x)), geometry);
@@ -225,6 +227,7 @@ void interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, co
       offsets.push_back((a * o.dilation_h * width + b * o.dilation_w) * interleave);
 
   const Parts row_groups(out, kernels.gradient_rows), tap_groups(taps, kernels.gradient_taps);
+  Tensor dw = Tensor::empty(geometry.w);
   float* const result = dw.data<float>();
   const auto* const lines = static_cast<const float*>(x.raw());
   const auto* const slopes = static_cast<const float*>(dy.raw());
@@ -255,6 +258,7 @@ void interleaved_conv2d_backward_weights(const ConvolutionGeometry& geometry, co
         }
     }
   });
+  return dw;
 }
 
 }  // namespace tasuki

@@ -13,11 +13,11 @@
 #include <utility>
 #include <vector>
 
+#include "rounded_convolution.hpp"
 #include "tensor/backend.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/tile_convolution.hpp"
 #include "tensor/cpu/tile_product.hpp"
-#include "tests/support/convolution_definition.hpp"
 #include "tile_emulation.hpp"
 #include "values.hpp"
 
@@ -214,18 +214,6 @@ INSTANTIATE_TEST_SUITE_P(, TileConvolutions, ::testing::Values(Kernels::emulated
                            return info.param == Kernels::emulated ? "Emulated" : "OfTheProcessor";
                          });
 
-struct ConvolutionResults {
-  Tensor y, dx, dw;
-};
-
-ConvolutionResults convolve(const testing::ConvolutionProblem& p, const Tensor& x, const Tensor& w,
-                            const Tensor& dy, const Tensor& bias) {
-  const ConvolutionGeometry geometry(p.x, p.w, p.o);
-  return {tile_conv2d(geometry, x, w, bias).plain().to(DType::float32),
-          tile_conv2d_backward_data(geometry, dy, w).plain().to(DType::float32),
-          tile_conv2d_backward_weights(geometry, x, dy)};
-}
-
 TEST_P(TileConvolutions, MatchTheirDefinition) {
   const auto same = [](std::int64_t pad_h, std::int64_t pad_w) {
     return Conv2dOptions{1, 1, pad_h, pad_w, 1, 1, 1};
@@ -245,44 +233,8 @@ TEST_P(TileConvolutions, MatchTheirDefinition) {
       {{40, 32, 15, 14}, {32, 32, 3, 2}, same(1, 1)},
   };
   for (const testing::ConvolutionProblem& p : problems) {
-    SCOPED_TRACE(p.text());
-    const Shape y_shape = testing::result_of(p);
-    const auto rounded = [](const Shape& shape, std::uint64_t seed) {
-      return random_tensor(shape, seed).to(DType::bfloat16);
-    };
-    const Tensor x = rounded(p.x, 1), w = rounded(p.w, 2), dy = rounded(y_shape, 3);
-    const Tensor bias = random_tensor({p.w[0]}, 4);
-    const Tensor exact_x = x.to(DType::float32), exact_w = w.to(DType::float32),
-                 exact_dy = dy.to(DType::float32);
-    std::vector<double> y(static_cast<std::size_t>(y_shape.count())),
-        dx(static_cast<std::size_t>(p.x.count())), dw(static_cast<std::size_t>(p.w.count()));
-    for (std::size_t i = 0; i < y.size(); ++i)
-      y[i] = static_cast<double>(
-          bias.data<float>()[static_cast<std::int64_t>(i) / (y_shape[2] * y_shape[3]) % p.w[0]]);
-    testing::visit_products(p, [&](std::int64_t yi, std::int64_t xi, std::int64_t wi) {
-      const auto xv = static_cast<double>(exact_x.data<float>()[xi]);
-      const auto wv = static_cast<double>(exact_w.data<float>()[wi]);
-      const auto gv = static_cast<double>(exact_dy.data<float>()[yi]);
-      y[static_cast<std::size_t>(yi)] += xv * wv;
-      dx[static_cast<std::size_t>(xi)] += gv * wv;
-      dw[static_cast<std::size_t>(wi)] += gv * xv;
-    });
-    const auto expected = [](const std::vector<double>& values, const Shape& shape) {
-      return Tensor::from(std::span(values), shape).to(DType::float32);
-    };
-    ASSERT_TRUE(can_use_tile_convolution(ConvolutionGeometry(p.x, p.w, p.o)));
-    const ConvolutionResults found = convolve(p, x, w, dy, bias);
-    EXPECT_LT(distance(found.y, expected(y, y_shape)), 0x1p-8f);
-    EXPECT_LT(distance(found.dx, expected(dx, p.x)), 0x1p-8f);
-    EXPECT_LT(distance(found.dw, expected(dw, p.w)), 1e-5f);
-    for (const int threads : {2, 3}) {
-      set_cpu_threads(threads);
-      const ConvolutionResults again = convolve(p, x, w, dy, bias);
-      EXPECT_EQ(distance(again.y, found.y), 0) << threads << " threads";
-      EXPECT_EQ(distance(again.dx, found.dx), 0) << threads << " threads";
-      EXPECT_EQ(distance(again.dw, found.dw), 0) << threads << " threads";
-    }
-    set_cpu_threads(1);
+    ASSERT_TRUE(can_use_tile_convolution(ConvolutionGeometry(p.x, p.w, p.o))) << p.text();
+    check_definition({tile_conv2d, tile_conv2d_backward_data, tile_conv2d_backward_weights}, p);
   }
 }
 

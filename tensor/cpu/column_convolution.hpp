@@ -1,0 +1,28 @@
+// Convolutions of bfloat16 as products of matrices: the pixels that a result depends on, each with
+// its channels side by side, become a row of a matrix (im2col). No number of channels leaves a part
+// of a product to padding, whereas oneDNN's blocks of 16 channels compute 32 x 64 for 20 x 50.
+#pragma once
+
+#include "tensor/geometry.hpp"
+#include "tensor/tensor.hpp"
+
+namespace tasuki {
+
+// One group, more than four input channels (oneDNN reads up to four as they are, and rows of a few
+// pixels cost more than their products), numbers of channels that leave a fifth or more of blocks
+// of 16 to padding, and a processor with products of bfloat16.
+bool can_use_columns(const ConvolutionGeometry& geometry);
+
+// Images in any layout of bfloat16; results have blocks of 16 channels (nChw16c) where these are
+// full, else channels side by side. w has float32 or bfloat16; b is float32 or undefined. A result
+// is one product's sum; a weight's gradient the sum of up to 16 groups of images, in their order,
+// whatever the number of threads.
+Tensor column_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
+                     const Tensor& b);
+Tensor column_conv2d_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,
+                                   const Tensor& w);
+// The gradient of w: float32, plain.
+Tensor column_conv2d_backward_weights(const ConvolutionGeometry& geometry, const Tensor& x,
+                                      const Tensor& dy);
+
+}  // namespace tasuki
