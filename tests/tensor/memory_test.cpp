@@ -1,6 +1,7 @@
 // The host pool, and copies between element types.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
@@ -171,6 +172,37 @@ TEST(Bfloat16, RoundsToNearestEven) {
   EXPECT_EQ(float_from_bfloat16(0xc040), -3);
   EXPECT_EQ(bfloat16_from_float(std::numeric_limits<float>::max()), 0x7f80);
   EXPECT_TRUE(std::isnan(float_from_bfloat16(bfloat16_from_float(std::nanf("")))));
+}
+
+// Loops have instructions of their own, which threads that flush subnormal numbers must not change.
+TEST(HalfFormat, ConvertsArraysLikeSingleValues) {
+  set_cpu_threads(1);
+  constexpr std::uint32_t tails[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+  std::vector<float> values;
+  for (std::uint32_t head = 0; head < 0x10000; ++head)
+    for (const std::uint32_t tail : tails)
+      values.push_back(std::bit_cast<float>(head << 16 | tail));
+  const auto check = [&](DType type, std::uint16_t (*narrow)(float),
+                         float (*widen)(std::uint16_t)) {
+    SCOPED_TRACE(name_of(type));
+    const auto count = static_cast<std::int64_t>(values.size()) - 7;  // no multiple of a vector
+    std::vector<std::uint16_t> halves(values.size(), 0x1234);
+    half_format(type).narrow(halves.data(), values.data(), count);
+    std::vector<float> again(values.size());
+    half_format(type).widen(again.data(), halves.data(), count);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      if (std::isnan(values[i])) {
+        ASSERT_TRUE(std::isnan(again[i])) << i;
+        continue;
+      }
+      ASSERT_EQ(halves[i], narrow(values[i])) << values[i];
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(again[i]),
+                std::bit_cast<std::uint32_t>(widen(halves[i])));
+    }
+    EXPECT_EQ(halves[static_cast<std::size_t>(count)], 0x1234);
+  };
+  check(DType::bfloat16, bfloat16_from_float, float_from_bfloat16);
+  check(DType::float16, half_from_float, float_from_half);
 }
 
 }  // namespace
