@@ -16,7 +16,7 @@ namespace tasuki {
 // float32 without groups.
 //
 // `by_shape` takes one of them as the shapes say, without timing: `interleaved` or columns where
-// channels leave much of their blocks empty (interleaving_may_pay, can_use_columns), Winograd's for
+// channels leave much of their blocks empty (interleaving_may_pay, columns_may_pay), Winograd's for
 // wider convolutions unless tiles are possible, otherwise `direct`. So the same convolution gives
 // the same bits in every run, on any number of ranks.
 enum class ConvAlgorithm { fastest, direct, winograd, interleaved, by_shape };

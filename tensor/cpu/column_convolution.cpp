@@ -50,11 +50,14 @@ class Columns {
   std::int64_t lines() const { return g_.x[0] * g_.y[2]; }             // rows of all results
   std::int64_t pixels() const { return g_.y[3]; }                      // results of a line
 
-  // Lines to be computed at once, so that their columns and sums stay in a usual second cache.
+  // Lines to be computed at once: their columns and sums stay in a usual second cache, but are
+  // enough for products that bring the filters, or their gradients, into another order in each
+  // call.
   std::int64_t lines_at_once() const {
-    constexpr std::int64_t cache = 1 << 19;
-    const std::int64_t bytes = pixels() * (2 * length() + 6 * g_.w[0]);
-    return std::clamp<std::int64_t>(cache / bytes, 1, lines());
+    constexpr std::int64_t cache = 1 << 19, least = 256;
+    const std::int64_t bytes = 2 * length() + 6 * g_.w[0];
+    const std::int64_t results = std::max(cache / bytes, least);
+    return std::clamp<std::int64_t>((results + pixels() - 1) / pixels(), 1, lines());
   }
 
   // All images with zeros around them; x itself where there is no padding.
@@ -91,14 +94,18 @@ class Columns {
   }
 
   // The columns of lines [begin, end).
-  void gather(const Tensor& padded, std::int64_t begin, std::int64_t end, std::uint16_t* to) const {
-    for (std::int64_t line = begin; line < end; ++line) {
-      const std::uint16_t* const from = halves(padded) + line / g_.y[2] * image();
-      for (std::int64_t j = 0; j < pixels(); ++j, to += length())
-        for_runs(line % g_.y[2], j, [&](std::int64_t at, std::int64_t place, std::int64_t run) {
-          copy_run(to + place, from + at, run);
-        });
-    }
+  void gather(const Tensor& padded, std::int64_t begin, std::int64_t end,
+              std::uint16_t* result) const {
+    parallel_for(end - begin, 1, [&](std::int64_t first, std::int64_t last) {
+      std::uint16_t* to = result + first * pixels() * length();
+      for (std::int64_t line = begin + first; line < begin + last; ++line) {
+        const std::uint16_t* const from = halves(padded) + line / g_.y[2] * image();
+        for (std::int64_t j = 0; j < pixels(); ++j, to += length())
+          for_runs(line % g_.y[2], j, [&](std::int64_t at, std::int64_t place, std::int64_t run) {
+            copy_run(to + place, from + at, run);
+          });
+      }
+    });
   }
   // Adds the columns of row i of the results to a padded image.
   void spread(const float* columns, std::int64_t i, float* to) const {
@@ -180,10 +187,14 @@ Tensor filter_rows(const Tensor& w) {
 }  // namespace
 
 bool can_use_columns(const ConvolutionGeometry& geometry) {
+  return has_bfloat16_products() && geometry.options.groups == 1 && geometry.w[1] > 4 &&
+         geometry.x.count() > 0;
+}
+
+bool columns_may_pay(const ConvolutionGeometry& geometry) {
   const std::int64_t in = geometry.w[1], out = geometry.w[0];
   const auto filled = [](std::int64_t channels) { return (channels + lanes - 1) / lanes * lanes; };
-  return has_bfloat16_products() && geometry.options.groups == 1 && geometry.x.count() > 0 &&
-         in > 4 && 5 * in * out <= 4 * filled(in) * filled(out);
+  return can_use_columns(geometry) && 5 * in * out <= 4 * filled(in) * filled(out);
 }
 
 Tensor column_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
@@ -248,8 +259,12 @@ Tensor column_conv2d_backward_weights(const ConvolutionGeometry& geometry, const
   const Columns columns(geometry);
   const Tensor images = columns.padded(x), slopes = reordered(dy, rounded_order(geometry.y));
   const std::int64_t out = geometry.w[0], in = geometry.w[1], length = columns.length();
+  // Groups that threads share, unless their sums would take more memory than they save time: then
+  // all threads share each product.
+  constexpr std::int64_t most_groups = 16, most_sums = 1 << 21;
+  const std::int64_t groups =
+      std::min(geometry.x[0], std::clamp<std::int64_t>(most_sums / (out * length), 1, most_groups));
   const std::int64_t most = columns.lines_at_once(), rows = most * columns.pixels();
-  const std::int64_t groups = std::min<std::int64_t>(geometry.x[0], 16);
   const Tensor sums = Tensor::empty({groups, out, length});
   parallel_for(groups, 1, [&](std::int64_t first, std::int64_t last) {
     const auto gathered = buffer<std::uint16_t>(rows * length),

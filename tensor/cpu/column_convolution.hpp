@@ -8,15 +8,17 @@
 
 namespace tasuki {
 
-// One group, more than four input channels (oneDNN reads up to four as they are, and rows of a few
-// pixels cost more than their products), numbers of channels that leave a fifth or more of blocks
-// of 16 to padding, and a processor with products of bfloat16.
+// One group, more than four input channels (rows of a few elements cost more than their products),
+// at least one image, and a processor with products of bfloat16.
 bool can_use_columns(const ConvolutionGeometry& geometry);
+// Whether the shapes speak for columns: numbers of channels that leave a fifth or more of oneDNN's
+// blocks of 16 to padding.
+bool columns_may_pay(const ConvolutionGeometry& geometry);
 
 // Images in any layout of bfloat16; results have blocks of 16 channels (nChw16c) where these are
 // full, else channels side by side. w has float32 or bfloat16; b is float32 or undefined. A result
-// is one product's sum; a weight's gradient the sum of up to 16 groups of images, in their order,
-// whatever the number of threads.
+// is one product's sum; a weight's gradient the sum over up to 16 groups of images, in their order.
+// No bit depends on the number of threads.
 Tensor column_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
                      const Tensor& b);
 Tensor column_conv2d_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,

@@ -127,7 +127,8 @@ struct Geometry : ConvolutionGeometry {
     if (has_winograd && chosen_algorithm == ConvAlgorithm::winograd) return &by_winograd;
     if (can_use_tile_convolution(*this)) return &by_tiles;
     if (has_winograd) return &by_winograd;
-    if (can_use_columns(*this)) return &by_columns;
+    // Tiles multiply several times as fast as other instructions.
+    if (columns_may_pay(*this) || (has_tiles() && can_use_columns(*this))) return &by_columns;
     return has_few_inputs() && can_interleave(*this) ? &in_wide_numbers : nullptr;
   }
 
@@ -225,12 +226,14 @@ bool should_run_own(const Geometry& geometry, const OperationKey& key, const Own
                     const ByDnnl& by_dnnl) {
   const OwnConvolution* const way = geometry.own();
   if (way == nullptr || way == &by_tiles) return way != nullptr;
-  const bool may_pay = way != &by_interleaving || interleaving_may_pay(geometry);
   switch (chosen_algorithm) {
     case ConvAlgorithm::fastest:
-      return may_pay && is_faster(key, own, by_dnnl);
+      return (way != &by_interleaving || interleaving_may_pay(geometry)) &&
+             is_faster(key, own, by_dnnl);
     case ConvAlgorithm::by_shape:
-      return may_pay && way != &in_wide_numbers && (way != &by_winograd || geometry.is_wide());
+      return way == &by_interleaving ? interleaving_may_pay(geometry)
+             : way == &by_columns    ? columns_may_pay(geometry)
+                                     : way == &by_winograd && geometry.is_wide();
     case ConvAlgorithm::winograd:
       return way == &by_winograd;
     case ConvAlgorithm::interleaved:

@@ -56,7 +56,10 @@ TEST_P(ColumnConvolution, MatchesItsDefinition) {
       {{2, 32, 6, 6}, {20, 32, 3, 3}, {1, 1, 2, 2, 1, 1, 1}},
       // Pixels that no window covers.
       {{2, 7, 8, 8}, {10, 7, 2, 2}, {3, 3, 0, 0, 1, 1, 1}},
-      // Long sums over pixels.
+      // Full blocks, with strides.
+      {{3, 32, 9, 8}, {64, 32, 4, 4}, {2, 2, 1, 1, 1, 1, 1}},
+      // Long sums over pixels; gradients of many weights, in one group.
+      {{2, 96, 8, 8}, {160, 96, 12, 12}, {2, 2, 3, 3, 1, 1, 1}},
       {{1, 5, 40, 41}, {6, 5, 1, 1}, {}},
       // More images than groups of them, and more lines than are computed at once.
       {{37, 5, 6, 7}, {13, 5, 3, 2}, {2, 1, 1, 1, 1, 2, 1}},
@@ -84,16 +87,16 @@ TEST_P(ColumnConvolution, AcceptsEveryOrder) {
   }
 }
 
-TEST_P(ColumnConvolution, IsForChannelsThatDoNotFillBlocks) {
-  const auto can = [](std::int64_t in, std::int64_t out, std::int64_t groups = 1) {
-    return can_use_columns({{8, in, 9, 9}, {out, in / groups, 3, 3}, {1, 1, 0, 0, 1, 1, groups}});
+TEST_P(ColumnConvolution, MayPayWhereChannelsDoNotFillBlocks) {
+  const auto may_pay = [](std::int64_t in, std::int64_t out, std::int64_t groups = 1) {
+    return columns_may_pay({{8, in, 9, 9}, {out, in / groups, 3, 3}, {1, 1, 0, 0, 1, 1, groups}});
   };
-  EXPECT_TRUE(can(20, 50));
-  EXPECT_TRUE(can(24, 96));
-  EXPECT_FALSE(can(3, 50)) << "colours";
-  EXPECT_FALSE(can(64, 64));
-  EXPECT_FALSE(can(30, 64)) << "little is left to padding";
-  EXPECT_FALSE(can(20, 50, 2)) << "groups";
+  EXPECT_TRUE(may_pay(20, 50));
+  EXPECT_TRUE(may_pay(24, 96));
+  EXPECT_FALSE(may_pay(3, 50)) << "colours";
+  EXPECT_FALSE(may_pay(20, 50, 2)) << "groups";
+  EXPECT_FALSE(may_pay(64, 64));
+  EXPECT_FALSE(may_pay(30, 64)) << "little is left to padding";
 }
 
 // Images of few colours may be widened to float32, whichever is faster.
