@@ -290,16 +290,15 @@ Tensor column_conv2d_backward_weights(const ConvolutionGeometry& geometry, const
       }
     }
   });
+  for (std::int64_t group = 1; group < groups; ++group)
+    accumulate_kernel(sums.data<float>(), sums.data<float>() + group * out * length, 1,
+                      out * length);
   Tensor dw = Tensor::empty(geometry.w);
   const std::int64_t taps = geometry.w[2] * geometry.w[3];
   for (std::int64_t o = 0; o < out; ++o)
     for (std::int64_t t = 0; t < taps; ++t)
-      for (std::int64_t i = 0; i < in; ++i) {
-        float sum = 0;
-        for (std::int64_t group = 0; group < groups; ++group)
-          sum += sums.data<float>()[((group * out + o) * taps + t) * in + i];
-        dw.data<float>()[(o * in + i) * taps + t] = sum;
-      }
+      for (std::int64_t i = 0; i < in; ++i)
+        dw.data<float>()[(o * in + i) * taps + t] = sums.data<float>()[(o * taps + t) * in + i];
   return dw;
 }
 
