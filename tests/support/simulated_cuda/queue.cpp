@@ -19,6 +19,7 @@ struct Mark {
   bool is_done = false;
   cudaStream_t source = nullptr;
   cudaGraph_t graph = nullptr;  // that the event was recorded into
+  std::int64_t operations = 0;  // of the source until then
 };
 
 struct CUevent_st {
@@ -51,6 +52,7 @@ struct CUstream_st {
   std::deque<Step> queue;
   bool is_busy = false;  // with a step that it has taken from the queue
   cudaGraph_t recording = nullptr;
+  std::int64_t operations = 0;  // that were done
   std::uint64_t number = ++made;
 
   static inline std::uint64_t made = 0;
@@ -113,8 +115,12 @@ void advance(Lock& lock, cudaStream_t stream) {
     lock.unlock();
     step.work();
     lock.lock();
+    ++stream->operations;
   }
-  if (step.reached) step.reached->is_done = true;
+  if (step.reached) {
+    step.reached->operations = stream->operations;
+    step.reached->is_done = true;
+  }
   stream->is_busy = false;
   device().changed.notify_all();
 }
@@ -332,11 +338,12 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (!event->mark->source->is_busy) advance(lock, event->mark->source);
   return cudaErrorNotReady;
 }
+// As if each operation took half a millisecond.
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   Lock lock(device().mutex);
   for (cudaEvent_t event : {start, end})
     if (event->mark == nullptr || !event->mark->is_done) return failed(cudaErrorNotReady);
-  *milliseconds = 0.5F;
+  *milliseconds = 0.5F * static_cast<float>(end->mark->operations - start->mark->operations);
   return cudaSuccess;
 }
 

@@ -34,6 +34,7 @@ struct Refusal {
 std::set<std::string> words_for(const ConvolutionKind& kind) {
   std::set<std::string> words = {kind.is_channels_last ? "channels_last" : "plain"};
   if (kind.is_16bit) words.insert("16bit");
+  if (kind.is_fused) words.insert("fused");
   if (kind.is_16bit && kind.is_irregular) words.insert("irregular_16bit");
   return words;
 }
@@ -65,6 +66,15 @@ cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t str
   return refusal.is_for_run(algorithm, {is_fused ? "fused" : "separate"}, stream)
              ? static_cast<cublasStatus_t>(refusal.status)
              : CUBLAS_STATUS_SUCCESS;
+}
+
+FusedRelu fused_relu() {
+  const char* const text = std::getenv("SIMULATED_CUDNN_RELU");
+  const std::string manner = text != nullptr ? text : "";
+  return manner == "drops_nan"          ? FusedRelu::drops_nan
+         : manner == "takes_no_request" ? FusedRelu::takes_no_request
+         : manner == "slow"             ? FusedRelu::slow
+                                        : FusedRelu::as_requested;
 }
 
 void fail_at_execution(cudaStream_t stream) {

@@ -9,12 +9,20 @@
 // KIND, of the convolution: `plain` or `channels_last` (its order), `16bit` (its type),
 // `irregular_16bit` (and groups, dilation or numbers of channels that are not multiples of 8: what
 // tensor cores may not do), `graph` (of operations, which has
-// no algorithms) or `any`; STATUS: the number of the cudnnStatus_t that is answered.
+// no algorithms), `fused` (with its bias and ReLU) or `any`; STATUS: the number of the
+// cudnnStatus_t that is answered.
 //
 //   SIMULATED_CUBLASLT_REFUSES="MOMENT ALGORITHM EPILOGUE STATUS"
 //
 // MOMENT: `run` or `record`; ALGORITHM: 1 or 0, in the order in which they are offered, or `any`;
 // EPILOGUE: `fused` (with a bias, or the gradient of one) or `any`; STATUS: of cublasStatus_t.
+//
+//   SIMULATED_CUDNN_RELU="MANNER"
+//
+// MANNER, of a ReLU that is fused with a convolution: `drops_nan` (a NaN becomes 0, whatever the
+// activation's descriptor says), `takes_no_request` (NaN stays, and a descriptor that asks for that
+// is not supported, as cuDNN's reference has it) or `slow` (it takes three operations' time);
+// otherwise a NaN stays if the descriptor says so.
 //
 // An algorithm that fails (and is not merely unsupported) spoils its result, leaves an error for
 // cudaGetLastError and breaks a recording.
@@ -28,7 +36,7 @@ namespace tasuki::simulated {
 enum class Moment { ask, offer, workspace, run };
 
 struct ConvolutionKind {
-  bool is_channels_last, is_16bit, is_irregular;
+  bool is_channels_last, is_16bit, is_irregular, is_fused;
 };
 
 // CUDNN_STATUS_SUCCESS when that is supported. `algorithm`: -1 where none is meant; `stream`: where
@@ -38,6 +46,9 @@ cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
 // The same for a graph of operations.
 cudnnStatus_t refusal_of_graph(Moment moment, int products, cudaStream_t stream = nullptr);
 cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream);
+
+enum class FusedRelu { as_requested, drops_nan, takes_no_request, slow };
+FusedRelu fused_relu();
 
 // As a kernel that could not be launched leaves a stream.
 void fail_at_execution(cudaStream_t stream);
