@@ -6,10 +6,10 @@
 #include <span>
 #include <utility>
 
-#include "core/activity.hpp"
 #include "core/error.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/context.hpp"
+#include "tensor/cuda/timing.hpp"
 #include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
@@ -92,8 +92,8 @@ using Found = cublasLtMatmulHeuristicResult_t;
 // NVIDIA's advice for Hopper; earlier devices need less.
 constexpr std::size_t largest_workspace = std::size_t{32} << 20;
 
-// How many algorithms are requested, how often each is timed in a row, and in how many rounds.
-constexpr int most_asked = 16, runs = 10, rounds = 3;
+// How many algorithms are requested.
+constexpr int most_asked = 16;
 
 struct Preference {
   cublasLtMatmulPreferenceOpaque_t value;
@@ -119,7 +119,7 @@ struct Preference {
   }
 };
 
-// Milliseconds of the best round; infinite if the algorithm does not run after all.
+// As best_time says; infinite if the algorithm does not run after all.
 float time_of(CudaContext& context, MatmulDescription& description, const MatrixProduct& product,
               const Found& found) {
   const cudaStream_t stream = context.stream();
@@ -128,24 +128,11 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
     return run_matmul(context.matmul().cublaslt.get(), description, product, found.algo,
                       workspace->data(), found.workspaceSize, stream);
   };
-  constexpr float never = std::numeric_limits<float>::infinity();
   if (run() != CUBLAS_STATUS_SUCCESS) {
     cudaGetLastError();  // clears the error
-    return never;
+    return std::numeric_limits<float>::infinity();
   }
-  const CudaEvent begin = make_timing_event(), end = make_timing_event();
-  float best = never;
-  for (int round = 0; round < rounds; ++round) {
-    check_cuda(cudaEventRecord(begin.get(), stream), "cudaEventRecord");
-    for (int i = 0; i < runs; ++i) check_cublas(run(), "cublasLtMatmul");
-    check_cuda(cudaEventRecord(end.get(), stream), "cudaEventRecord");
-    report_progress();
-    check_cuda(cudaEventSynchronize(end.get()), "timing a matrix product");
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
-    best = std::min(best, milliseconds);
-  }
-  return best;
+  return best_time(context, [&] { check_cublas(run(), "cublasLtMatmul"); });
 }
 
 // Sorts the fastest first.
