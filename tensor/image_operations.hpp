@@ -41,7 +41,8 @@ class ImageOperations {
                                               const ResponseNormOptions& options,
                                               const Workspace& workspace) = 0;
 
-  // y[n, c, ...] += b[c], in place. y: N x C x H x W in any layout; b: C, float32.
+  // y[n, c, ...] += b[c], in place. y: N x C x H x W in any layout; b: C, float32 or of
+  // y's type.
   virtual void add_bias(const Tensor& y, const Tensor& b) = 0;
 
   // x: N x C x H x W to N x C x height x width, both above 0.

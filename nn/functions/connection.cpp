@@ -169,10 +169,11 @@ class Conv2dFunction final : public Function {
 
 Variable conv2d(const Variable& x, const Variable& w, const Variable& b,
                 const Conv2dOptions& options, bool relu) {
-  const Tensor weights = w.value_as(x.value().dtype());
+  const DType type = x.value().dtype();
+  const Tensor weights = w.value_as(type);
   Tensor prepared;
-  const Tensor y =
-      backend(x.value().device()).conv2d(x.value(), weights, b.value(), options, &prepared, relu);
+  const Tensor y = backend(x.value().device())
+                       .conv2d(x.value(), weights, b.value_as(type), options, &prepared, relu);
   return Function::record(y, {x, w, b}, [&] {
     return std::make_unique<Conv2dFunction>(x.value(), prepared, relu ? y : Tensor(), options);
   });
@@ -239,11 +240,12 @@ Shape deconv2d_shape(const Shape& x, const Shape& w, const Conv2dOptions& o,
 Variable deconv2d(const Variable& x, const Variable& w, const Variable& b,
                   const Conv2dOptions& options,
                   std::optional<std::pair<std::int64_t, std::int64_t>> size) {
-  const Tensor weights = w.value_as(x.value().dtype());
+  const DType type = x.value().dtype();
+  const Tensor weights = w.value_as(type);
   const Shape shape = deconv2d_shape(x.shape(), w.shape(), options, size);
   Backend& device = backend(x.value().device());
   Tensor y = device.conv2d_backward_data(x.value(), weights, shape, options);
-  if (b.defined()) device.images().add_bias(y, b.value());
+  if (b.defined()) device.images().add_bias(y, b.value_as(type));
   return Function::record(std::move(y), {x, w, b}, [&] {
     return std::make_unique<Deconv2dFunction>(x.value(), weights, options);
   });

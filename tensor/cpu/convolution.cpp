@@ -265,13 +265,15 @@ ConvAlgorithm conv_algorithm() {
   return chosen_algorithm;
 }
 
-Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& b,
+Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias,
                           const Conv2dOptions& options, Tensor* prepared, bool relu) {
-  if (relu) return unary(Unary::relu, conv2d(x, w, b, options, prepared, false), 0);
+  if (relu) return unary(Unary::relu, conv2d(x, w, bias, options, prepared, false), 0);
   const Geometry geometry(x.shape(), w.shape(), options, x.dtype());
   if (prepared != nullptr) *prepared = w;
-  TASUKI_CHECK(!b || (b.shape() == Shape{w.shape()[0]} && b.dtype() == DType::float32),
-               "{}: a bias of {} {}", geometry.text(), name_of(b.dtype()), b.shape().text());
+  TASUKI_CHECK(!bias || (bias.shape() == Shape{w.shape()[0]} &&
+                         (bias.dtype() == DType::float32 || bias.dtype() == x.dtype())),
+               "{}: a bias of {} {}", geometry.text(), name_of(bias.dtype()), bias.shape().text());
+  const Tensor b = in_float32(bias);
   if (geometry.y.count() == 0) return Tensor::empty(geometry.y, x.dtype());
   if (has_16_bits(x.dtype()) && !geometry.can_round_forward())
     return in_type(conv2d(in_float32(x), in_float32(w), b, options, nullptr, false), x.dtype());

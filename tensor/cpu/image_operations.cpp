@@ -226,11 +226,12 @@ class CpuImageOperations final : public ImageOperations {
                    x.dtype());
   }
 
-  void add_bias(const Tensor& y, const Tensor& b) override {
+  void add_bias(const Tensor& y, const Tensor& given) override {
     const Shape& shape = y.shape();
-    TASUKI_CHECK(shape.rank() == 4 && b.shape() == Shape{shape[1]},
-                 "a bias of {} does not fit images of {}", b.shape().text(), shape.text());
+    TASUKI_CHECK(shape.rank() == 4 && given.shape() == Shape{shape[1]},
+                 "a bias of {} does not fit images of {}", given.shape().text(), shape.text());
     if (y.count() == 0) return;
+    const Tensor b = in_float32(given);
     if (is_interleaved(y)) return add_to_interleaved(y, b.data<float>());
     const std::optional<ChannelOrder> order = ChannelOrder::of(y);
     if (!order) {

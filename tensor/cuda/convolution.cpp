@@ -88,6 +88,15 @@ Tensor filter(const CudaContext& context, const Tensor& given, const Convolution
   return made;
 }
 
+// y + b, then max(., 0) with `relu`, in place.
+void add_bias(const CudaContext& context, const Tensor& y, const Tensor& b, bool relu) {
+  const Shape& shape = y.shape();
+  const Tensor bias = b.to(y.dtype());
+  kernels::add_bias(context.launch(), y.dtype(), y.raw(), bias.raw(),
+                    {shape[0], shape[1], shape[2] * shape[3]}, is_channels_last(y), relu);
+  check_launch("add_bias");
+}
+
 }  // namespace
 
 Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b,
@@ -99,32 +108,54 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b
   check_weights(w, x.device(), x.dtype(), "conv2d");
   TASUKI_CHECK(!b || b.shape() == Shape{w.shape()[0]}, "{}: a bias of {}", geometry.text(),
                b.shape().text());
-  if (b) check_parameter(b, x.device(), "conv2d");
+  if (b) check_weights(b, x.device(), x.dtype(), "conv2d");
   if (geometry.y.count() == 0) return cuda_empty(geometry.y, x.dtype(), x.device());
+  // Rounded as an optimizer's copy is.
+  const Tensor bias = b ? b.to(x.dtype()) : b;
 
   CudaContext& context = CudaContext::of(x.device());
   const ConvolutionWork work{ConvolutionPass::forward, geometry, x.dtype()};
+  bool is_fused = false;  // with bias and ReLU
   const Tensor y = with_convolution_plan(context, work, [&](const ConvolutionPlan& plan) {
     const Tensor in = image_operand(context, x, plan), weights = filter(context, w, plan, geometry);
     if (prepared != nullptr && weights.shape() == w.shape()) *prepared = weights;
     Tensor made = cuda_empty(geometry.y, plan.type(), x.device(), plan.layout());
-    plan.run(context, {"cudnnConvolutionForward"},
-             [&](const ConvolutionPlan::Choice& choice, void* workspace) {
-               return cudnnConvolutionForward(
-                   cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
-                   choice.convolution.get(),
-                   static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm), workspace,
-                   choice.workspace_bytes, &zero, plan.y(), made.raw());
-             });
+    const bool may_fuse = bias && relu && plan.type() == x.dtype() && is_aligned(bias);
+    plan.run(
+        context, {"cudnnConvolutionForward"},
+        [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+          const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm);
+          const auto convolve = [&] {
+            return cudnnConvolutionForward(cudnn_handle(context), &one, plan.x(), in.raw(),
+                                           plan.w(), weights.raw(), choice.convolution.get(),
+                                           algorithm, workspace, choice.workspace_bytes, &zero,
+                                           plan.y(), made.raw());
+          };
+          const auto convolve_fused = [&](cudnnActivationDescriptor_t activation,
+                                          const Tensor& added) {
+            return cudnnConvolutionBiasActivationForward(
+                cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
+                choice.convolution.get(), algorithm, workspace, choice.workspace_bytes, &zero,
+                plan.y(), made.raw(), plan.bias(), added.raw(), activation, plan.y(), made.raw());
+          };
+          if (may_fuse && choice.fusion->is_due(context))
+            choice.fusion->run(context,
+                               {made, convolve_fused,
+                                [&] {
+                                  check_cudnn(convolve(), "cudnnConvolutionForward");
+                                  add_bias(context, made, bias, relu);
+                                },
+                                fmt::format("{} in {}, forward, algorithm {}", geometry.text(),
+                                            name_of(x.dtype()), choice.algorithm)});
+          const cudnnActivationDescriptor_t activation = may_fuse ? choice.fusion->relu() : nullptr;
+          is_fused = activation != nullptr;
+          return is_fused ? convolve_fused(activation, bias) : convolve();
+        });
     return made;
   });
-  if (b) {
-    kernels::add_bias(context.launch(), y.dtype(), y.raw(), b.data<float>(), geometry.y[0],
-                      geometry.y[1], geometry.y[2] * geometry.y[3], is_channels_last(y), relu);
-    check_launch("add_bias");
-    return result(y, x.dtype());
-  }
-  return result(relu ? unary(Unary::relu, y, 0) : y, x.dtype());
+  if (is_fused) return result(y, x.dtype());
+  if (bias) add_bias(context, y, bias, relu);
+  return result(relu && !bias ? unary(Unary::relu, y, 0) : y, x.dtype());
 }
 
 Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& given,

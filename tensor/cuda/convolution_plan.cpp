@@ -337,6 +337,7 @@ ConvolutionPlan::ConvolutionPlan(const ConvolutionGeometry& geometry, DType type
   const ConvolutionGeometry computed = with_inputs(geometry, inputs);
   x_ = cudnn_tensor(computed.x, type, format);
   y_ = cudnn_tensor(computed.y, type, format);
+  bias_ = cudnn_tensor({1, computed.y[1], 1, 1}, type, format);
   w_ = cudnn_filter(computed.w, type, format);
 }
 

@@ -9,6 +9,7 @@
 
 #include "tensor/cuda/algorithm_trials.hpp"
 #include "tensor/cuda/cudnn_support.hpp"
+#include "tensor/cuda/fusion_trial.hpp"
 #include "tensor/geometry.hpp"
 
 namespace tasuki {
@@ -29,6 +30,8 @@ class ConvolutionPlan {
     std::size_t workspace_bytes = 0;
     CudnnConvolution convolution;  // with the algorithm's kind of mathematics
     float milliseconds = -1;       // if it was timed
+    // Of the forward pass with a bias and ReLU.
+    std::unique_ptr<FusionTrial> fusion = std::make_unique<FusionTrial>();
   };
 
   // `type` of x, y and the filter; `layout` for x and y; the filter has the same order: O x KH x KW
@@ -43,6 +46,8 @@ class ConvolutionPlan {
   cudnnTensorDescriptor_t x() const { return x_.get(); }
   cudnnTensorDescriptor_t y() const { return y_.get(); }
   cudnnFilterDescriptor_t w() const { return w_.get(); }
+  // Of y's channels, in its type.
+  cudnnTensorDescriptor_t bias() const { return bias_.get(); }
 
   // Its place among the types and orders that can be tried, best first.
   std::size_t form() const { return form_; }
@@ -62,7 +67,7 @@ class ConvolutionPlan {
   std::shared_ptr<const Layout> layout_;
   std::int64_t inputs_;
   std::size_t form_ = 0;
-  CudnnTensor x_, y_;
+  CudnnTensor x_, y_, bias_;
   CudnnFilter w_;
   std::vector<Choice> choices_;
   mutable AlgorithmTrials trials_;

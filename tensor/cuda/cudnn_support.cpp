@@ -115,4 +115,15 @@ CudnnFilter cudnn_filter(const Shape& shape, DType type, cudnnTensorFormat_t for
   return descriptor;
 }
 
+CudnnActivation cudnn_relu(cudnnNanPropagation_t nan) {
+  cudnnActivationDescriptor_t made = nullptr;
+  check_cudnn(cudnnCreateActivationDescriptor(&made), "cudnnCreateActivationDescriptor");
+  CudnnActivation descriptor(made);
+  // The limit is an upper one.
+  check_cudnn(cudnnSetActivationDescriptor(made, CUDNN_ACTIVATION_RELU, nan,
+                                           std::numeric_limits<double>::max()),
+              "cudnnSetActivationDescriptor");
+  return descriptor;
+}
+
 }  // namespace tasuki

@@ -43,12 +43,15 @@ using CudnnTensor = CudnnDescriptor<cudnnTensorDescriptor_t, &cudnnDestroyTensor
 using CudnnFilter = CudnnDescriptor<cudnnFilterDescriptor_t, &cudnnDestroyFilterDescriptor>;
 using CudnnConvolution =
     CudnnDescriptor<cudnnConvolutionDescriptor_t, &cudnnDestroyConvolutionDescriptor>;
+using CudnnActivation =
+    CudnnDescriptor<cudnnActivationDescriptor_t, &cudnnDestroyActivationDescriptor>;
 
 // float32, float16 or bfloat16.
 cudnnDataType_t cudnn_type(DType type);
 // Dense tensors of four axes, in the order of shapes, stored in the order of `format`.
 CudnnTensor cudnn_tensor(const Shape& shape, DType type, cudnnTensorFormat_t format);
 CudnnFilter cudnn_filter(const Shape& shape, DType type, cudnnTensorFormat_t format);
+CudnnActivation cudnn_relu(cudnnNanPropagation_t nan);
 
 // As cuDNN's type of sizes; an Error if a size exceeds its 31 bits.
 int cudnn_size(std::int64_t size);

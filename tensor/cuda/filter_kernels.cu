@@ -119,28 +119,48 @@ __global__ void pad_channels_kernel(T* to, const T* from, std::int64_t packs, Im
 
 // A NaN stays.
 template <class T>
-__device__ T biased(T value, float bias, bool relu) {
-  const float sum = convert<float>(value) + bias;
+__device__ T biased(T value, T bias, bool relu) {
+  const float sum = convert<float>(value) + convert<float>(bias);
   return convert<T>(relu && sum < 0 ? 0.0f : sum);
 }
 
+// Of the i-th value in memory.
+template <class Index>
+__device__ Index channel_of(std::int64_t i, const ImageCount& images, bool channels_last) {
+  const auto at = static_cast<Index>(i), all = static_cast<Index>(images.channels);
+  return channels_last ? at % all : at / static_cast<Index>(images.pixels) % all;
+}
+
+std::int64_t __host__ __device__ values_of(const ImageCount& images) {
+  return images.items * images.channels * images.pixels;
+}
+
 template <class Index, class T>
-__global__ void add_bias_kernel(T* y, const float* bias, std::int64_t count, std::int64_t channels,
-                                std::int64_t pixels, bool channels_last, bool relu) {
-  for (std::int64_t i = thread_index(); i < count; i += thread_count()) {
-    const auto at = static_cast<Index>(i), all = static_cast<Index>(channels);
-    const Index channel = channels_last ? at % all : at / static_cast<Index>(pixels) % all;
-    y[i] = biased(y[i], bias[channel], relu);
+__global__ void add_bias_kernel(T* y, const T* bias, ImageCount images, bool channels_last,
+                                bool relu) {
+  for (std::int64_t i = thread_index(); i < values_of(images); i += thread_count())
+    y[i] = biased(y[i], bias[channel_of<Index>(i, images, channels_last)], relu);
+}
+
+template <class Index, class T>
+__global__ void count_differing_kernel(const T* y, const float* expected, ImageCount images,
+                                       bool channels_last, unsigned long long* count) {
+  unsigned long long differing = 0;
+  for (std::int64_t i = thread_index(); i < values_of(images); i += thread_count()) {
+    const float value = convert<float>(y[i]),
+                wanted = expected[channel_of<Index>(i, images, channels_last)];
+    if (value != wanted && !(isnan(value) && isnan(wanted))) ++differing;
   }
+  if (differing > 0) atomicAdd(count, differing);
 }
 
 // Sixteen bytes of one pixel's channels at a time; the number of channels is a multiple of that.
 template <class Index, class T>
-__global__ void add_bias_packed_kernel(T* y, const float* bias, std::int64_t packs,
+__global__ void add_bias_packed_kernel(T* y, const T* bias, std::int64_t packs,
                                        std::int64_t packs_per_pixel, bool relu) {
   for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
     const auto first = static_cast<Index>(i) % static_cast<Index>(packs_per_pixel) * Pack<T>::width;
-    const float* const from = bias + first;
+    const T* const from = bias + first;
     Pack<T> pack = load_pack(y, i);
     for (int j = 0; j < Pack<T>::width; ++j) pack.values[j] = biased(pack.values[j], from[j], relu);
     store_pack(y, i, pack);
@@ -217,23 +237,37 @@ void pad_channels(const Launch& launch, DType type, void* to, const void* from,
   });
 }
 
-void add_bias(const Launch& launch, DType type, void* y, const float* bias, std::int64_t items,
-              std::int64_t channels, std::int64_t pixels, bool channels_last, bool relu) {
-  const std::int64_t count = items * channels * pixels;
+void add_bias(const Launch& launch, DType type, void* y, const void* bias, const ImageCount& images,
+              bool channels_last, bool relu) {
+  const std::int64_t count = values_of(images);
   if (count == 0) return;
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     auto* const values = static_cast<T*>(y);
+    const auto* const biases = static_cast<const T*>(bias);
     with_index(count, [&](auto index) {
       using Index = decltype(index);
-      if (channels_last && channels % Pack<T>::width == 0 && are_aligned(y)) {
+      if (channels_last && images.channels % Pack<T>::width == 0 && are_aligned(y)) {
         const std::int64_t packs = count / Pack<T>::width;
         add_bias_packed_kernel<Index><<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
-            values, bias, packs, channels / Pack<T>::width, relu);
+            values, biases, packs, images.channels / Pack<T>::width, relu);
       } else {
         add_bias_kernel<Index><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-            values, bias, count, channels, pixels, channels_last, relu);
+            values, biases, images, channels_last, relu);
       }
+    });
+  });
+}
+
+void count_differing(const Launch& launch, DType type, const void* y, const float* expected,
+                     const ImageCount& images, bool channels_last, std::int64_t* count) {
+  with_float_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    with_index(values_of(images), [&](auto index) {
+      count_differing_kernel<decltype(index)>
+          <<<grid_for(launch, values_of(images)), block_threads, 0, launch.stream>>>(
+              static_cast<const T*>(y), expected, images, channels_last,
+              reinterpret_cast<unsigned long long*>(count));
     });
   });
 }

@@ -1,4 +1,4 @@
-// Kernels around cuDNN's convolutions: weights and images in another order, and biases.
+// Kernels around cuDNN's convolutions: weights and images in another order, biases, and a check.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +43,16 @@ struct ImageSize {
 void pad_channels(const Launch& launch, DType type, void* to, const void* from,
                   const ImageSize& size, bool channels_last);
 
-// y[n, c, p] += bias[c], for `items` images of `channels` channels of `pixels` pixels, then
-// max(., 0) with `relu`.
-void add_bias(const Launch& launch, DType type, void* y, const float* bias, std::int64_t items,
-              std::int64_t channels, std::int64_t pixels, bool channels_last, bool relu);
+// N x C images of P pixels.
+struct ImageCount {
+  std::int64_t items, channels, pixels;
+};
+
+// y[n, c, p] += bias[c], then max(., 0) with `relu`; y and bias of `type`.
+void add_bias(const Launch& launch, DType type, void* y, const void* bias, const ImageCount& images,
+              bool channels_last, bool relu);
+// count += how many y[n, c, p] are not expected[c]; NaN is NaN.
+void count_differing(const Launch& launch, DType type, const void* y, const float* expected,
+                     const ImageCount& images, bool channels_last, std::int64_t* count);
 
 }  // namespace tasuki::kernels

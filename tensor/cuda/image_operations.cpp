@@ -72,12 +72,14 @@ class CudaImageOperations final : public ImageOperations {
   void add_bias(const Tensor& y, const Tensor& b) override {
     const Shape& shape = y.shape();
     check_activation(y, "bias of images");
-    check_parameter(b, y.device(), "bias of images");
+    check_weights(b, y.device(), y.dtype(), "bias of images");
     TASUKI_CHECK(shape.rank() == 4 && b.shape() == Shape{shape[1]},
                  "a bias of {} does not fit images of {}", b.shape().text(), shape.text());
     if (y.count() == 0) return;
-    kernels::add_bias(launch_on(y), y.dtype(), y.raw(), b.data<float>(), shape[0], shape[1],
-                      shape[2] * shape[3], is_channels_last(y), /*relu=*/false);
+    const Tensor bias = b.to(y.dtype());
+    kernels::add_bias(launch_on(y), y.dtype(), y.raw(), bias.raw(),
+                      {shape[0], shape[1], shape[2] * shape[3]}, is_channels_last(y),
+                      /*relu=*/false);
     check_launch("add_bias");
   }
 

@@ -219,15 +219,17 @@ TEST_P(Gpu, ConvolutionsAndPoolingWithReluKeepNaN) {
   };
   for (const std::int64_t channels : {8, 5}) {  // in packs of 16 bytes, and one by one
     SCOPED_TRACE(channels);
+    const Tensor w = Tensor::full({channels, channels, 1, 1}, 0.5f).to(device),
+                 b = Tensor::full({channels}, -100).to(device);
+    Backend& gpu = backend(device);
     Tensor x = Tensor::full({3, channels, 2, 2}, 1);
+    // Whether cuDNN applies ReLU is decided with these.
+    gpu.conv2d(x.to(GetParam().dtype).to(device), w, b, {}, nullptr, true);
     for (std::int64_t c = 0; c < channels; ++c)
       for (int pixel = 0; pixel < 4; ++pixel)
         x.data<float>()[(channels + c) * 4 + pixel] = std::nanf("");
     x = x.to(GetParam().dtype).to(device);
-    const Tensor w = Tensor::full({channels, channels, 1, 1}, 0.5f).to(device),
-                 b = Tensor::full({channels}, -100).to(device);
     const Pool2dOptions halves{PoolKind::average, 2, 2, 2, 2, 0, 0, false};
-    Backend& gpu = backend(device);
     const Tensor laid_out = gpu.conv2d(x, w, {}, {});
     for (const Tensor& y :
          {gpu.conv2d(x, w, b, {}, nullptr, true), gpu.conv2d(x, w, {}, {}, nullptr, true),

@@ -277,6 +277,18 @@ TEST_F(Convolution, AddsBiases) {
     }
 }
 
+TEST_F(Convolution, TakesBiasesOfTheTypeOfImages) {
+  for (const DType type : {DType::bfloat16, DType::float16}) {
+    const Tensor x = random_tensor({2, 4, 6, 6}, 1).to(type), w = random_tensor({7, 4, 5, 5}, 2);
+    const Tensor b = random_tensor({7}, 3).to(type), wide = b.to(DType::float32);
+    EXPECT_EQ(distance(cpu().conv2d(x, w, b, {}), cpu().conv2d(x, w, wide, {})), 0);
+    const Tensor y = random_tensor({2, 7, 3, 3}, 4).to(type), again = y.clone();
+    cpu().images().add_bias(y, b);
+    cpu().images().add_bias(again, wide);
+    EXPECT_EQ(distance(y, again), 0);
+  }
+}
+
 TEST_F(Convolution, AddsBiasesInEveryOrder) {
   for (const Shape& shape : {Shape{3, 6, 4, 5}, Shape{16, 16, 1, 3}})
     for (const testing::Order& order : testing::every_order) {

@@ -96,7 +96,7 @@ CALLS = {
         },
         "embedding_kernels.cu": {r"embed_kernel<long, .*>": [DIVISION]},
         "filter_kernels.cu": {
-            r"add_bias_kernel<long, .*>": [DIVISION, REMAINDER],
+            r"(add_bias|count_differing)_kernel<long, .*>": [DIVISION, REMAINDER],
             r"add_bias_packed_kernel<long, .*>": [REMAINDER],
             r"pad_channels_kernel<long, .*>": [DIVISION],
         },

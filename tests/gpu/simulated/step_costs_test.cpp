@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "saving/npz.hpp"
 #include "tests/apps/training_job.hpp"
 #include "tests/support/digits.hpp"
 
@@ -29,6 +30,11 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
     write_digits(folder / "digits", 480, 100);
     std::ofstream text(folder / "text");
     for (std::int64_t i = 0; i < 4000; ++i) text << "abcdefgh ijk\n"[i * i % 13];
+    std::filesystem::create_directories(folder / "images");
+    write_npy("x", Tensor::zeros({60, 3, 8, 8}, DType::uint8));
+    const Tensor labels = Tensor::zeros({60}, DType::int32);
+    for (std::int32_t i = 0; i < 60; ++i) labels.data<std::int32_t>()[i] = i % 8;
+    write_npy("t", labels);
   }
 
   void expect_at_most(const Bounds& bounds, const std::vector<std::string>& words) {
@@ -61,6 +67,12 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
   TemporaryFolder folder;
 
  private:
+  void write_npy(const std::string& name, const Tensor& values) {
+    std::ofstream(folder / ("images/" + name + ".npy"), std::ios::binary)
+        << npy_header(values)
+        << std::string_view(static_cast<const char*>(values.raw()), values.bytes());
+  }
+
   static Costs of_run(std::vector<std::string> words, int ranks, int iterations) {
     const TemporaryFolder work;
     words.insert(words.end(), {"--threads", "1", "--graph", GetParam(), "--gpu", "--out",
@@ -111,6 +123,19 @@ TEST_P(StepCosts, TimesThatAreAskedFor) {
 
 TEST_P(StepCosts, LeNet) {
   expect_at_most({26, 1, 0}, {TRAIN_LENET, "-b", "2", "--data", folder / "digits"});
+}
+
+// Seven convolutions, whose biases and ReLU cost no launch, neither does rounding the biases.
+TEST_P(StepCosts, ConvolutionsWithRelu) {
+  const Costs costs =
+      of_step({TRAIN_CIFAR, "--arch", "vgg_small", "-b", "1", "--dtype", "bf16", "--dataset", "npy",
+               "--data", folder / "images", "--test-data", folder / "images"},
+              1);
+  EXPECT_EQ(number_of(costs, "launch.library"), 7 + 6 + 7);
+  for (const auto& [name, count] : costs)
+    if (name.starts_with("launch.add_bias") || name.starts_with("launch.convert")) {
+      EXPECT_EQ(count, 0) << name;
+    }
 }
 
 // cuDNN wants the filters of both convolutions in another order.
