@@ -204,10 +204,12 @@ class Backend {
   virtual Tensor batch_norm_inference(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                       const Tensor& mean, const Tensor& variance, float eps,
                                       bool relu) = 0;
+  // dx + added (of the shape and type of x, in any layout; undefined: nothing is added).
   virtual Tensor batch_norm_backward(const Tensor& x, const BatchNormResult& forward,
                                      const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                      float eps, bool relu, const Tensor& dgamma,
-                                     const Tensor& dbeta, bool accumulate) = 0;
+                                     const Tensor& dbeta, bool accumulate,
+                                     const Tensor& added = {}) = 0;
   // --- batch normalisation in parts, for statistics of more values than x has (on other ranks) ---
   // x may have no items. Sums of several batches add up.
   //
@@ -225,12 +227,12 @@ class Backend {
                                                          const Tensor& dy, const Tensor& gamma,
                                                          const Tensor& beta, float eps,
                                                          bool relu) = 0;
-  // dx. `own`: the sums over x (batch_norm_gradient_sums); `all`: BatchNormGradientSums::sums added
-  // up over all values whose statistics `forward` has.
+  // dx + added, as in batch_norm_backward. `own`: the sums over x (batch_norm_gradient_sums);
+  // `all`: BatchNormGradientSums::sums added up over all values whose statistics `forward` has.
   virtual Tensor batch_norm_gradient(const Tensor& x, const BatchNormResult& forward,
                                      const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                      float eps, bool relu, const BatchNormGradientSums& own,
-                                     const Tensor& all) = 0;
+                                     const Tensor& all, const Tensor& added = {}) = 0;
 
   // --- loss: x N x C, t N labels (int32 or int64); label -1 does not count ---
   // Sets `accuracy`, unless null, to count_correct(x, t), if possible in the same pass.

@@ -36,10 +36,12 @@ class NormalizationOperations {
   // y = gamma * (x - mean) / sqrt(variance + eps) + beta, with mean and variance of each row.
   virtual NormResult normalize(const Tensor& x, const NormRows& rows, const Tensor& gamma,
                                const Tensor& beta, float eps) = 0;
-  // dx; dgamma and dbeta are written. The order of additions does not depend on threads.
+  // dx + added (of the shape and type of x, in any layout; undefined: nothing is added), rounded
+  // once; dgamma and dbeta are written. The order of additions does not depend on threads.
   virtual Tensor normalize_gradient(const Tensor& x, const NormRows& rows, const Tensor& statistics,
                                     const Tensor& dy, const Tensor& gamma, const Tensor& dgamma,
-                                    const Tensor& dbeta, bool accumulate) = 0;
+                                    const Tensor& dbeta, bool accumulate,
+                                    const Tensor& added = {}) = 0;
 };
 
 // What all backends check: the array has these rows, gamma and beta their channels.

@@ -64,21 +64,24 @@ Tensor CpuBackend::batch_norm_inference(const Tensor& input, const Tensor& gamma
 Tensor CpuBackend::batch_norm_backward(const Tensor& input, const BatchNormResult& forward,
                                        const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                        float eps, bool relu, const Tensor& dgamma,
-                                       const Tensor& dbeta, bool accumulate) {
+                                       const Tensor& dbeta, bool accumulate, const Tensor& added) {
   check_norm_shapes(input, {&gamma, &beta, &dgamma, &dbeta});
   check_gradient(input, dy);
+  if (added) check_gradient(input, added);
   const auto what = [&] { return fmt::format("the gradient of {}", text_of_norm(input)); };
   return with_dnnl(what, [&] {
     const Tensor scale_gradient = accumulate ? Tensor::empty(gamma.shape()) : dgamma;
     const Tensor shift_gradient = accumulate ? Tensor::empty(beta.shape()) : dbeta;
     const auto by_dnnl = [&] {
-      return differentiate(dnnl_order(supported(input)), forward, supported(dy), gamma, beta, eps,
-                           relu, Statistics::of_batch, scale_gradient, shift_gradient);
+      Tensor dx = differentiate(dnnl_order(supported(input)), forward, supported(dy), gamma, beta,
+                                eps, relu, Statistics::of_batch, scale_gradient, shift_gradient);
+      if (added) this->accumulate(dx, supported(added), 1);
+      return dx;
     };
     const Tensor dx =
         can_use_rounded_batch_norm(input)
             ? rounded_batch_norm_backward(input, dy, {gamma, beta, eps, relu}, forward.mean,
-                                          forward.variance, scale_gradient, shift_gradient)
+                                          forward.variance, scale_gradient, shift_gradient, added)
             : by_dnnl();
     if (accumulate) {
       this->accumulate(dgamma, scale_gradient, 1);
@@ -168,7 +171,8 @@ BatchNormGradientSums CpuBackend::batch_norm_gradient_sums(const Tensor& input,
 Tensor CpuBackend::batch_norm_gradient(const Tensor& input, const BatchNormResult& forward,
                                        const Tensor& /*dy*/, const Tensor& gamma,
                                        const Tensor& /*beta*/, float eps, bool /*relu*/,
-                                       const BatchNormGradientSums& own, const Tensor& all) {
+                                       const BatchNormGradientSums& own, const Tensor& all,
+                                       const Tensor& added) {
   if (input.count() == 0) return in_type(own.rest, input.dtype());
   const double values = kept_of(forward, input).values;
   const Tensor x = in_channel_order(in_float32(input));
@@ -188,6 +192,7 @@ Tensor CpuBackend::batch_norm_gradient(const Tensor& input, const BatchNormResul
   }
   add_scaled_channels(static_cast<float*>(dx.raw()), static_cast<const float*>(x.raw()), order,
                       {factors.data(), means.data(), shifts.data()});
+  if (added) accumulate(dx, in_float32(added), 1);
   return in_type(dx, input.dtype());
 }
 

@@ -78,7 +78,8 @@ class CpuBackend : public Backend {
                               bool relu) override;
   Tensor batch_norm_backward(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
                              const Tensor& gamma, const Tensor& beta, float eps, bool relu,
-                             const Tensor& dgamma, const Tensor& dbeta, bool accumulate) override;
+                             const Tensor& dgamma, const Tensor& dbeta, bool accumulate,
+                             const Tensor& added) override;
   Tensor batch_norm_sums(const Tensor& x) override;
   BatchNormResult batch_norm_by_sums(const Tensor& x, const Tensor& gamma, const Tensor& beta,
                                      const Tensor& sums, float eps, bool relu,
@@ -88,7 +89,8 @@ class CpuBackend : public Backend {
                                                  const Tensor& beta, float eps, bool relu) override;
   Tensor batch_norm_gradient(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
                              const Tensor& gamma, const Tensor& beta, float eps, bool relu,
-                             const BatchNormGradientSums& own, const Tensor& all) override;
+                             const BatchNormGradientSums& own, const Tensor& all,
+                             const Tensor& added) override;
 
   CrossEntropyResult softmax_cross_entropy(const Tensor& x, const Tensor& t,
                                            AccuracyResult* accuracy) override;

@@ -43,7 +43,8 @@ TASUKI_VECTORIZE void normalize_row(const float* x, const float* gamma, const fl
 }
 
 TASUKI_VECTORIZE void normalize_row_gradient(const float* __restrict x, const float* __restrict dy,
-                                             const float* __restrict gamma, float* __restrict dx,
+                                             const float* __restrict gamma,
+                                             const float* __restrict added, float* __restrict dx,
                                              float* __restrict dgamma, float* __restrict dbeta,
                                              RowStatistics row, std::int64_t count) {
   float sums[lane_count] = {}, products[lane_count] = {};
@@ -64,7 +65,8 @@ TASUKI_VECTORIZE void normalize_row_gradient(const float* __restrict x, const fl
     const float normalised = (x[j] - row.mean) * row.inverse;
     dbeta[j] += dy[j];
     dgamma[j] += dy[j] * normalised;
-    dx[j] = row.inverse * (gamma[j] * dy[j] - mean_dy - normalised * mean_product);
+    const float own = row.inverse * (gamma[j] * dy[j] - mean_dy - normalised * mean_product);
+    dx[j] = added != nullptr ? added[j] + own : own;
   }
 }
 
@@ -91,12 +93,13 @@ TASUKI_VECTORIZE SlopeSums slope_sums(const float* x, const float* dy, RowStatis
   return {total(sums), total(products) * row.inverse};
 }
 
-TASUKI_VECTORIZE void channel_gradient(const float* x, const float* dy, float* dx, float gamma,
-                                       float mean_dy, float mean_product, RowStatistics row,
-                                       std::int64_t count) {
+TASUKI_VECTORIZE void channel_gradient(const float* x, const float* dy, const float* added,
+                                       float* dx, float gamma, float mean_dy, float mean_product,
+                                       RowStatistics row, std::int64_t count) {
   for (std::int64_t j = 0; j < count; ++j) {
     const float normalised = (x[j] - row.mean) * row.inverse;
-    dx[j] = row.inverse * (gamma * dy[j] - mean_dy - normalised * mean_product);
+    const float own = row.inverse * (gamma * dy[j] - mean_dy - normalised * mean_product);
+    dx[j] = added != nullptr ? added[j] + own : own;
   }
 }
 

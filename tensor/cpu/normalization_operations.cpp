@@ -135,14 +135,15 @@ class CpuNormalizationOperations final : public NormalizationOperations {
 
   Tensor normalize_gradient(const Tensor& source, const NormRows& rows, const Tensor& statistics,
                             const Tensor& upstream, const Tensor& gamma, const Tensor& dgamma,
-                            const Tensor& dbeta, bool accumulate) override {
+                            const Tensor& dbeta, bool accumulate, const Tensor& added) override {
     check_norm(source, rows, dgamma, dbeta);
-    TASUKI_CHECK(upstream.shape() == source.shape(),
-                 "gradient of a normalisation: shapes {} and {} differ", source.shape().text(),
-                 upstream.shape().text());
-    const Tensor x = source.plain(), dy = upstream.plain();
+    for (const Tensor& gradient : {upstream, added})
+      TASUKI_CHECK(!gradient || gradient.shape() == source.shape(),
+                   "gradient of a normalisation: shapes {} and {} differ", source.shape().text(),
+                   gradient.shape().text());
+    const Tensor x = source.plain(), dy = upstream.plain(), sum = added ? added.plain() : added;
     Tensor dx = Tensor::empty(x.shape(), x.dtype());
-    const FloatElements values(x), slopes(dy), result(dx);
+    const FloatElements values(x), slopes(dy), addends(sum), result(dx);
     // Parts of the items, each with its own sums, whatever the number of threads.
     constexpr std::int64_t most_parts = 16;
     const std::int64_t parts = x.count() == 0 ? 0 : std::min(rows.items, most_parts);
@@ -152,12 +153,13 @@ class CpuNormalizationOperations final : public NormalizationOperations {
       float* const own = sums.data() + p * 2 * channels;
       const std::int64_t first = rows.items * p / parts * rows.groups;
       const std::int64_t last = rows.items * (p + 1) / parts * rows.groups;
-      FloatBuffers<3> buffers(values, rows.length());
+      FloatBuffers<4> buffers(values, rows.length());
       for (std::int64_t i = first; i < last; ++i) {
         const std::int64_t channel = i % rows.groups * rows.channels, at = i * rows.length();
         float* const to = result.place(at, buffers[2]);
         row_gradient(values.read(at, rows.length(), buffers[0]),
-                     slopes.read(at, rows.length(), buffers[1]), floats(gamma) + channel, to,
+                     slopes.read(at, rows.length(), buffers[1]), floats(gamma) + channel,
+                     addends ? addends.read(at, rows.length(), buffers[3]) : nullptr, to,
                      own + channel, own + channels + channel, statistics_of(floats(statistics), i),
                      rows);
         result.write(at, rows.length(), to);
@@ -174,10 +176,11 @@ class CpuNormalizationOperations final : public NormalizationOperations {
   }
 
  private:
-  static void row_gradient(const float* x, const float* dy, const float* gamma, float* dx,
-                           float* dgamma, float* dbeta, RowStatistics row, const NormRows& rows) {
+  static void row_gradient(const float* x, const float* dy, const float* gamma, const float* added,
+                           float* dx, float* dgamma, float* dbeta, RowStatistics row,
+                           const NormRows& rows) {
     if (rows.pixels == 1)
-      return normalize_row_gradient(x, dy, gamma, dx, dgamma, dbeta, row, rows.channels);
+      return normalize_row_gradient(x, dy, gamma, added, dx, dgamma, dbeta, row, rows.channels);
     float dy_sum = 0, product_sum = 0;
     for (std::int64_t c = 0; c < rows.channels; ++c) {
       const std::int64_t at = c * rows.pixels;
@@ -190,8 +193,8 @@ class CpuNormalizationOperations final : public NormalizationOperations {
     const auto n = static_cast<float>(rows.length());
     for (std::int64_t c = 0; c < rows.channels; ++c) {
       const std::int64_t at = c * rows.pixels;
-      channel_gradient(x + at, dy + at, dx + at, gamma[c], dy_sum / n, product_sum / n, row,
-                       rows.pixels);
+      channel_gradient(x + at, dy + at, added != nullptr ? added + at : nullptr, dx + at, gamma[c],
+                       dy_sum / n, product_sum / n, row, rows.pixels);
     }
   }
 

@@ -98,19 +98,20 @@ TASUKI_ROUNDING void sum_slopes(const std::uint16_t* x, const std::uint16_t* dy,
   sums.write(to);
 }
 
-// dx = scale dy + (x - mean) a + b
+// dx = scale dy + (x - mean) a + b, plus `added` unless it is null.
 struct Slopes {
   float a[row_lanes], b[row_lanes];
 };
 TASUKI_ROUNDING void write_slopes(const std::uint16_t* x, const std::uint16_t* dy,
-                                  std::int64_t pixels, const Line& line, bool relu,
-                                  const Slopes& slopes, std::uint16_t* dx) {
+                                  const std::uint16_t* added, std::int64_t pixels, const Line& line,
+                                  bool relu, const Slopes& slopes, std::uint16_t* dx) {
   const LineRows rows(line);
   const Row a = load_row(slopes.a), b = load_row(slopes.b);
   for (std::int64_t i = 0; i < pixels * row_lanes; i += row_lanes) {
     const Row distance = load_row(x + i) - rows.mean;
     const Row slope = passed(dy + i, distance, rows, relu);
-    store_row(slope * rows.scale + (distance * a + b), dx + i);
+    const Row own = slope * rows.scale + (distance * a + b);
+    store_row(added != nullptr ? load_row(added + i) + own : own, dx + i);
   }
 }
 
@@ -209,9 +210,10 @@ Tensor rounded_batch_norm(const Tensor& x, const RoundedNorm& norm, const Tensor
 
 Tensor rounded_batch_norm_backward(const Tensor& x, const Tensor& dy, const RoundedNorm& norm,
                                    const Tensor& mean, const Tensor& variance, const Tensor& dgamma,
-                                   const Tensor& dbeta) {
+                                   const Tensor& dbeta, const Tensor& added) {
   const Blocks blocks(x);
   const Tensor upstream = reordered(dy, channel_blocks(x.shape()));
+  const Tensor sum = added ? reordered(added, channel_blocks(x.shape())) : added;
   const std::vector<Line> lines = lines_of(norm, mean, variance);
   std::vector<Sums> sums(static_cast<std::size_t>(blocks.images * blocks.blocks));
   blocks.for_each([&](std::int64_t index, std::int64_t channel, std::int64_t begin) {
@@ -236,8 +238,8 @@ Tensor rounded_batch_norm_backward(const Tensor& x, const Tensor& dy, const Roun
   Tensor dx = empty_like(x);
   blocks.for_each([&](std::int64_t /*index*/, std::int64_t channel, std::int64_t begin) {
     const auto block = static_cast<std::size_t>(channel / row_lanes);
-    write_slopes(halves(x) + begin, halves(upstream) + begin, blocks.pixels, lines[block],
-                 norm.relu, slopes[block], halves(dx) + begin);
+    write_slopes(halves(x) + begin, halves(upstream) + begin, sum ? halves(sum) + begin : nullptr,
+                 blocks.pixels, lines[block], norm.relu, slopes[block], halves(dx) + begin);
   });
   return dx;
 }

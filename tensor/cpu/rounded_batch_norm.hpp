@@ -19,9 +19,10 @@ struct RoundedNorm {
 // image's pixels, relative to the first image's mean, and float64 of images in their order.
 Tensor rounded_batch_norm(const Tensor& x, const RoundedNorm& norm, const Tensor& mean,
                           const Tensor& variance);
-// dx; dy has any layout. Writes dgamma and dbeta. gamma and beta must be as in the forward pass.
+// dx + added, unless it is undefined; both gradients have any layout. Writes dgamma and dbeta.
+// gamma and beta must be as in the forward pass.
 Tensor rounded_batch_norm_backward(const Tensor& x, const Tensor& dy, const RoundedNorm& norm,
                                    const Tensor& mean, const Tensor& variance, const Tensor& dgamma,
-                                   const Tensor& dbeta);
+                                   const Tensor& dbeta, const Tensor& added = {});
 
 }  // namespace tasuki

@@ -66,6 +66,19 @@ const BatchNormWorkspace& kept_of(const BatchNormResult& forward, const Tensor& 
   return *kept;
 }
 
+// dx + added. `dy` is in the layout of x; `means` are those of batch_norm_gradient_sums.
+Tensor gradient_of(const Tensor& x, const Tensor& dy, const kernels::BatchNormChannels& channels,
+                   bool relu, const Tensor& means, const Tensor& added) {
+  if (added) check_alike(x, added, "batch normalisation's gradient");
+  const Tensor sum = added ? cuda_in_layout(added, x.layout()) : added;
+  Tensor dx = cuda_empty_like(x);
+  kernels::batch_norm_gradient(CudaContext::of(x.device()).launch(), x.dtype(), dx.raw(), x.raw(),
+                               dy.raw(), size_of_norm(x), channels, relu, means.data<float>(),
+                               sum ? sum.raw() : nullptr);
+  check_launch("batch_norm_gradient");
+  return dx;
+}
+
 }  // namespace
 
 BatchNormResult CudaBackend::batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta,
@@ -108,7 +121,7 @@ Tensor CudaBackend::batch_norm_inference(const Tensor& x, const Tensor& gamma, c
 Tensor CudaBackend::batch_norm_backward(const Tensor& x, const BatchNormResult& forward,
                                         const Tensor& dy, const Tensor& gamma, const Tensor& beta,
                                         float /*eps*/, bool relu, const Tensor& dgamma,
-                                        const Tensor& dbeta, bool accumulate) {
+                                        const Tensor& dbeta, bool accumulate, const Tensor& added) {
   check_shapes(x, {&gamma, &beta, &dgamma, &dbeta});
   check_alike(x, dy, "batch normalisation's gradient");
   const CudaContext& context = CudaContext::of(x.device());
@@ -122,11 +135,7 @@ Tensor CudaBackend::batch_norm_backward(const Tensor& x, const BatchNormResult& 
                                     channels, relu, dgamma.data<float>(), dbeta.data<float>(),
                                     accumulate, means.data<float>(), scratch.data<float>());
   check_launch("batch_norm_gradient_sums");
-  Tensor dx = cuda_empty_like(x);
-  kernels::batch_norm_gradient(context.launch(), x.dtype(), dx.raw(), x.raw(), upstream.raw(), size,
-                               channels, relu, means.data<float>());
-  check_launch("batch_norm_gradient");
-  return dx;
+  return gradient_of(x, upstream, channels, relu, means, added);
 }
 
 // --- in parts ---
@@ -199,20 +208,17 @@ BatchNormGradientSums CudaBackend::batch_norm_gradient_sums(const Tensor& x,
 Tensor CudaBackend::batch_norm_gradient(const Tensor& x, const BatchNormResult& forward,
                                         const Tensor& /*dy*/, const Tensor& gamma,
                                         const Tensor& beta, float /*eps*/, bool relu,
-                                        const BatchNormGradientSums& own, const Tensor& all) {
-  Tensor dx = cuda_empty_like(x);
-  if (x.count() == 0) return dx;
+                                        const BatchNormGradientSums& own, const Tensor& all,
+                                        const Tensor& added) {
+  if (x.count() == 0) return cuda_empty_like(x);
   const BatchNormWorkspace& kept = kept_of(forward, x);
   const CudaContext& context = CudaContext::of(x.device());
   const Tensor means = floats(x, static_cast<std::size_t>(all.count()));
   kernels::batch_norm_gradient_means(context.launch(), kept.sums.data<double>(), all.data<float>(),
                                      gamma.count(), means.data<float>());
   check_launch("batch_norm_gradient_means");
-  kernels::batch_norm_gradient(
-      context.launch(), x.dtype(), dx.raw(), x.raw(), own.rest.raw(), size_of_norm(x),
-      channels_of(forward.mean, kept.inverse_deviation, gamma, beta), relu, means.data<float>());
-  check_launch("batch_norm_gradient");
-  return dx;
+  return gradient_of(x, own.rest, channels_of(forward.mean, kept.inverse_deviation, gamma, beta),
+                     relu, means, added);
 }
 
 }  // namespace tasuki

@@ -58,8 +58,9 @@ void batch_norm_gradient_sums(const Launch& launch, DType type, const void* x, c
 // `means` from the 2 C sums over all values, dbeta first, and batch_norm_sums' number of them.
 void batch_norm_gradient_means(const Launch& launch, const double* sums, const float* all,
                                std::int64_t channels, float* means);
+// dx, plus `added` unless it is null.
 void batch_norm_gradient(const Launch& launch, DType type, void* dx, const void* x, const void* dy,
                          const BatchNormSize& size, const BatchNormChannels& channels, bool relu,
-                         const float* means);
+                         const float* means, const void* added);
 
 }  // namespace tasuki::kernels

@@ -32,10 +32,10 @@ struct ApplyMap {
   }
 };
 
-template <class T>
+template <class T, bool adds>
 struct GradientMap {
   T* dx;
-  const T *x, *dy;
+  const T *x, *dy, *added;
   BatchNormChannels values;
   bool relu;
   const float* means;
@@ -55,14 +55,16 @@ struct GradientMap {
   template <int V>
   __device__ void map(std::int64_t index, const Channel (&channels)[V]) const {
     const Values<T, V> in = load<V>(x, index), upstream = load<V>(dy, index);
-    Values<T, V> out;
+    Values<T, V> out = {};
+    if constexpr (adds) out = load<V>(added, index);
     for (int j = 0; j < V; ++j) {
       const Channel& c = channels[j];
       const float value = convert<float>(in.values[j]);
       float gradient = convert<float>(upstream.values[j]);
       if (relu && !(normalised(value, c.mean, c.scale, c.beta) > 0)) gradient = 0;
       const float centred = __fsub_rn(value, c.mean);  // like normalised(), which then shares it
-      out.values[j] = convert<T>(c.scale * gradient + (c.slope * centred + c.offset));
+      const float own = c.scale * gradient + (c.slope * centred + c.offset);
+      out.values[j] = convert<T>(adds ? convert<float>(out.values[j]) + own : own);
     }
     store<V>(dx, index, out);
   }
@@ -118,18 +120,26 @@ void batch_norm_apply(const Launch& launch, DType type, void* y, const void* x,
 
 void batch_norm_gradient(const Launch& launch, DType type, void* dx, const void* x, const void* dy,
                          const BatchNormSize& size, const BatchNormChannels& channels, bool relu,
-                         const float* means) {
+                         const float* means, const void* added) {
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const GradientMap<T> gradient{static_cast<T*>(dx),
-                                  static_cast<const T*>(x),
-                                  static_cast<const T*>(dy),
-                                  channels,
-                                  relu,
-                                  means,
-                                  size.channels};
-    with_width<T>(
-        size, [&](auto width) { map<decltype(width)::value>(launch, size, gradient); }, x, dy, dx);
+    const auto run = [&](auto adds) {
+      const GradientMap<T, decltype(adds)::value> gradient{static_cast<T*>(dx),
+                                                           static_cast<const T*>(x),
+                                                           static_cast<const T*>(dy),
+                                                           static_cast<const T*>(added),
+                                                           channels,
+                                                           relu,
+                                                           means,
+                                                           size.channels};
+      with_width<T>(
+          size, [&](auto width) { map<decltype(width)::value>(launch, size, gradient); }, x, dy,
+          added, dx);
+    };
+    if (added != nullptr)
+      run(std::true_type());
+    else
+      run(std::false_type());
   });
 }
 

@@ -40,6 +40,17 @@ struct RowPart {
     }
   }
 
+  __device__ void add(const T* row, int packs) {
+    const int lane = threadIdx.x % 32;
+#pragma unroll
+    for (int p = 0; p < most; ++p) {
+      if (lane + 32 * p >= packs) continue;
+      const Pack<T> pack = load_pack(row, lane + 32 * p);
+#pragma unroll
+      for (int v = 0; v < width; ++v) values[p][v] += convert<float>(pack.values[v]);
+    }
+  }
+
   __device__ void store(T* row, int packs) const {
     const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -84,7 +95,7 @@ __global__ void __launch_bounds__(32 * warps)
 template <int most, class T>
 __global__ void __launch_bounds__(32 * warps)
     layer_norm_gradient_kernel(std::int64_t rows, int length, const T* x, const float* statistics,
-                               const T* dy, const float* gamma, T* dx) {
+                               const T* dy, const float* gamma, const T* added, T* dx) {
   const int packs = length / Pack<T>::width;
   for (std::int64_t i = thread_index() / 32; i < rows; i += thread_count() / 32) {
     RowPart<most, T> row(x + i * length, packs), slopes(dy + i * length, packs);
@@ -107,6 +118,7 @@ __global__ void __launch_bounds__(32 * warps)
       for (int v = 0; v < Pack<T>::width; ++v)
         row.values[p][v] =
             inverse * (slopes.values[p][v] - mean_dy - row.values[p][v] * mean_product);
+    if (added != nullptr) row.add(added + i * length, packs);
     row.store(dx + i * length, packs);
   }
 }
@@ -149,14 +161,15 @@ void layer_norm(const Launch& launch, DType type, const NormArray& array, const 
 }
 
 void layer_norm_gradient(const Launch& launch, DType type, const NormArray& array, const void* x,
-                         const float* statistics, const void* dy, const float* gamma, void* dx) {
+                         const float* statistics, const void* dy, const float* gamma,
+                         const void* added, void* dx) {
   const unsigned grid = blocks_for(launch, array.items);
   with_packs(type, array.channels, [&](auto element, auto packs) {
     using T = typename decltype(element)::type;
     [[maybe_unused]] constexpr int most = decltype(packs)::value;
     layer_norm_gradient_kernel<most, T><<<grid, 32 * warps, 0, launch.stream>>>(
         array.items, static_cast<int>(array.channels), static_cast<const T*>(x), statistics,
-        static_cast<const T*>(dy), gamma, static_cast<T*>(dx));
+        static_cast<const T*>(dy), gamma, static_cast<const T*>(added), static_cast<T*>(dx));
   });
 }
 

@@ -111,7 +111,7 @@ __global__ void normalize_kernel(NormArray array, const T* x, const float* gamma
 
 template <class Index, class T>
 __global__ void normalize_gradient_kernel(NormArray array, const T* x, const float* statistics,
-                                          const T* dy, const float* gamma, T* dx) {
+                                          const T* dy, const float* gamma, const T* added, T* dx) {
   __shared__ BlockTotal total;
   const std::int64_t length = array.channels * array.pixels;
   const auto pixels = static_cast<Index>(array.pixels);
@@ -131,7 +131,9 @@ __global__ void normalize_gradient_kernel(NormArray array, const T* x, const flo
       const float slope =
           gamma[channel + static_cast<Index>(j) / pixels] * convert<float>(dy[i * length + j]);
       const float normalised = (convert<float>(x[i * length + j]) - mean) * inverse;
-      dx[i * length + j] = convert<T>(inverse * (slope - mean_dy - normalised * mean_product));
+      const float own = inverse * (slope - mean_dy - normalised * mean_product);
+      dx[i * length + j] =
+          convert<T>(added != nullptr ? convert<float>(added[i * length + j]) + own : own);
     }
   }
 }
@@ -267,9 +269,10 @@ void normalize(const Launch& launch, DType type, const NormArray& array, const v
 }
 
 void normalize_gradient(const Launch& launch, DType type, const NormArray& array, const void* x,
-                        const float* statistics, const void* dy, const float* gamma, void* dx) {
-  if (fits_layer_norm(type, array) && are_aligned(x, dy, dx))
-    return layer_norm_gradient(launch, type, array, x, statistics, dy, gamma, dx);
+                        const float* statistics, const void* dy, const float* gamma,
+                        const void* added, void* dx) {
+  if (fits_layer_norm(type, array) && are_aligned(x, dy, added, dx))
+    return layer_norm_gradient(launch, type, array, x, statistics, dy, gamma, added, dx);
   const unsigned grid = blocks_for(launch, array.items * array.groups);
   const std::int64_t length = array.channels * array.pixels;
   const int threads = threads_for(length);
@@ -278,7 +281,7 @@ void normalize_gradient(const Launch& launch, DType type, const NormArray& array
       using T = typename decltype(element)::type;
       normalize_gradient_kernel<decltype(index)><<<grid, threads, 0, launch.stream>>>(
           array, static_cast<const T*>(x), statistics, static_cast<const T*>(dy), gamma,
-          static_cast<T*>(dx));
+          static_cast<const T*>(added), static_cast<T*>(dx));
     });
   });
 }

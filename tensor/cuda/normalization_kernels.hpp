@@ -25,15 +25,18 @@ struct NormArray {
 // statistics: mean and 1 / sqrt(variance + eps) of each row.
 void normalize(const Launch& launch, DType type, const NormArray& array, const void* x,
                const float* gamma, const float* beta, float eps, void* y, float* statistics);
+// dx, plus `added` unless it is null.
 void normalize_gradient(const Launch& launch, DType type, const NormArray& array, const void* x,
-                        const float* statistics, const void* dy, const float* gamma, void* dx);
+                        const float* statistics, const void* dy, const float* gamma,
+                        const void* added, void* dx);
 
 // The same for rows that a warp can keep, whose arrays begin at multiples of 16 bytes.
 bool fits_layer_norm(DType type, const NormArray& array);
 void layer_norm(const Launch& launch, DType type, const NormArray& array, const void* x,
                 const float* gamma, const float* beta, float eps, void* y, float* statistics);
 void layer_norm_gradient(const Launch& launch, DType type, const NormArray& array, const void* x,
-                         const float* statistics, const void* dy, const float* gamma, void* dx);
+                         const float* statistics, const void* dy, const float* gamma,
+                         const void* added, void* dx);
 
 // dgamma and dbeta. `scratch`: norm_parts() times 2 groups channels floats.
 std::int64_t norm_parts(const Launch& launch, const NormArray& array);

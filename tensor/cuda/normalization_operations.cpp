@@ -62,13 +62,14 @@ class CudaNormalizationOperations final : public NormalizationOperations {
 
   Tensor normalize_gradient(const Tensor& source, const NormRows& rows, const Tensor& statistics,
                             const Tensor& upstream, const Tensor& gamma, const Tensor& dgamma,
-                            const Tensor& dbeta, bool accumulate) override {
+                            const Tensor& dbeta, bool accumulate, const Tensor& added) override {
     check_alike(source, upstream, "gradient of a normalisation");
+    if (added) check_alike(source, added, "gradient of a normalisation");
     check_norm(source, rows, dgamma, dbeta);
     const Device device = source.device();
     check_parameter(dgamma, device, "gradient of a normalisation");
     check_parameter(dbeta, device, "gradient of a normalisation");
-    const Tensor x = source.plain(), dy = upstream.plain();
+    const Tensor x = source.plain(), dy = upstream.plain(), sum = added ? added.plain() : added;
     Tensor dx = Tensor::empty(x.shape(), x.dtype(), device);
     if (x.count() == 0) {
       if (!accumulate) dgamma.fill(0);
@@ -83,7 +84,7 @@ class CudaNormalizationOperations final : public NormalizationOperations {
                                   dy.raw(), dgamma.data<float>(), dbeta.data<float>(), accumulate,
                                   scratch.data<float>());
     kernels::normalize_gradient(launch, x.dtype(), array, x.raw(), statistics.data<float>(),
-                                dy.raw(), gamma.data<float>(), dx.raw());
+                                dy.raw(), gamma.data<float>(), sum ? sum.raw() : nullptr, dx.raw());
     check_launch("gradient of a normalisation");
     return dx;
   }

@@ -124,9 +124,8 @@ Results chain(Side& side) {
   const Tensor dhalf = backend.conv2d_backward_data(dc, w2, half.shape(), same);
   const Tensor dsum = backend.pool2d_backward(dhalf, sum.shape(), halve, pooled.get());
   const Tensor dgamma = side.destination({16}, false), dbeta = side.destination({16}, false);
-  const Tensor dnorm =
-      backend.batch_norm_backward(a, norm, dsum, gamma, beta, 1e-5f, false, dgamma, dbeta, false);
-  const Tensor da = backend.add(dnorm, dsum);
+  const Tensor da = backend.batch_norm_backward(a, norm, dsum, gamma, beta, 1e-5f, false, dgamma,
+                                                dbeta, false, dsum);
   return {{"y", y},           {"dw2", dw2},
           {"sums of c", db2}, {"dgamma", dgamma},
           {"dbeta", dbeta},   {"da", da},

@@ -218,12 +218,13 @@ class GuardedBackend final : public Backend {
   }
   Tensor batch_norm_backward(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
                              const Tensor& gamma, const Tensor& beta, float eps, bool relu,
-                             const Tensor& dgamma, const Tensor& dbeta, bool accumulate) override {
+                             const Tensor& dgamma, const Tensor& dbeta, bool accumulate,
+                             const Tensor& added) override {
     const auto workspace = std::dynamic_pointer_cast<FakeWorkspace>(forward.workspace);
     return like(x, [=] {
       return cpu().batch_norm_backward(wide(x), workspace->of_batch_norm, wide(dy), host(gamma),
-                                       host(beta), eps, relu, host(dgamma), host(dbeta),
-                                       accumulate);
+                                       host(beta), eps, relu, host(dgamma), host(dbeta), accumulate,
+                                       wide(added));
     });
   }
   Tensor batch_norm_sums(const Tensor& x) override {
@@ -265,12 +266,13 @@ class GuardedBackend final : public Backend {
   }
   Tensor batch_norm_gradient(const Tensor& x, const BatchNormResult& forward, const Tensor& dy,
                              const Tensor& gamma, const Tensor& beta, float eps, bool relu,
-                             const BatchNormGradientSums& own, const Tensor& all) override {
+                             const BatchNormGradientSums& own, const Tensor& all,
+                             const Tensor& added) override {
     const auto workspace = std::dynamic_pointer_cast<FakeWorkspace>(forward.workspace);
     return like(x, [=] {
       return cpu().batch_norm_gradient(wide(x), workspace->of_batch_norm, wide(dy), host(gamma),
                                        host(beta), eps, relu, {host(own.sums), host(own.rest)},
-                                       host(all));
+                                       host(all), wide(added));
     });
   }
 
