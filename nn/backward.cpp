@@ -117,6 +117,19 @@ class InputGradients final : public Gradients {
     }
   }
 
+  Tensor sum(std::size_t i) const override {
+    if (!needed(i)) return {};
+    const Node& node = *function_.inputs()[i];
+    return node.parameter == nullptr ? node.grad : Tensor();
+  }
+
+  void replace(std::size_t i, Tensor gradient) override {
+    if (!sum(i)) return add(i, std::move(gradient));
+    Node& node = input(i);
+    node.grad = (node.is_leaf() ? gradient.plain() : std::move(gradient)).to(node.grad.dtype());
+    node.grad_is_own = false;
+  }
+
   bool take_product(std::size_t i, const Tensor& dy, const Tensor& x) override {
     Node& node = input(i);
     if (late_ == nullptr || node.parameter == nullptr || node.has_grad ||

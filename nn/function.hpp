@@ -19,6 +19,14 @@ class Gradients {
   virtual bool needed(std::size_t i) const = 0;
   // Passes a gradient of the input's shape.
   virtual void add(std::size_t i, Tensor gradient) = 0;
+  // The sum of the gradients that were passed for input i before, for a function that adds it to
+  // its own gradient in the same pass over memory, and passes the result with replace() (Chainer's
+  // backward_accumulate). Undefined if there is none, if the gradient is not needed, and for
+  // parameters. It has the input's type, but maybe another layout, and may share its memory with
+  // other gradients: it must not be written to.
+  virtual Tensor sum(std::size_t i) const = 0;
+  // Passes a gradient that contains sum(i). Nothing else may be passed for the input in between.
+  virtual void replace(std::size_t i, Tensor gradient) = 0;
   // For parameters: memory to write to directly (in the arena), so that no copy is made.
   // `accumulate`: add to its contents.
   struct Destination {

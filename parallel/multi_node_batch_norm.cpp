@@ -31,8 +31,9 @@ class MultiNodeBatchNormFunction final : public Function {
     pass_on(1, own.sums.slice(channels, 2 * channels), gradients);
     pass_on(2, own.sums.slice(0, channels), gradients);
     if (!gradients.needed(0)) return;
-    gradients.add(0, device.batch_norm_gradient(x_, forward_, dy, gamma_, beta_, eps_, relu_, own,
-                                                over_ranks_->of(own.sums)));
+    const Tensor all = over_ranks_->of(own.sums);
+    gradients.replace(0, device.batch_norm_gradient(x_, forward_, dy, gamma_, beta_, eps_, relu_,
+                                                    own, all, gradients.sum(0)));
   }
 
  private:

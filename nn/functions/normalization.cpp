@@ -44,8 +44,8 @@ class BatchNormFunction final : public Function {
     Backend& device = backend(dy.device());
     const GammaBetaGradients to = gamma_beta_gradients(gradients, gamma_);
     Tensor dx = device.batch_norm_backward(x_, forward_, dy, gamma_, beta_, eps_, relu_, to.gamma,
-                                           to.beta, to.accumulate);
-    if (gradients.needed(0)) gradients.add(0, std::move(dx));
+                                           to.beta, to.accumulate, gradients.sum(0));
+    if (gradients.needed(0)) gradients.replace(0, std::move(dx));
   }
 
  private:
@@ -100,8 +100,8 @@ class Normalization final : public Function {
     Tensor dx = backend(dy.device())
                     .normalization()
                     .normalize_gradient(x_, rows_, statistics_, dy, gamma_, to.gamma, to.beta,
-                                        to.accumulate);
-    if (gradients.needed(0)) gradients.add(0, std::move(dx));
+                                        to.accumulate, gradients.sum(0));
+    if (gradients.needed(0)) gradients.replace(0, std::move(dx));
   }
 
  private:

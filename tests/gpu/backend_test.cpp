@@ -126,6 +126,9 @@ TEST_P(Gpu, ArrayOperations) {
 TEST_P(Gpu, NormalizationOperations) {
   check("normalization: ");
 }
+TEST_P(Gpu, ResidualBlocks) {
+  check("residual/");
+}
 TEST_P(Gpu, SequenceOperations) {
   check("sequences: ");
 }

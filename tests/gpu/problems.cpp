@@ -21,6 +21,7 @@ Problems all_problems() {
   add_attention_operations_problems(problems);
   add_image_operations_problems(problems);
   add_loss_operations_problems(problems);
+  add_residual_problems(problems);
   return problems;
 }
 

@@ -32,6 +32,7 @@ void add_sequence_operations_problems(Problems& problems);
 void add_attention_operations_problems(Problems& problems);
 void add_image_operations_problems(Problems& problems);
 void add_loss_operations_problems(Problems& problems);
+void add_residual_problems(Problems& problems);
 
 Problems all_problems();
 

@@ -136,6 +136,14 @@ std::vector<Case> cases_of(const Shape& x) {
          const Variable y = F::batch_norm(in[0], in[1], in[2], 1e-3f, true, &found);
          return Variables{y, Variable(found.mean), Variable(found.variance)};
        }},
+      {"batch_norm with a shortcut", {x, channel, channel}, [](const Variables& in) {
+         const Variable h = F::leaky_relu(in[0]);
+         return Variables{h + F::batch_norm(h, in[1], in[2], 1e-3f, true)};
+       }},
+      {"group_norm with a shortcut", {x, channel, channel}, [](const Variables& in) {
+         const Variable h = F::leaky_relu(in[0]);
+         return Variables{h + F::group_norm(h, 2, in[1], in[2])};
+       }},
       {"fixed_batch_norm", {x, channel, channel}, [](const Variables& in) {
          const NoGrad evaluation;
          return Variables{F::fixed_batch_norm(in[0], in[1], in[2],

@@ -75,8 +75,8 @@ class Net : public Module {
       return F::relu(F::add(bn2_(conv2_(h)), bn3_(shortcut_(h))));
     };
     const Variable sum = recomputes ? recompute(residual, Variable(x)) : residual(Variable(x));
-    const Variable pooled = F::global_average_pooling_2d(sum);
-    return F::softmax_cross_entropy(fc2_(F::relu(bn4_(fc1_(F::flatten(pooled))))), t);
+    const Variable h = fc1_(F::flatten(F::global_average_pooling_2d(sum)));
+    return F::softmax_cross_entropy(fc2_(F::relu(h + bn4_(h))), t);
   }
 
   bool recomputes = false;

@@ -146,7 +146,7 @@ TEST_P(StepCosts, FiltersOf16Bits) {
 }
 
 TEST_P(StepCosts, Transformer) {
-  expect_at_most({57, 3, 1}, {TRAIN_LM, "--layers", "1", "--heads", "1", "--width", "16",
+  expect_at_most({55, 3, 1}, {TRAIN_LM, "--layers", "1", "--heads", "1", "--width", "16",
                               "--context", "8", "--global-batch", "2", "--data", folder / "text"});
 }
 
