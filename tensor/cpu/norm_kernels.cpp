@@ -2,36 +2,23 @@
 
 #include <cmath>
 
+#include "tensor/cpu/lanes.hpp"
 #include "tensor/vectorize.hpp"
 
 namespace tasuki {
-namespace {
-
-// Sums of as many neighbours as a vector has at most, which are added up at the end.
-constexpr int lane_count = 16;
-
-[[gnu::always_inline]] inline float total(const float* lanes) {
-  float sum = 0;
-  for (int lane = 0; lane < lane_count; ++lane) sum += lanes[lane];
-  return sum;
-}
-
-}  // namespace
 
 TASUKI_VECTORIZE RowStatistics row_statistics(const float* x, std::int64_t count, float eps) {
   const auto n = static_cast<float>(count);
   const float near = x[0];
-  float sums[lane_count] = {}, squares[lane_count] = {};
+  Lanes sums{}, squares{};
   std::int64_t j = 0;
-  for (; j + lane_count <= count; j += lane_count)
-    for (int lane = 0; lane < lane_count; ++lane) sums[lane] += x[j + lane] - near;
+  for (; j + lane_count <= count; j += lane_count) sums += lanes_at(x + j) - near;
   for (; j < count; ++j) sums[0] += x[j] - near;
   const float mean = near + total(sums) / n;
-  for (j = 0; j + lane_count <= count; j += lane_count)
-    for (int lane = 0; lane < lane_count; ++lane) {
-      const float centred = x[j + lane] - mean;
-      squares[lane] += centred * centred;
-    }
+  for (j = 0; j + lane_count <= count; j += lane_count) {
+    const Lanes centred = lanes_at(x + j) - mean;
+    squares += centred * centred;
+  }
   for (; j < count; ++j) squares[0] += (x[j] - mean) * (x[j] - mean);
   return {mean, 1 / std::sqrt(total(squares) / n + eps)};
 }
@@ -47,14 +34,13 @@ TASUKI_VECTORIZE void normalize_row_gradient(const float* __restrict x, const fl
                                              const float* __restrict added, float* __restrict dx,
                                              float* __restrict dgamma, float* __restrict dbeta,
                                              RowStatistics row, std::int64_t count) {
-  float sums[lane_count] = {}, products[lane_count] = {};
+  Lanes sums{}, products{};
   std::int64_t j = 0;
-  for (; j + lane_count <= count; j += lane_count)
-    for (int lane = 0; lane < lane_count; ++lane) {
-      const float slope = gamma[j + lane] * dy[j + lane];
-      sums[lane] += slope;
-      products[lane] += slope * (x[j + lane] - row.mean);
-    }
+  for (; j + lane_count <= count; j += lane_count) {
+    const Lanes slope = lanes_at(gamma + j) * lanes_at(dy + j);
+    sums += slope;
+    products += slope * (lanes_at(x + j) - row.mean);
+  }
   for (; j < count; ++j) {
     sums[0] += gamma[j] * dy[j];
     products[0] += gamma[j] * dy[j] * (x[j] - row.mean);
@@ -79,13 +65,13 @@ TASUKI_VECTORIZE void normalize_channel(const float* x, float* y, float gamma, f
 
 TASUKI_VECTORIZE SlopeSums slope_sums(const float* x, const float* dy, RowStatistics row,
                                       std::int64_t count) {
-  float sums[lane_count] = {}, products[lane_count] = {};
+  Lanes sums{}, products{};
   std::int64_t j = 0;
-  for (; j + lane_count <= count; j += lane_count)
-    for (int lane = 0; lane < lane_count; ++lane) {
-      sums[lane] += dy[j + lane];
-      products[lane] += dy[j + lane] * (x[j + lane] - row.mean);
-    }
+  for (; j + lane_count <= count; j += lane_count) {
+    const Lanes slope = lanes_at(dy + j);
+    sums += slope;
+    products += slope * (lanes_at(x + j) - row.mean);
+  }
   for (; j < count; ++j) {
     sums[0] += dy[j];
     products[0] += dy[j] * (x[j] - row.mean);
