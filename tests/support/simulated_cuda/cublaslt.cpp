@@ -1,12 +1,22 @@
 // cuBLASLt's matrix product as its documentation defines it, element by element: column-major
 // matrices, D = epilogue(alpha op(A) op(B) + beta C).
+//
+// Which GELU there is its documentation does not say, so a test says it in the environment:
+//
+//   SIMULATED_CUBLASLT_GELU=FORM
+//
+// FORM: `tanh` (if nothing is said), `erf`, `lost_nan` (by tanh, and NaN becomes 0) or
+// `infinite_nan` (by tanh, and -infinity becomes NaN).
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <string_view>
 #include <vector>
 
 #include "queue.hpp"
@@ -22,8 +32,8 @@ struct Operation {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   void* bias = nullptr;
   std::int32_t bias_type = -1;  // D's
-  void* aux = nullptr;          // ReLU's mask: a bit an element
-  std::int64_t aux_ld = 0;      // in bits
+  void* aux = nullptr;          // ReLU's mask, a bit an element, or GELU's input of D's type
+  std::int64_t aux_ld = 0;      // in bits or elements
 };
 static_assert(sizeof(Operation) <= sizeof(cublasLtMatmulDescOpaque_t));
 
@@ -49,14 +59,28 @@ const T& inside(const Opaque* opaque) {
 bool has(const Operation& operation, unsigned bit) {
   return (static_cast<unsigned>(operation.epilogue) & bit) != 0;
 }
-constexpr unsigned relu = 2, adds_bias = 4, relu_gradient = 8, bias_gradient = 16, uses_aux = 128,
-                   bias_gradient_a = 256, bias_gradient_b = 512;
+constexpr unsigned relu = 2, adds_bias = 4, relu_gradient = 8, bias_gradient = 16, gelu = 32,
+                   gelu_gradient = 64, uses_aux = 128, bias_gradient_a = 256, bias_gradient_b = 512;
+
+float gelu_of(float x) {
+  const char* const said = std::getenv("SIMULATED_CUBLASLT_GELU");
+  const std::string_view form = said != nullptr ? said : "tanh";
+  if (std::isnan(x)) return form == "lost_nan" ? 0 : x;
+  if (std::isinf(x) && x < 0) return form == "infinite_nan" ? std::nanf("") : 0;
+  const auto v = static_cast<double>(x);
+  const double pi = std::acos(-1.0);
+  return static_cast<float>(
+      form == "erf" ? 0.5 * v * std::erfc(-v / std::sqrt(2.0))
+                    : 0.5 * v * (1 + std::tanh(std::sqrt(2 / pi) * (v + 0.044715 * v * v * v))));
+}
 
 struct Sizes {
   std::int64_t m, n, k;
 };
 
-bool fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d, Sizes& sizes) {
+// The pointers of bias and auxiliary values may come later than the question for algorithms.
+bool fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d, Sizes& sizes,
+          bool is_question = false) {
   const bool ta = o.op_a == CUBLAS_OP_T, tb = o.op_b == CUBLAS_OP_T;
   sizes = {d.rows, d.columns, ta ? a.rows : a.columns};
   if ((ta ? a.columns : a.rows) != sizes.m || (tb ? b.rows : b.columns) != sizes.n ||
@@ -66,11 +90,12 @@ bool fits(const Operation& o, const Matrix& a, const Matrix& b, const Matrix& d,
     if (matrix->ld < matrix->rows || matrix->values() == ValueType::unknown ||
         matrix->batch != d.batch)
       return false;
-  // A result of one matrix for all, or a bias of many, has no meaning.
-  if (d.batch > 1 && (d.step < d.ld * d.columns || o.bias != nullptr)) return false;
-  if (has(o, uses_aux) && (o.aux == nullptr || o.aux_ld < sizes.m || o.aux_ld % 128 != 0))
+  // A result, or auxiliary values, of one matrix for all, or a bias of many, have no meaning.
+  if (d.batch > 1 && (d.step < d.ld * d.columns || o.bias != nullptr || has(o, uses_aux)))
     return false;
-  return true;
+  if (!has(o, uses_aux)) return true;
+  return (is_question || o.aux != nullptr) && o.aux_ld >= sizes.m &&
+         o.aux_ld % (has(o, gelu) ? 8 : 128) == 0;
 }
 
 // A matrix as floats, k running fastest.
@@ -124,7 +149,7 @@ struct Product {
         // With beta = 0 C is not read: it may hold anything.
         if (beta != 0) value += beta * load(c.values(), c_values, at(c, i, j));
         if (has(o, adds_bias)) value += load(bias_type, o.bias, static_cast<std::size_t>(i));
-        value = masked(value, i, j);
+        value = activated(value, i, j);
         row_sums[static_cast<std::size_t>(i)] += static_cast<double>(value);
         store(d.values(), d_values, at(d, i, j), value);
       }
@@ -153,7 +178,12 @@ struct Product {
   static std::size_t at(const Matrix& matrix, std::int64_t i, std::int64_t j) {
     return static_cast<std::size_t>(i + j * matrix.ld);
   }
-  float masked(float value, std::int64_t i, std::int64_t j) const {
+  float activated(float value, std::int64_t i, std::int64_t j) const {
+    if (has(o, gelu)) {
+      if (has(o, uses_aux))
+        store(d.values(), o.aux, static_cast<std::size_t>(i + j * o.aux_ld), value);
+      return gelu_of(value);
+    }
     const std::int64_t bit = i + j * o.aux_ld;
     auto* const bytes = static_cast<std::uint8_t*>(o.aux);
     const auto flag = static_cast<std::uint8_t>(1 << bit % 8);
@@ -234,7 +264,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
     case CUBLASLT_MATMUL_DESC_TRANSB:
       return set(operation.op_b, buffer, bytes);
     case CUBLASLT_MATMUL_DESC_EPILOGUE:
-      return set(operation.epilogue, buffer, bytes);
+      if (const cublasStatus_t status = set(operation.epilogue, buffer, bytes);
+          status != CUBLAS_STATUS_SUCCESS)
+        return status;
+      return has(operation, gelu_gradient) ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS;
     case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
       return set(operation.bias, buffer, bytes);
     case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
@@ -284,10 +317,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
                                               int* count) {
   Sizes sizes{};
   *count = 0;
-  // The pointers of bias and mask may come later than the question.
-  Operation operation = inside<Operation>(description);
-  operation.epilogue = static_cast<cublasLtEpilogue_t>(operation.epilogue & ~uses_aux);
-  if (!fits(operation, inside<Matrix>(a), inside<Matrix>(b), inside<Matrix>(d), sizes))
+  const auto& operation = inside<Operation>(description);
+  if (!fits(operation, inside<Matrix>(a), inside<Matrix>(b), inside<Matrix>(d), sizes,
+            /*is_question=*/true))
     return CUBLAS_STATUS_INVALID_VALUE;
   if (room < 1) return CUBLAS_STATUS_INVALID_VALUE;
   // As the real one has no algorithm for some shapes that fuses biases or their gradients.
