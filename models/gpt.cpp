@@ -3,7 +3,6 @@
 #include <cmath>
 #include <string>
 
-#include "nn/functions/activation.hpp"
 #include "nn/functions/arithmetic.hpp"
 #include "nn/functions/arrays.hpp"
 #include "nn/functions/connection.hpp"
@@ -101,8 +100,7 @@ Variable Gpt::scores_of(const Variable& ids, std::int64_t position, const Attend
           const Variable qkv =
               F::reshape(block.qkv(block.norm1(input)), {items, length, 3 * width});
           const Variable sum = block.attention.added_to(input, F::reshape(attend(i, qkv), rows));
-          return block.output.added_to(sum,
-                                       F::gelu(block.hidden(block.norm2(sum)), settings_.is_gpt2));
+          return block.output.added_to(sum, block.hidden.gelu(block.norm2(sum), settings_.is_gpt2));
         },
         x);
   }

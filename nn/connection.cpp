@@ -35,6 +35,12 @@ Variable Linear::added_to(const Variable& added, const Variable& x) {
   return functions::add_linear(added, x, w_, b_ != nullptr ? *b_ : Variable());
 }
 
+Variable Linear::gelu(const Variable& x, bool approximate) {
+  TASUKI_CHECK(!relu_, "a layer with ReLU has no GELU");
+  take_shape(x);
+  return functions::linear_gelu(x, w_, b_ != nullptr ? *b_ : Variable(), approximate);
+}
+
 void Linear::take_shape(const Variable& x) {
   if (!w_.has_shape()) w_.set_shape({w_.shape()[0], x.shape().count_per_item()});
 }

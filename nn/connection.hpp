@@ -25,6 +25,8 @@ class Linear : public Layer {
   Variable forward(const Variable& x) override;
   // added + forward(x), for layers without ReLU.
   Variable added_to(const Variable& added, const Variable& x);
+  // functions::gelu(forward(x), approximate), for layers without ReLU.
+  Variable gelu(const Variable& x, bool approximate = false);
 
  private:
   void take_shape(const Variable& x);

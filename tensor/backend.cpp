@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "tensor/cpu/cpu_backend.hpp"
+#include "tensor/elementwise_operations.hpp"
 
 namespace tasuki {
 namespace {
@@ -37,6 +38,12 @@ Backend& backend(Device device) {
 
 Tensor Backend::add_linear(const Tensor& added, const Tensor& x, const Tensor& w, const Tensor& b) {
   return add(added, linear(x, w, b, false));
+}
+
+Tensor Backend::linear_gelu(const Tensor& x, const Tensor& w, const Tensor& b, bool approximate,
+                            Tensor* before) {
+  *before = linear(x, w, b, false);
+  return elementwise().map(approximate ? Map::gelu_tanh : Map::gelu, *before, 0, 0);
 }
 
 void register_backend(DeviceKind kind, std::unique_ptr<Backend> implementation) {

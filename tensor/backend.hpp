@@ -168,6 +168,10 @@ class Backend {
   virtual Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) = 0;
   // added + x w^T + b; `added`, N x O, has x's type. In one pass if a backend overrides it.
   virtual Tensor add_linear(const Tensor& added, const Tensor& x, const Tensor& w, const Tensor& b);
+  // gelu(x w^T + b), with `approximate` by tanh (element_functions.hpp). `*before` is set to
+  // x w^T + b, which the gradient needs. In one pass if a backend overrides it.
+  virtual Tensor linear_gelu(const Tensor& x, const Tensor& w, const Tensor& b, bool approximate,
+                             Tensor* before);
   virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;
   // db, if defined, is overwritten with the column sums of dy.
   virtual void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw,

@@ -5,6 +5,7 @@
 #include "nn/function.hpp"
 #include "nn/functions/arrays.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/elementwise_operations.hpp"
 #include "tensor/geometry.hpp"
 #include "tensor/image_operations.hpp"
 #include "tensor/sequence_operations.hpp"
@@ -121,6 +122,46 @@ Variable add_linear(const Variable& added, const Variable& input, const Variable
       backend(x.value().device())
           .add_linear(added.value_as(type).to(type), x.value(), weights, b.value_as(type)),
       {x, w, b, added}, [&] { return std::make_unique<AddLinear>(x.value(), weights); });
+}
+
+namespace {
+
+class LinearGelu final : public Linear {
+ public:
+  LinearGelu(Tensor x, Tensor w, Tensor before, bool approximate)
+      : Linear(std::move(x), std::move(w), Tensor()),
+        before_(std::move(before)),
+        approximate_(approximate) {}
+  const char* name() const override { return "linear_gelu"; }
+  void describe(CallSettings& settings) const override {
+    settings.set("approximate", approximate_);
+  }
+
+  void backward(const Tensor& upstream, Gradients& gradients) override {
+    const Map gelu = approximate_ ? Map::gelu_tanh : Map::gelu;
+    Linear::backward(
+        backend(upstream.device()).elementwise().map_gradient(gelu, before_, upstream, 0, 0),
+        gradients);
+  }
+
+ private:
+  Tensor before_;
+  bool approximate_;
+};
+
+}  // namespace
+
+Variable linear_gelu(const Variable& input, const Variable& w, const Variable& b,
+                     bool approximate) {
+  const Variable x = input.shape().rank() == 2 ? input : flatten(input);
+  const DType type = x.value().dtype();
+  const Tensor weights = w.value_as(type);
+  Tensor before;
+  Tensor y = backend(x.value().device())
+                 .linear_gelu(x.value(), weights, b.value_as(type), approximate, &before);
+  return Function::record(std::move(y), {x, w, b}, [&] {
+    return std::make_unique<LinearGelu>(x.value(), weights, before, approximate);
+  });
 }
 
 // --- conv2d ---

@@ -18,6 +18,10 @@ Variable linear(const Variable& x, const Variable& w, const Variable& b = {}, bo
 Variable add_linear(const Variable& added, const Variable& x, const Variable& w,
                     const Variable& b = {});
 
+// gelu(linear(x, w, b), approximate), on GPUs in one pass where cuBLASLt has that form of GELU.
+Variable linear_gelu(const Variable& x, const Variable& w, const Variable& b = {},
+                     bool approximate = false);
+
 // Convolution of images (a cross-correlation, as in all frameworks). x: N x I x H x W, w: O x
 // I/groups x KH x KW, b: O or undefined; y: N x O x H' x W' with H' = (H + 2 pad - dilation (KH -
 // 1) - 1) / stride + 1, rounded down. With `relu` max(y, 0), on GPUs in one pass with the bias.

@@ -42,6 +42,7 @@ class Translation final : public SequenceTranslation {
     static const std::map<std::string_view, Method> methods = {
         {"linear", &Translation::linear},
         {"add_linear", &Translation::add_linear},
+        {"linear_gelu", &Translation::linear_gelu},
         {"conv2d", &Translation::convolution},
         {"deconv2d", &Translation::deconvolution},
         {"embed_id", &Translation::embedding},
@@ -95,11 +96,16 @@ class Translation final : public SequenceTranslation {
                      {{"transB", std::int64_t{1}}});
   }
 
+  std::string linear_sum(const Call& call) {
+    return emit("Gemm", {name_of_input(call, 0), name_of_input(call, 1), name_of_input(call, 2)},
+                {{"transB", std::int64_t{1}}});
+  }
   void add_linear(const Call& call) {
-    const std::string product =
-        emit("Gemm", {name_of_input(call, 0), name_of_input(call, 1), name_of_input(call, 2)},
-             {{"transB", std::int64_t{1}}});
+    const std::string product = linear_sum(call);
     result("Add", {name_of_input(call, 3), product});
+  }
+  void linear_gelu(const Call& call) {
+    gelu(linear_sum(call), call.settings.number("approximate") != 0);
   }
 
   static std::vector<Attribute> of_convolution(const Call& call) {
@@ -327,11 +333,24 @@ class Translation final : public SequenceTranslation {
            {{"alpha", static_cast<float>(call.settings.real("slope"))}});
   }
 
+  std::string number(double value) { return constant(node_ + "/number", scalar(value)); }
+
+  void gelu(const std::string& x, bool approximate) {
+    std::string part;
+    if (approximate) {
+      const std::string cube = emit("Mul", {emit("Pow", {x, number(3)}), number(0.044715)});
+      part = emit("Tanh", {emit("Mul", {emit("Add", {x, cube}), number(0.79788456080286536)})});
+    } else {
+      part = emit("Erf", {emit("Mul", {x, number(0.70710678118654752)})});
+    }
+    const std::string twice = emit("Mul", {x, emit("Add", {part, number(1)})});
+    result("Mul", {twice, number(0.5)});
+  }
+
   // y = f(x) of each element.
   void map(const Call& call) {
     const double p = call.settings.real("p"), q = call.settings.real("q");
     const std::string x = name_of_input(call, 0);
-    const auto number = [&](double value) { return constant(node_ + "/number", scalar(value)); };
     switch (static_cast<Map>(call.settings.number("map"))) {
       case Map::affine:
         if (p == 1) return result("Add", {x, number(q)});
@@ -351,18 +370,10 @@ class Translation final : public SequenceTranslation {
         return result("Abs", {x});
       case Map::clip:
         return result("Clip", {x, number(p), number(q)});
-      case Map::gelu: {
-        const std::string part = emit("Erf", {emit("Mul", {x, number(0.70710678118654752)})});
-        const std::string twice = emit("Mul", {x, emit("Add", {part, number(1)})});
-        return result("Mul", {twice, number(0.5)});
-      }
-      case Map::gelu_tanh: {
-        const std::string cube = emit("Mul", {emit("Pow", {x, number(3)}), number(0.044715)});
-        const std::string inner =
-            emit("Mul", {emit("Add", {x, cube}), number(0.79788456080286536)});
-        const std::string twice = emit("Mul", {x, emit("Add", {emit("Tanh", {inner}), number(1)})});
-        return result("Mul", {twice, number(0.5)});
-      }
+      case Map::gelu:
+        return gelu(x, false);
+      case Map::gelu_tanh:
+        return gelu(x, true);
       case Map::silu:
         return result("Mul", {x, emit("Sigmoid", {x})});
       case Map::elu:

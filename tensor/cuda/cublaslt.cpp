@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/log.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/timing.hpp"
@@ -59,7 +60,12 @@ MatmulDescription::MatmulDescription(const MatrixProduct& p, bool tf32, bool fus
   check_cublas(cublasLtMatmulDescInit(&operation, compute, CUDA_R_32F), "cublasLtMatmulDescInit");
   set(operation, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (fuse && p.bias != nullptr) {
+  if (fuse && p.before != nullptr) {
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+    set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.before);
+    set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.n);
+  } else if (fuse && p.bias != nullptr) {
     set(operation, CUBLASLT_MATMUL_DESC_EPILOGUE,
         p.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS);
     set(operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
@@ -119,15 +125,9 @@ struct Preference {
   }
 };
 
-// As best_time says; infinite if the algorithm does not run after all.
-float time_of(CudaContext& context, MatmulDescription& description, const MatrixProduct& product,
-              const Found& found) {
-  const cudaStream_t stream = context.stream();
-  const std::shared_ptr<Storage> workspace = context.allocate(found.workspaceSize);
-  const auto run = [&] {
-    return run_matmul(context.matmul().cublaslt.get(), description, product, found.algo,
-                      workspace->data(), found.workspaceSize, stream);
-  };
+// As best_time says; infinite if `run`, which returns a cublasStatus_t, fails.
+template <class Run>
+float time_of(const CudaContext& context, const Run& run) {
   if (run() != CUBLAS_STATUS_SUCCESS) {
     cudaGetLastError();  // clears the error
     return std::numeric_limits<float>::infinity();
@@ -135,22 +135,41 @@ float time_of(CudaContext& context, MatmulDescription& description, const Matrix
   return best_time(context, [&] { check_cublas(run(), "cublasLtMatmul"); });
 }
 
-// Sorts the fastest first.
-void sort_by_time(CudaContext& context, const MatrixProduct& product, const MatmulKey& key,
-                  bool fuse, std::span<Found> found) {
+// The fastest first, without those that are slower than GELU in a pass of its own.
+std::vector<Found> sorted_by_time(CudaContext& context, const MatrixProduct& product,
+                                  const MatmulKey& key, bool fuse, std::span<const Found> found) {
   const std::shared_ptr<Storage> result = context.allocate(product.result_bytes());
+  const std::shared_ptr<Storage> before =
+      key.has_gelu ? context.allocate(product.result_bytes()) : nullptr;
   const std::shared_ptr<Storage> row_sums =
       context.allocate(static_cast<std::size_t>(product.m) * sizeof(float));
   MatrixProduct tried = product;
   tried.c = result->data();
   if (product.row_sums != nullptr) tried.row_sums = static_cast<float*>(row_sums->data());
+  if (key.has_gelu) tried.before = before->data();
   MatmulDescription description(tried, key.tf32, fuse);
   std::vector<std::pair<float, Found>> timed;
   timed.reserve(found.size());
-  for (const Found& candidate : found)
-    timed.emplace_back(time_of(context, description, tried, candidate), candidate);
+  for (const Found& candidate : found) {
+    const std::shared_ptr<Storage> workspace = context.allocate(candidate.workspaceSize);
+    const float time = time_of(context, [&] {
+      return run_matmul(context.matmul().cublaslt.get(), description, tried, candidate.algo,
+                        workspace->data(), candidate.workspaceSize, context.stream());
+    });
+    timed.emplace_back(time, candidate);
+  }
   std::ranges::stable_sort(timed, {}, &std::pair<float, Found>::first);
-  std::ranges::transform(timed, found.begin(), &std::pair<float, Found>::second);
+  if (key.has_gelu) {
+    const float apart = time_of(context, [&] {
+      multiply_before_gelu(context, tried);
+      return CUBLAS_STATUS_SUCCESS;
+    });
+    std::erase_if(timed, [&](const auto& candidate) { return candidate.first > apart; });
+  }
+  std::vector<Found> sorted;
+  sorted.reserve(timed.size());
+  for (const auto& candidate : timed) sorted.push_back(candidate.second);
+  return sorted;
 }
 
 }  // namespace
@@ -165,6 +184,15 @@ std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
   std::vector<MatmulAlgorithms::Choice> choices;
   for (const bool fuse : {true, false}) {
     if (fuse && !key.has_bias && !key.has_row_sums) continue;
+    if (!fuse && key.has_gelu) {
+      if (choices.empty())
+        log_verbose(
+            "GELU of a product {}x{}x{} of {} is a pass of its own: cuBLASLt has no algorithm for "
+            "both, or none that is faster",
+            product.m, product.n, product.k, name_of(product.operands));
+      choices.push_back({});
+      continue;
+    }
     MatmulDescription description(product, key.tf32, fuse);
     std::array<Found, most_asked> answers{};
     int count = 0;
@@ -176,10 +204,10 @@ std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
     const auto usable =
         std::remove_if(answers.begin(), answers.begin() + count,
                        [](const Found& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
-    const std::span<Found> found(answers.begin(), usable);
+    std::vector<Found> found(answers.begin(), usable);
     // Algorithms that do not fuse are the last resort if others do.
-    if (is_timed && choices.empty() && found.size() > 1)
-      sort_by_time(context, product, key, fuse, found);
+    if (is_timed && choices.empty() && (found.size() > 1 || key.has_gelu))
+      found = sorted_by_time(context, product, key, fuse, found);
     for (const Found& each : found) choices.push_back({each.algo, each.workspaceSize, fuse});
   }
   if (choices.empty())

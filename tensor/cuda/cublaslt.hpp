@@ -16,7 +16,7 @@ struct MatmulDescription {
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t first, second, result;
 
-  // With `fuse` the product adds its bias or sums its rows.
+  // With `fuse` the product adds its bias, and computes GELU of that, or sums its rows.
   MatmulDescription(const MatrixProduct& product, bool tf32, bool fuse);
 };
 
@@ -28,6 +28,8 @@ cublasStatus_t run_matmul(cublasLtHandle_t handle, MatmulDescription& descriptio
 // The algorithms for a product, best first: in the order of cuBLASLt's heuristic, or, with
 // key.is_timed, the fastest first, timed on the product's operands (its results are not touched).
 // Algorithms that add the bias or sum the rows come before the others. An Error if there is none.
+// Of a product with GELU the last choice is GELU in a pass of its own; the only one if that is
+// faster.
 std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
                                                     const MatrixProduct& product,
                                                     const MatmulKey& key);

@@ -49,6 +49,8 @@ class CudaBackend final : public Backend {
   Tensor linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) override;
   Tensor add_linear(const Tensor& added, const Tensor& x, const Tensor& w,
                     const Tensor& b) override;
+  Tensor linear_gelu(const Tensor& x, const Tensor& w, const Tensor& b, bool approximate,
+                     Tensor* before) override;
   Tensor linear_backward_data(const Tensor& dy, const Tensor& w) override;
   void linear_backward_weights(const Tensor& x, const Tensor& dy, const Tensor& dw, bool accumulate,
                                const Tensor& db) override;

@@ -17,9 +17,16 @@ void check_linear(const Tensor& x, const Tensor& w) {
                x.shape().text(), w.shape().text());
 }
 
-// x w^T + b, plus `added` if defined.
-Tensor linear_sum(const Tensor& x, const Tensor& w, const Tensor& b, bool relu,
-                  const Tensor& added) {
+// What is done to a sum x w^T + b.
+struct End {
+  bool relu = false;
+  Tensor added = {};   // if defined, is added
+  Tensor before = {};  // if defined, takes the sum, and the result is GELU of it
+  bool approximate = false;
+};
+
+Tensor linear_sum(const Tensor& x, const Tensor& w, const Tensor& b, const End& end) {
+  const auto& [relu, added, before, approximate] = end;
   check_linear(x, w);
   const std::int64_t items = x.shape()[0], outputs = w.shape()[0], inputs = w.shape()[1];
   if (b) {
@@ -60,19 +67,29 @@ Tensor linear_sum(const Tensor& x, const Tensor& w, const Tensor& b, bool relu,
                                          .added = added ? addend.raw() : nullptr,
                                          .bias = b ? b.raw() : nullptr,
                                          .bias_type = b ? b.dtype() : DType::float32,
-                                         .relu = relu});
+                                         .relu = relu,
+                                         .before = before ? before.raw() : nullptr,
+                                         .gelu = approximate ? Map::gelu_tanh : Map::gelu});
   return y;
 }
 
 }  // namespace
 
 Tensor CudaBackend::linear(const Tensor& x, const Tensor& w, const Tensor& b, bool relu) {
-  return linear_sum(x, w, b, relu, {});
+  return linear_sum(x, w, b, {.relu = relu});
 }
 
 Tensor CudaBackend::add_linear(const Tensor& added, const Tensor& x, const Tensor& w,
                                const Tensor& b) {
-  return linear_sum(x, w, b, false, added);
+  return linear_sum(x, w, b, {.added = added});
+}
+
+Tensor CudaBackend::linear_gelu(const Tensor& x, const Tensor& w, const Tensor& b, bool approximate,
+                                Tensor* before) {
+  check_linear(x, w);
+  if (x.count() == 0 || w.count() == 0) return Backend::linear_gelu(x, w, b, approximate, before);
+  *before = Tensor::empty({x.shape()[0], w.shape()[0]}, x.dtype(), x.device());
+  return linear_sum(x, w, b, {.before = *before, .approximate = approximate});
 }
 
 Tensor CudaBackend::linear_backward_data(const Tensor& dy, const Tensor& w) {

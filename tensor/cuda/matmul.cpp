@@ -9,6 +9,7 @@
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/copy_kernels.hpp"
 #include "tensor/cuda/cublaslt.hpp"
+#include "tensor/cuda/elementwise_kernels.hpp"
 #include "tensor/cuda/reduce_kernels.hpp"
 #include "tensor/cuda_settings.hpp"
 #include "tensor/tensor.hpp"
@@ -44,8 +45,8 @@ MatmulKey::MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed)
       step_c(product.step_c),
       alignment_a(batch_alignment(product.a, product.step_a, product.operands)),
       alignment_b(batch_alignment(product.b, product.step_b, product.operands)),
-      alignment_c(std::min(batch_alignment(product.c, product.step_c, product.result),
-                           alignment_of(product.added))),
+      alignment_c(std::min({batch_alignment(product.c, product.step_c, product.result),
+                            alignment_of(product.added), alignment_of(product.before)})),
       alignment_vector(alignment_of(product.bias != nullptr ? product.bias : product.row_sums)),
       operands(product.operands),
       result(product.result),
@@ -55,6 +56,7 @@ MatmulKey::MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed)
       has_bias(product.bias != nullptr),
       relu(product.relu),
       has_row_sums(product.row_sums != nullptr),
+      has_gelu(product.before != nullptr),
       tf32(allow_tf32 && product.operands == DType::float32),
       is_timed(timed) {}
 
@@ -72,7 +74,7 @@ std::size_t MatmulKeyHash::operator()(const MatmulKey& key) const noexcept {
     mix(alignment);
   std::size_t flags = 0;
   for (const bool flag : {key.transpose_a, key.transpose_b, key.adds, key.has_bias, key.relu,
-                          key.has_row_sums, key.tf32, key.is_timed})
+                          key.has_row_sums, key.has_gelu, key.tf32, key.is_timed})
     flags = 2 * flags + (flag ? 1 : 0);
   mix(flags + (static_cast<std::size_t>(key.operands) << 16) +
       (static_cast<std::size_t>(key.result) << 24));
@@ -140,6 +142,13 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
   TASUKI_CHECK(product.batch == 1 || (product.bias == nullptr && product.row_sums == nullptr &&
                                       product.added == nullptr),
                "a batch of {} products with a bias, row sums or an addend", product.batch);
+  TASUKI_CHECK(product.before == nullptr || (product.batch == 1 && product.beta == 0 &&
+                                             product.row_sums == nullptr && !product.relu),
+               "GELU of a product in a batch, with an addend, row sums or a ReLU");
+  if (product.before != nullptr && !has_gelu_epilogue(context, product)) {
+    multiply_before_gelu(context, product);
+    return false;
+  }
   const MatmulKey key(product, cuda_settings().allow_tf32, cuda_settings().autotune);
   MatmulAlgorithms::Known& known =
       context.matmul().algorithms.get(key, [&] { return choose_matmul(context, product, key); });
@@ -151,14 +160,25 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
   bool is_fused = false;
   known.trials.run(context, work, known.choices.size(), [&](std::size_t number) {
     const MatmulAlgorithms::Choice& choice = known.choices[number];
-    const cublasStatus_t answer = multiply_by(context, product, key, choice);
     is_fused = choice.is_fused;
+    if (key.has_gelu && !is_fused) return AlgorithmTrials::Answer{};
+    const cublasStatus_t answer = multiply_by(context, product, key, choice);
     AlgorithmTrials::Answer result{outcome_of(answer)};
     if (result.outcome != AlgorithmTrials::Outcome::done)
       result.why = text_of(choice, number, answer);
     return result;
   });
+  if (key.has_gelu && !is_fused) multiply_before_gelu(context, product);
   return is_fused && product.row_sums != nullptr;
+}
+
+void multiply_before_gelu(CudaContext& context, const MatrixProduct& product) {
+  MatrixProduct sum = product;
+  sum.c = std::exchange(sum.before, nullptr);
+  multiply(context, sum);
+  kernels::map(context.launch(), product.gelu, product.result, sum.c, product.c, 0, 0,
+               product.m * product.n);
+  check_launch("GELU");
 }
 
 }  // namespace tasuki

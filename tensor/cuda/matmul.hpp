@@ -12,15 +12,18 @@
 #include <vector>
 
 #include "tensor/cuda/algorithm_trials.hpp"
+#include "tensor/cuda/gelu_epilogue.hpp"
 #include "tensor/cuda/handles.hpp"
 #include "tensor/dtype.hpp"
+#include "tensor/element_functions.hpp"
 
 namespace tasuki {
 
 class CudaContext;
 
 // Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n values) that plus the bias, and with
-// relu max(0, that). Computed in float32 (TF32 if allowed), partial sums included.
+// relu max(0, that); with `before` that goes there, and GELU of it to c. Computed in float32 (TF32
+// if allowed), partial sums included.
 struct MatrixProduct {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;  // all positive
@@ -34,10 +37,12 @@ struct MatrixProduct {
   const void* bias = nullptr;
   DType bias_type = DType::float32;  // or the type of c
   bool relu = false;
+  void* before = nullptr;  // m x n of c's type; without beta and relu
+  Map gelu = Map::gelu;    // or its approximation
   // m float32 values: the sums of op(a) over k, one of which is the gradient of a bias. With a
   // float32 result and without a bias.
   float* row_sums = nullptr;
-  // So many products, without bias and row sums, whose matrices are so many elements apart.
+  // So many products, without bias, row sums and GELU, whose matrices are so many elements apart.
   std::int64_t batch = 1, step_a = 0, step_b = 0, step_c = 0;
 
   bool adds_to_result() const { return beta != 0 && added == nullptr; }
@@ -55,7 +60,7 @@ struct MatmulKey {
   std::uint32_t alignment_a = 1, alignment_b = 1, alignment_c = 1, alignment_vector = 1;
   DType operands = DType::float32, result = DType::float32;
   bool transpose_a = false, transpose_b = false, adds = false, has_bias = false, relu = false;
-  bool has_row_sums = false, tf32 = false;
+  bool has_row_sums = false, has_gelu = false, tf32 = false;
   bool is_timed = false;  // affects how the algorithm is found
 
   MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed);
@@ -74,14 +79,15 @@ class MatmulAlgorithms {
   struct Choice {
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace = 0;
-    // Whether it adds the bias, or sums the rows; otherwise a separate kernel is needed.
+    // Whether it adds the bias, with its GELU, or sums the rows; otherwise a separate kernel is
+    // needed, and for GELU there is no algorithm: the sum is a product of its own.
     bool is_fused = false;
   };
   struct Known {
     std::vector<Choice> choices;  // best first
     AlgorithmTrials trials;
   };
-  // Calls `choose`, which returns choices, if the key is new.
+  // Calls `choose`, which returns choices and may compute other products, if the key is new.
   template <class Choose>
   Known& get(const MatmulKey& key, Choose&& choose) {
     const std::lock_guard lock(mutex_);
@@ -95,7 +101,7 @@ class MatmulAlgorithms {
   }
 
  private:
-  std::mutex mutex_;
+  std::recursive_mutex mutex_;
   std::unordered_map<MatmulKey, std::unique_ptr<Known>, MatmulKeyHash> known_;
 };
 
@@ -104,6 +110,7 @@ using CublasLt = CudaHandle<cublasLtHandle_t, &cublasLtDestroy>;
 struct MatmulState {
   CublasLt cublaslt;
   MatmulAlgorithms algorithms{};
+  GeluEpilogues gelu{};
 };
 
 // As check_cuda() (check.hpp), for cuBLAS.
@@ -112,5 +119,8 @@ void check_cublas(cublasStatus_t code, const char* call);
 // Returns whether row_sums, if requested, was written: not every type and shape has an algorithm
 // that does it.
 bool multiply(CudaContext& context, const MatrixProduct& product);
+
+// A product with GELU, whose GELU is a pass of its own.
+void multiply_before_gelu(CudaContext& context, const MatrixProduct& product);
 
 }  // namespace tasuki

@@ -194,22 +194,28 @@ TEST_P(Gpu, DeterministicConvolutionsRepeatTheirBits) {
   EXPECT_EQ(relative_distance(first, second), 0);
 }
 
-// A ReLU that takes the larger of x and 0 may lose a NaN, and a training would go on with it.
-TEST_P(Gpu, ProductsWithReluKeepNaN) {
+// An activation that takes the larger of x and 0 may lose a NaN, and a training would go on with
+// it.
+TEST_P(Gpu, ProductsWithReluOrGeluKeepNaN) {
   for (const std::int64_t rows : {4, 100}) {
     SCOPED_TRACE(rows);
     const Tensor x = Tensor::full({rows, 64}, 1);
     x.data<float>()[64 + 3] = std::nanf("");
     const Tensor w = Tensor::full({32, 64}, 0.5f), b = Tensor::full({32}, -1);
     const Device device = Device::cuda(0);
-    const Tensor y =
-        backend(device)
-            .linear(x.to(GetParam().dtype).to(device), w.to(device), b.to(device), true)
-            .to(Device::cpu())
-            .to(DType::float32);
-    for (std::int64_t row = 0; row < 3; ++row)
-      for (std::int64_t column = 0; column < 32; ++column)
-        EXPECT_EQ(std::isnan(y.data<float>()[row * 32 + column]), row == 1) << row << ' ' << column;
+    const Tensor on_device = x.to(GetParam().dtype).to(device), weights = w.to(device),
+                 bias = b.to(device);
+    Tensor before;
+    for (const Tensor& result :
+         {backend(device).linear(on_device, weights, bias, true),
+          backend(device).linear_gelu(on_device, weights, bias, false, &before),
+          backend(device).linear_gelu(on_device, weights, bias, true, &before), before}) {
+      const Tensor y = result.to(Device::cpu()).to(DType::float32);
+      for (std::int64_t row = 0; row < 3; ++row)
+        for (std::int64_t column = 0; column < 32; ++column)
+          EXPECT_EQ(std::isnan(y.data<float>()[row * 32 + column]), row == 1)
+              << row << ' ' << column;
+    }
   }
 }
 

@@ -10,6 +10,7 @@
 #include "nn/functions/activation.hpp"
 #include "nn/functions/arithmetic.hpp"
 #include "nn/functions/arrays.hpp"
+#include "nn/functions/connection.hpp"
 #include "nn/functions/images.hpp"
 #include "nn/functions/loss.hpp"
 #include "nn/functions/normalization.hpp"
@@ -66,6 +67,13 @@ const std::vector<Case>& cases() {
                                          {.label_smoothing = 0.1f});
        }},
       {"gelu", {8, 40}, [](const Variable& x) { return squared(F::gelu(x)); }},
+      {"linear_gelu",
+       {8, 40},
+       [](const Variable& x) {
+         const Device device = x.value().device();
+         const Variable w(Tensor::full({16, 40}, 0.125, DType::float32, device));
+         return squared(F::linear_gelu(x, w, ones(16, device), /*approximate=*/true));
+       }},
       {"silu", {8, 40}, [](const Variable& x) { return squared(F::silu(x)); }},
       {"elu", {8, 40}, [](const Variable& x) { return squared(F::elu(x)); }},
       {"softplus", {8, 40}, [](const Variable& x) { return squared(F::softplus(x)); }},

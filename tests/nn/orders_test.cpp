@@ -131,6 +131,9 @@ std::vector<Case> cases_of(const Shape& x) {
       {"add_linear", {x, {7, x.count_per_item()}, {7}, {x[0], 7}}, [](const Variables& in) {
          return Variables{F::add_linear(in[3], in[0], in[1], in[2])};
        }},
+      {"linear_gelu", {x, {7, x.count_per_item()}, {7}}, [](const Variables& in) {
+         return Variables{F::linear_gelu(in[0], in[1], in[2])};
+       }},
       {"batch_norm", {x, channel, channel}, [](const Variables& in) {
          F::BatchStatistics found;
          const Variable y = F::batch_norm(in[0], in[1], in[2], 1e-3f, true, &found);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <map>
 
@@ -64,6 +65,14 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
     return found == costs.end() ? 0 : found->second;
   }
 
+  // Kernels and calls of libraries.
+  static double launches(const Costs& costs) {
+    double sum = 0;
+    for (const auto& [name, count] : costs)
+      if (name.starts_with("launch.")) sum += count;
+    return sum;
+  }
+
   TemporaryFolder folder;
 
  private:
@@ -95,13 +104,6 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
     for (double count = 0; lines >> name >> count;) costs[name] = count;
     EXPECT_GT(costs.size(), 5U);
     return costs;
-  }
-  // Kernels and calls of libraries.
-  static double launches(const Costs& costs) {
-    double sum = 0;
-    for (const auto& [name, count] : costs)
-      if (name.starts_with("launch.")) sum += count;
-    return sum;
   }
 };
 
@@ -148,6 +150,21 @@ TEST_P(StepCosts, FiltersOf16Bits) {
 TEST_P(StepCosts, Transformer) {
   expect_at_most({55, 3, 1}, {TRAIN_LM, "--layers", "1", "--heads", "1", "--width", "16",
                               "--context", "8", "--global-batch", "2", "--data", folder / "text"});
+}
+
+// The end of the product computes it: the pass over its result is not there.
+TEST_P(StepCosts, GeluOfTheFormThatCublasltHas) {
+  const std::vector<std::string> words = {
+      TRAIN_LM, "--arch",  "gpt2",         "--layers",  "2", "--heads",
+      "1",      "--width", "16",           "--context", "8", "--global-batch",
+      "2",      "--data",  folder / "text"};
+  const Costs fused = of_step(words, 1);
+  ::setenv("SIMULATED_CUBLASLT_GELU", "erf", 1);
+  const Costs apart = of_step(words, 1);
+  ::unsetenv("SIMULATED_CUBLASLT_GELU");
+  EXPECT_EQ(launches(apart) - launches(fused), 2);  // a block each
+  const std::string product = "launch.cublasLtMatmul";
+  EXPECT_EQ(number_of(apart, product), number_of(fused, product));
 }
 
 // The sum of gradients, and the weights that each of the ranks has updated: of all ranks at once.
