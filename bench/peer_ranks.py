@@ -1,21 +1,23 @@
 """Ranks of the programs that stand for PyTorch: processes of this machine, exchanging over gloo."""
+import pathlib
+import tempfile
+
 import torch
 import torch.distributed
-
-PORT = 29871
 
 
 def run(work, ranks):
     """Calls work(rank) in as many processes as there are ranks; in this one if there is one."""
     if ranks == 1:
         work(0)
-    else:
-        torch.multiprocessing.spawn(_member, (work, ranks), nprocs=ranks)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        meeting_point = (pathlib.Path(folder) / "meeting_point").as_uri()
+        torch.multiprocessing.spawn(_member, (work, ranks, meeting_point), nprocs=ranks)
 
 
-def _member(rank, work, ranks):
-    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{PORT}", rank=rank,
-                                         world_size=ranks)
+def _member(rank, work, ranks, meeting_point):
+    torch.distributed.init_process_group("gloo", meeting_point, rank=rank, world_size=ranks)
     work(rank)
     torch.distributed.destroy_process_group()
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "tensor/cpu/rounded_rows.hpp"
 #include "tensor/vectorize.hpp"
 
 namespace tasuki {
@@ -54,12 +55,12 @@ bool has_f16c() {
 }
 
 // Processors with AVX512_BF16 round 32 floats in one instruction, which takes subnormal ones for 0.
-#define TASUKI_BF16 __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
-TASUKI_BF16 inline __mmask16 subnormal(__m512i bits) {
+TASUKI_ROUNDING inline __mmask16 subnormal(__m512i bits) {
   const __mmask16 no_exponent = _mm512_testn_epi32_mask(bits, _mm512_set1_epi32(0x7f800000));
   return _mm512_mask_test_epi32_mask(no_exponent, bits, _mm512_set1_epi32(0x007fffff));
 }
-TASUKI_BF16 void narrow_bfloat16_avx512(std::uint16_t* result, const float* x, std::int64_t count) {
+TASUKI_ROUNDING void narrow_bfloat16_avx512(std::uint16_t* result, const float* x,
+                                            std::int64_t count) {
   constexpr std::int64_t lanes = 16, step = 2 * lanes;
   std::int64_t i = 0;
   for (; i + step <= count; i += step) {
@@ -73,7 +74,6 @@ TASUKI_BF16 void narrow_bfloat16_avx512(std::uint16_t* result, const float* x, s
   }
   narrow_bfloat16(result + i, x + i, count - i);
 }
-#undef TASUKI_BF16
 
 bool has_avx512_bf16() {
   constexpr unsigned features = 7, more_features = 1, bf16 = 1U << 5;

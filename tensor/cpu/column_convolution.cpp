@@ -50,9 +50,9 @@ class Columns {
   std::int64_t lines() const { return g_.x[0] * g_.y[2]; }             // rows of all results
   std::int64_t pixels() const { return g_.y[3]; }                      // results of a line
 
-  // Lines to be computed at once: their columns and sums stay in a usual second cache, but are
-  // enough for products that bring the filters, or their gradients, into another order in each
-  // call.
+  // Lines to be computed at once. Their columns and sums fit in a usual second cache, unless that
+  // would be fewer than 256 results: each product brings the filters, or their gradients, into an
+  // order of its own, which many rows must pay for.
   std::int64_t lines_at_once() const {
     constexpr std::int64_t cache = 1 << 19, least = 256;
     const std::int64_t bytes = 2 * length() + 6 * g_.w[0];
@@ -140,8 +140,8 @@ void for_blocks(const Tensor& images, std::int64_t line, const Visit& visit) {
     visit(halves(images) + ((image * shape[1] + c) * shape[2] + row * lanes) * shape[3], c);
 }
 
-// Lines [begin, end) of images in rounded_order() their shape, as rows of all channels: where they
-// lie, or copied to `room`.
+// Lines [begin, end) of images in the rounded_order() of their shape, as rows of all channels:
+// where they lie, or copied to `room`.
 const std::uint16_t* read_lines(const Tensor& images, std::int64_t begin, std::int64_t end,
                                 std::uint16_t* room) {
   const std::int64_t width = images.shape()[3], channels = images.shape()[1];
@@ -171,17 +171,12 @@ void write_lines(const Tensor& images, std::int64_t begin, std::int64_t end, con
     });
 }
 
-// Filters as columns lie: O x KH x KW x I of bfloat16.
-Tensor filter_rows(const Tensor& w) {
-  const Tensor plain = w.plain().to(DType::bfloat16);
-  const Shape& shape = w.shape();
-  const std::int64_t taps = shape[2] * shape[3];
-  Tensor made = Tensor::empty({shape[0], taps * shape[1]}, DType::bfloat16);
-  for (std::int64_t o = 0; o < shape[0]; ++o)
-    for (std::int64_t i = 0; i < shape[1]; ++i)
-      for (std::int64_t t = 0; t < taps; ++t)
-        halves(made)[(o * taps + t) * shape[1] + i] = halves(plain)[(o * shape[1] + i) * taps + t];
-  return made;
+// Filters as columns lie, O x KH x KW x I.
+dnnl::memory::desc filter_rows(const Shape& w, dnnl::memory::data_type type) {
+  return {{w.begin(), w.end()}, type, dnnl::memory::format_tag::ohwi};
+}
+Tensor rounded_filters(const Tensor& w) {
+  return reordered(w, filter_rows(w.shape(), dnnl::memory::data_type::bf16));
 }
 
 }  // namespace
@@ -200,10 +195,12 @@ bool columns_may_pay(const ConvolutionGeometry& geometry) {
 Tensor column_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
                      const Tensor& b) {
   const Columns columns(geometry);
-  const Tensor images = columns.padded(x), filters = filter_rows(w);
+  const Tensor images = columns.padded(x), filters = rounded_filters(w);
   Tensor y = empty_in(rounded_order(geometry.y));
   const std::int64_t out = geometry.w[0], length = columns.length();
-  const std::int64_t most = columns.lines_at_once();
+  // Results of a few images still occupy all threads.
+  const std::int64_t share = (columns.lines() + cpu_threads() - 1) / cpu_threads();
+  const std::int64_t most = std::min(columns.lines_at_once(), share);
   const std::int64_t blocks = (columns.lines() + most - 1) / most;
   parallel_for(blocks, 1, [&](std::int64_t first, std::int64_t last) {
     const std::int64_t rows = most * columns.pixels();
@@ -227,7 +224,7 @@ Tensor column_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const
 Tensor column_conv2d_backward_data(const ConvolutionGeometry& geometry, const Tensor& dy,
                                    const Tensor& w) {
   const Columns columns(geometry);
-  const Tensor slopes = reordered(dy, rounded_order(geometry.y)), filters = filter_rows(w);
+  const Tensor slopes = reordered(dy, rounded_order(geometry.y)), filters = rounded_filters(w);
   Tensor dx = empty_in(rounded_order(geometry.x));
   const std::int64_t out = geometry.w[0], length = columns.length();
   const std::int64_t height = geometry.y[2], most = columns.lines_at_once();
@@ -258,14 +255,19 @@ Tensor column_conv2d_backward_weights(const ConvolutionGeometry& geometry, const
                                       const Tensor& dy) {
   const Columns columns(geometry);
   const Tensor images = columns.padded(x), slopes = reordered(dy, rounded_order(geometry.y));
-  const std::int64_t out = geometry.w[0], in = geometry.w[1], length = columns.length();
+  const std::int64_t out = geometry.w[0], length = columns.length();
   // Groups that threads share, unless their sums would take more memory than they save time: then
   // all threads share each product.
   constexpr std::int64_t most_groups = 16, most_sums = 1 << 21;
   const std::int64_t groups =
       std::min(geometry.x[0], std::clamp<std::int64_t>(most_sums / (out * length), 1, most_groups));
   const std::int64_t most = columns.lines_at_once(), rows = most * columns.pixels();
-  const Tensor sums = Tensor::empty({groups, out, length});
+  const Tensor dw = empty_in(filter_rows(geometry.w, dnnl::memory::data_type::f32)),
+               others = Tensor::empty({groups - 1, out, length});
+  const auto sums_of = [&](std::int64_t group) {
+    return group == 0 ? static_cast<float*>(dw.raw())
+                      : others.data<float>() + (group - 1) * out * length;
+  };
   parallel_for(groups, 1, [&](std::int64_t first, std::int64_t last) {
     const auto gathered = buffer<std::uint16_t>(rows * length),
                room = buffer<std::uint16_t>(rows * out);
@@ -284,21 +286,13 @@ Tensor column_conv2d_backward_weights(const ConvolutionGeometry& geometry, const
         for (std::int64_t term = 0; term < terms; term += most_terms)
           multiply_rounded_block(out, length, std::min(most_terms, terms - term),
                                  {from + term * out, out, /*transposed=*/true},
-                                 {gathered.get() + term * length, length},
-                                 sums.data<float>() + group * out * length, length, 1,
-                                 begin > line_of(group) || term > 0);
+                                 {gathered.get() + term * length, length}, sums_of(group), length,
+                                 1, begin > line_of(group) || term > 0);
       }
     }
   });
   for (std::int64_t group = 1; group < groups; ++group)
-    accumulate_kernel(sums.data<float>(), sums.data<float>() + group * out * length, 1,
-                      out * length);
-  Tensor dw = Tensor::empty(geometry.w);
-  const std::int64_t taps = geometry.w[2] * geometry.w[3];
-  for (std::int64_t o = 0; o < out; ++o)
-    for (std::int64_t t = 0; t < taps; ++t)
-      for (std::int64_t i = 0; i < in; ++i)
-        dw.data<float>()[(o * in + i) * taps + t] = sums.data<float>()[(o * taps + t) * in + i];
+    accumulate_kernel(sums_of(0), sums_of(group), 1, out * length);
   return dw;
 }
 

@@ -8,6 +8,7 @@
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/interleaved.hpp"
+#include "tensor/cpu/own_convolution.hpp"
 #include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/rounded_winograd.hpp"
@@ -25,13 +26,6 @@ using Addresses = std::initializer_list<std::pair<int, const void*>>;
 
 constexpr auto direct = dnnl::algorithm::convolution_direct,
                winograd = dnnl::algorithm::convolution_winograd;
-
-// One of our own ways to compute convolutions, with images in any layout.
-struct OwnConvolution {
-  Tensor (*forward)(const ConvolutionGeometry&, const Tensor& x, const Tensor& w, const Tensor& b);
-  Tensor (*backward_data)(const ConvolutionGeometry&, const Tensor& dy, const Tensor& w);
-  Tensor (*backward_weights)(const ConvolutionGeometry&, const Tensor& x, const Tensor& dy);
-};
 
 // Images of bfloat16 are widened to float32 as they are interleaved.
 Tensor widened_conv2d(const ConvolutionGeometry& geometry, const Tensor& x, const Tensor& w,
@@ -126,10 +120,11 @@ struct Geometry : ConvolutionGeometry {
     const bool has_winograd = can_use_rounded_winograd(*this);
     if (has_winograd && chosen_algorithm == ConvAlgorithm::winograd) return &by_winograd;
     if (can_use_tile_convolution(*this)) return &by_tiles;
+    if (has_tiles() && can_use_columns(*this)) return &by_columns;
     if (has_winograd) return &by_winograd;
-    // Tiles multiply several times as fast as other instructions.
-    if (columns_may_pay(*this) || (has_tiles() && can_use_columns(*this))) return &by_columns;
-    return has_few_inputs() && can_interleave(*this) ? &in_wide_numbers : nullptr;
+    if (columns_may_pay(*this)) return &by_columns;
+    const bool fills_blocks = can_interleave(*this) && x[0] >= interleave;
+    return has_few_inputs() && fills_blocks ? &in_wide_numbers : nullptr;
   }
 
   // Whether to bring oneDNN's results into blocks of 16 channels: batch normalisation, pooling and
@@ -237,7 +232,7 @@ bool should_run_own(const Geometry& geometry, const OperationKey& key, const Own
     case ConvAlgorithm::winograd:
       return way == &by_winograd;
     case ConvAlgorithm::interleaved:
-      return way == &by_interleaving;
+      return way == &by_interleaving || way == &in_wide_numbers;
     case ConvAlgorithm::direct:
       break;
   }
@@ -297,6 +292,7 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias,
                                       {DNNL_ARG_WEIGHTS, weights.raw()},
                                       {DNNL_ARG_BIAS, b.raw()},
                                       {DNNL_ARG_DST, y.raw()}});
+                       if (geometry.goes_to_tiles()) y = reordered(y, channel_blocks(geometry.y));
                        // Blocks of bfloat16 pair channels of the inputs here, and of the results in
                        // the other pass.
                        if (prepared != nullptr && geometry.type == DType::float32 &&
@@ -310,7 +306,7 @@ Tensor CpuBackend::conv2d(const Tensor& x, const Tensor& w, const Tensor& bias,
                            if (prepared != nullptr) *prepared = w;
                          },
                          make, run);
-                     return geometry.goes_to_tiles() ? reordered(y, channel_blocks(geometry.y)) : y;
+                     return y;
                    });
 }
 

@@ -138,9 +138,10 @@ class CpuNormalizationOperations final : public NormalizationOperations {
                             const Tensor& dbeta, bool accumulate, const Tensor& added) override {
     check_norm(source, rows, dgamma, dbeta);
     for (const Tensor& gradient : {upstream, added})
-      TASUKI_CHECK(!gradient || gradient.shape() == source.shape(),
-                   "gradient of a normalisation: shapes {} and {} differ", source.shape().text(),
-                   gradient.shape().text());
+      TASUKI_CHECK(
+          !gradient || (gradient.shape() == source.shape() && gradient.dtype() == source.dtype()),
+          "gradient of a normalisation: {} of {} and {} of {} differ", source.shape().text(),
+          name_of(source.dtype()), gradient.shape().text(), name_of(gradient.dtype()));
     const Tensor x = source.plain(), dy = upstream.plain(), sum = added ? added.plain() : added;
     Tensor dx = Tensor::empty(x.shape(), x.dtype());
     const FloatElements values(x), slopes(dy), addends(sum), result(dx);

@@ -19,6 +19,7 @@ struct PoolWorkspace final : Workspace {
 
 // The same for our own average pooling.
 struct AverageWorkspace final : Workspace {
+  bool is_interleaved = false;
   std::shared_ptr<const Layout> layout;  // of x
   Tensor x;                              // if it was clipped at 0
 };
@@ -32,6 +33,7 @@ Tensor own_average(const PoolingGeometry& geometry, const Tensor& x, bool relu,
                    std::shared_ptr<Workspace>* workspace) {
   if (workspace != nullptr) {
     auto kept = std::make_shared<AverageWorkspace>();
+    kept->is_interleaved = is_interleaved(x);
     kept->layout = x.layout();
     if (relu) kept->x = x;
     *workspace = std::move(kept);
@@ -124,9 +126,8 @@ Tensor CpuBackend::pool2d_backward(const Tensor& dy, const Shape& x_shape,
                dy.shape().text());
   if (x_shape.count() == 0) return Tensor::empty(x_shape, dy.dtype());
   if (const auto* const kept = dynamic_cast<const AverageWorkspace*>(workspace))
-    return geometry.type == DType::float32
-               ? interleaved_average_backward(geometry, dy, kept->x)
-               : rounded_average_backward(geometry, dy, kept->layout, kept->x);
+    return kept->is_interleaved ? interleaved_average_backward(geometry, dy, kept->x)
+                                : rounded_average_backward(geometry, dy, kept->layout, kept->x);
   const auto* const kept = dynamic_cast<const PoolWorkspace*>(workspace);
   TASUKI_CHECK(kept != nullptr, "{}: the forward pass kept nothing for the backward pass",
                geometry.text());

@@ -7,6 +7,7 @@
 
 #include "tensor/cpu/dnnl_support.hpp"
 #include "tensor/cpu/rounded_blocks.hpp"
+#include "tensor/cpu/rounded_product.hpp"
 #include "tensor/half.hpp"
 #include "tensor/parallel.hpp"
 #include "tensor/vectorize.hpp"
@@ -42,28 +43,29 @@ struct Axis {
 // Rows of an image, or of a block of its channels: `lanes` channels of each pixel side by side.
 struct Rows {
   Axis down, right;
+  bool is_blocked;
   std::int64_t planes, lanes;
   float share;  // of a pixel in a mean
 
   Rows(const PoolingGeometry& g, const std::shared_ptr<const Layout>& layout)
       : down(g.x[2], g.y[2], g.options.kernel_h, g.options.stride_h, g.options.pad_h),
         right(g.x[3], g.y[3], g.options.kernel_w, g.options.stride_w, g.options.pad_w),
+        is_blocked(layout == layout_of(channel_blocks(g.x))),
         share(1.0f / static_cast<float>(g.options.kernel_h * g.options.kernel_w)) {
     constexpr std::int64_t block = 16;
-    const bool is_blocked = layout == layout_of(channel_blocks(g.x));
     lanes = is_blocked ? block : g.x[1];
     planes = g.x[0] * (is_blocked ? (g.x[1] + block - 1) / block : 1);
+  }
+  dnnl::memory::desc order_of(const Shape& images) const {
+    return is_blocked ? channel_blocks(images) : channels_last(images);
   }
   std::int64_t x_row() const { return right.size() * lanes; }
   std::int64_t y_row() const { return right.count() * lanes; }
 
-  // Calls body(plane), on several threads.
+  // Calls body(first plane, last plane + 1), on several threads.
   template <class Body>
   void for_planes(const Body& body) const {
-    parallel_for(planes, elementwise_grain / (down.size() * x_row()) + 1,
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t plane = begin; plane < end; ++plane) body(plane);
-                 });
+    parallel_for(planes, elementwise_grain / (down.size() * x_row()) + 1, body);
   }
 };
 
@@ -107,28 +109,30 @@ std::vector<float> row_of(std::int64_t count) {
 }  // namespace
 
 bool can_average_rounded(const Tensor& x) {
-  return x.dtype() == DType::bfloat16 && !x.is_plain() && x.shape().rank() == 4 &&
+  return x.dtype() == DType::bfloat16 && has_bfloat16_products() && !x.is_plain() &&
+         x.shape().rank() == 4 &&
          (x.layout() == layout_of(channel_blocks(x.shape())) ||
           x.layout() == layout_of(channels_last(x.shape())));
 }
 
 Tensor rounded_average(const PoolingGeometry& geometry, const Tensor& x, bool relu) {
   const Rows rows(geometry, x.layout());
-  const bool is_blocked = x.layout() == layout_of(channel_blocks(geometry.x));
-  Tensor y = empty_in(is_blocked ? channel_blocks(geometry.y) : channels_last(geometry.y));
+  Tensor y = empty_in(rows.order_of(geometry.y));
   const float least = relu ? 0.0f : -std::numeric_limits<float>::infinity();
-  rows.for_planes([&](std::int64_t plane) {
+  rows.for_planes([&](std::int64_t first, std::int64_t last) {
     std::vector<float> sums = row_of(rows.x_row()), means = row_of(rows.y_row());
-    const std::uint16_t* const from = halves(x) + plane * rows.down.size() * rows.x_row();
-    std::uint16_t* to = halves(y) + plane * rows.down.count() * rows.y_row();
-    for (const Span& window : rows.down.windows) {
-      std::ranges::fill(sums, 0.0f);
-      for (std::int64_t row = window.begin; row < window.end; ++row)
-        add_row(from + row * rows.x_row(), rows.x_row(), rows.share, least, sums.data());
-      add_spans(rows.right.windows.data(), rows.right.count(), rows.lanes, sums.data(),
-                means.data());
-      narrow(means, to);
-      to += rows.y_row();
+    std::uint16_t* to = halves(y) + first * rows.down.count() * rows.y_row();
+    for (std::int64_t plane = first; plane < last; ++plane) {
+      const std::uint16_t* const from = halves(x) + plane * rows.down.size() * rows.x_row();
+      for (const Span& window : rows.down.windows) {
+        std::ranges::fill(sums, 0.0f);
+        for (std::int64_t row = window.begin; row < window.end; ++row)
+          add_row(from + row * rows.x_row(), rows.x_row(), rows.share, least, sums.data());
+        add_spans(rows.right.windows.data(), rows.right.count(), rows.lanes, sums.data(),
+                  means.data());
+        narrow(means, to);
+        to += rows.y_row();
+      }
     }
   });
   return y;
@@ -137,36 +141,36 @@ Tensor rounded_average(const PoolingGeometry& geometry, const Tensor& x, bool re
 Tensor rounded_average_backward(const PoolingGeometry& geometry, const Tensor& dy,
                                 const std::shared_ptr<const Layout>& layout, const Tensor& x) {
   const Rows rows(geometry, layout);
-  const bool is_blocked = layout == layout_of(channel_blocks(geometry.x));
-  const Tensor slopes =
-      reordered(dy, is_blocked ? channel_blocks(geometry.y) : channels_last(geometry.y));
-  Tensor dx = empty_in(is_blocked ? channel_blocks(geometry.x) : channels_last(geometry.x));
+  const Tensor slopes = reordered(dy, rows.order_of(geometry.y));
+  Tensor dx = empty_in(rows.order_of(geometry.x));
   constexpr float all = -std::numeric_limits<float>::infinity();
-  rows.for_planes([&](std::int64_t plane) {
+  rows.for_planes([&](std::int64_t first, std::int64_t last) {
     std::vector<float> sums = row_of(rows.y_row()), spread = row_of(rows.x_row()), passed;
     if (x) passed = row_of(rows.x_row());
-    const std::uint16_t* const from = halves(slopes) + plane * rows.down.count() * rows.y_row();
-    std::uint16_t* row = halves(dx) + plane * rows.down.size() * rows.x_row();
-    Span before{-1, -1};
-    for (const Span& results : rows.down.results) {
-      // Rows of the same windows have the same gradient.
-      if (results == before && !x) {
-        std::memcpy(row, row - rows.x_row(), spread.size() * sizeof *row);
-        row += rows.x_row();
-        continue;
-      }
-      if (results != before) {
-        std::ranges::fill(sums, 0.0f);
-        for (std::int64_t j = results.begin; j < results.end; ++j)
-          add_row(from + j * rows.y_row(), rows.y_row(), rows.share, all, sums.data());
-        add_spans(rows.right.results.data(), rows.right.size(), rows.lanes, sums.data(),
-                  spread.data());
+    std::uint16_t* row = halves(dx) + first * rows.down.size() * rows.x_row();
+    for (std::int64_t plane = first; plane < last; ++plane) {
+      const std::uint16_t* const from = halves(slopes) + plane * rows.down.count() * rows.y_row();
+      Span before{-1, -1};
+      for (const Span& results : rows.down.results) {
+        if (results != before) {
+          std::ranges::fill(sums, 0.0f);
+          for (std::int64_t j = results.begin; j < results.end; ++j)
+            add_row(from + j * rows.y_row(), rows.y_row(), rows.share, all, sums.data());
+          add_spans(rows.right.results.data(), rows.right.size(), rows.lanes, sums.data(),
+                    spread.data());
+        }
+        if (x) {
+          pass_positive(halves(x) + (row - halves(dx)), spread.data(), rows.x_row(), passed.data());
+          narrow(passed, row);
+        } else if (results != before) {
+          narrow(spread, row);
+        } else {
+          // Rows of the same windows have the same gradient.
+          std::memcpy(row, row - rows.x_row(), spread.size() * sizeof *row);
+        }
         before = results;
+        row += rows.x_row();
       }
-      if (x)
-        pass_positive(halves(x) + (row - halves(dx)), spread.data(), rows.x_row(), passed.data());
-      narrow(x ? passed : spread, row);
-      row += rows.x_row();
     }
   });
   return dx;

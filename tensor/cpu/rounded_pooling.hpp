@@ -1,13 +1,16 @@
-// Average pooling of images of bfloat16 in blocks of 16 channels or with all channels of a pixel
-// side by side, where it takes the time of its memory traffic. oneDNN's takes three times as long.
+// Average pooling of images of bfloat16 in blocks of 16 channels, or with all channels of a pixel
+// side by side. Rows of pixels are summed in float32 where they lie.
 #pragma once
+
+#include <memory>
 
 #include "tensor/geometry.hpp"
 #include "tensor/tensor.hpp"
 
 namespace tasuki {
 
-// bfloat16 in one of these orders (rounded_blocks.hpp).
+// Images of bfloat16 in one of these orders (rounded_blocks.hpp), on a processor with products of
+// bfloat16, where such orders arise.
 bool can_average_rounded(const Tensor& x);
 
 // Means over windows, padding counted, of x or max(x, 0), summed in float32; y has x's order.

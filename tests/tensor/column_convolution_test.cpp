@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "rounded_convolution.hpp"
 #include "tensor/conv_algorithm.hpp"
 #include "tensor/cpu/rounded_blocks.hpp"
@@ -19,8 +21,8 @@ using testing::cpu;
 using testing::distance;
 using testing::random_tensor;
 
-constexpr testing::RoundedConvolution by_columns = {column_conv2d, column_conv2d_backward_data,
-                                                    column_conv2d_backward_weights};
+constexpr OwnConvolution by_columns = {column_conv2d, column_conv2d_backward_data,
+                                       column_conv2d_backward_weights};
 
 class ColumnConvolution : public ::testing::TestWithParam<bool> {
  protected:
@@ -99,8 +101,26 @@ TEST_P(ColumnConvolution, MayPayWhereChannelsDoNotFillBlocks) {
   EXPECT_FALSE(may_pay(30, 64)) << "little is left to padding";
 }
 
-// Images of few colours may be widened to float32, whichever is faster.
+TEST_P(ColumnConvolution, IsTakenByShape) {
+  set_conv_algorithm(ConvAlgorithm::by_shape);
+  const ConvolutionGeometry geometry({3, 20, 13, 13}, {50, 20, 5, 5}, {});
+  const Tensor x = random_tensor(geometry.x, 1).to(DType::bfloat16),
+               w = random_tensor(geometry.w, 2),
+               dy = random_tensor(geometry.y, 3).to(DType::bfloat16),
+               dw = Tensor::empty(geometry.w);
+  const Tensor y = cpu().conv2d(x, w, {}, geometry.options);
+  EXPECT_EQ(y.layout(), layout_of(channels_last(geometry.y))) << "computed in another way";
+  EXPECT_EQ(distance(y, column_conv2d(geometry, x, w, {})), 0);
+  EXPECT_EQ(distance(cpu().conv2d_backward_data(dy, w, geometry.x, geometry.options),
+                     column_conv2d_backward_data(geometry, dy, w)),
+            0);
+  cpu().conv2d_backward_weights(x, dy, dw, geometry.options, false);
+  EXPECT_EQ(distance(dw, column_conv2d_backward_weights(geometry, x, dy)), 0);
+}
+
+// Images of few colours are widened to float32 and interleaved.
 TEST_P(ColumnConvolution, FewColoursGiveTheSameResultsInEitherType) {
+  set_conv_algorithm(ConvAlgorithm::interleaved);
   for (const std::int64_t in : {1, 3, 4}) {
     const Conv2dOptions options{1, 1, 1, 1, 1, 1, 1};
     const auto rounded = [](const Shape& shape, std::uint64_t seed) {

@@ -11,7 +11,7 @@
 
 namespace tasuki::testing {
 
-void check_definition(const RoundedConvolution& convolution, const ConvolutionProblem& p) {
+void check_definition(const OwnConvolution& convolution, const ConvolutionProblem& p) {
   SCOPED_TRACE(p.text());
   const ConvolutionGeometry geometry(p.x, p.w, p.o);
   const Shape& y_shape = geometry.y;

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <limits>
+#include <memory>
 #include <vector>
 
 #include "tensor/cpu/dnnl_support.hpp"
@@ -46,7 +48,6 @@ void check(const Tensor& x, const Pool2dOptions& options, bool relu) {
   };
   const Tensor y = pooled(x, kept[0]), expected = pooled(exact, kept[1]);
   EXPECT_LT(distance(y, expected), 0x1p-8f);
-  EXPECT_EQ(distance(pooled(x, kept[0]), y), 0);
   const Tensor dy = random_tensor(y.shape(), 2).to(DType::bfloat16);
   const auto gradient = [&](const Tensor& slopes, const Workspace* workspace) {
     return relu ? cpu().relu_pool2d_backward(slopes, x.shape(), options, workspace)
@@ -55,6 +56,10 @@ void check(const Tensor& x, const Pool2dOptions& options, bool relu) {
   const Tensor dx = gradient(dy, kept[0].get());
   EXPECT_EQ(dx.layout(), x.layout());
   EXPECT_LT(distance(dx, gradient(dy.to(DType::float32), kept[1].get())), 0x1p-8f);
+  set_cpu_threads(3);
+  EXPECT_EQ(distance(pooled(x, kept[0]), y), 0);
+  EXPECT_EQ(distance(gradient(dy, kept[0].get()), dx), 0);
+  set_cpu_threads(1);
   // What pads a block stays zero: sums over channels read it.
   for (const Tensor& result : {y, dx}) {
     const Tensor bias[2] = {Tensor::empty({x.shape()[1]}), Tensor::empty({x.shape()[1]})};
@@ -65,21 +70,20 @@ void check(const Tensor& x, const Pool2dOptions& options, bool relu) {
 }
 
 TEST_F(RoundedPooling, MatchesFloat32) {
-  for (const Shape& shape : {Shape{3, 32, 8, 8}, Shape{2, 20, 7, 9}, Shape{1, 3, 1, 5}})
+  // The first is enough for several threads.
+  for (const Shape& shape : {Shape{70, 32, 8, 8}, Shape{2, 20, 7, 9}, Shape{1, 3, 1, 5}})
     for (const bool blocked : {true, false}) {
       const Tensor x = reordered(random_tensor(shape, 1).to(DType::bfloat16),
                                  blocked ? channel_blocks(shape) : channels_last(shape));
-      for (const bool relu : {false, true})
-        for (const int threads : {1, 3}) {
-          set_cpu_threads(threads);
-          check(x, averages(shape[2], shape[3], 1, 0), relu);
-          check(x, averages(1, 1, 2, 0), relu);
-          if (shape[2] == 1) continue;
-          check(x, averages(2, 2, 2, 0), relu);
-          check(x, averages(2, 2, 2, 1), relu);
-          check(x, averages(3, 2, 1, 1), relu);
-          check(x, averages(2, 3, 4, 0), relu);
-        }
+      for (const bool relu : {false, true}) {
+        check(x, averages(shape[2], shape[3], 1, 0), relu);
+        check(x, averages(1, 1, 2, 0), relu);
+        if (shape[2] == 1) continue;
+        check(x, averages(2, 2, 2, 0), relu);
+        check(x, averages(2, 2, 2, 1), relu);
+        check(x, averages(3, 2, 1, 1), relu);
+        check(x, averages(2, 3, 4, 0), relu);
+      }
     }
 }
 
