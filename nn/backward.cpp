@@ -127,7 +127,7 @@ class InputGradients final : public Gradients {
     if (!sum(i)) return add(i, std::move(gradient));
     Node& node = input(i);
     node.grad = (node.is_leaf() ? gradient.plain() : std::move(gradient)).to(node.grad.dtype());
-    node.grad_is_own = false;
+    node.grad_is_own = true;  // it was given up
   }
 
   bool take_product(std::size_t i, const Tensor& dy, const Tensor& x) override {

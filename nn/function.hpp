@@ -25,7 +25,8 @@ class Gradients {
   // parameters. It has the input's type, but maybe another layout, and may share its memory with
   // other gradients: it must not be written to.
   virtual Tensor sum(std::size_t i) const = 0;
-  // Passes a gradient that contains sum(i). Nothing else may be passed for the input in between.
+  // Passes a gradient that contains sum(i), and gives it up: later gradients are added to its
+  // memory, which nothing else may use. Nothing else may be passed for the input in between.
   virtual void replace(std::size_t i, Tensor gradient) = 0;
   // For parameters: memory to write to directly (in the arena), so that no copy is made.
   // `accumulate`: add to its contents.

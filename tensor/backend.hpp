@@ -169,7 +169,8 @@ class Backend {
   // added + x w^T + b; `added`, N x O, has x's type. In one pass if a backend overrides it.
   virtual Tensor add_linear(const Tensor& added, const Tensor& x, const Tensor& w, const Tensor& b);
   // gelu(x w^T + b), with `approximate` by tanh (element_functions.hpp). `*before` is set to
-  // x w^T + b, which the gradient needs. In one pass if a backend overrides it.
+  // x w^T + b, which the gradient needs. In one pass if a backend overrides it, in which GELU of
+  // -infinity may be NaN, and not 0.
   virtual Tensor linear_gelu(const Tensor& x, const Tensor& w, const Tensor& b, bool approximate,
                              Tensor* before);
   virtual Tensor linear_backward_data(const Tensor& dy, const Tensor& w) = 0;

@@ -18,7 +18,8 @@ Variable linear(const Variable& x, const Variable& w, const Variable& b = {}, bo
 Variable add_linear(const Variable& added, const Variable& x, const Variable& w,
                     const Variable& b = {});
 
-// gelu(linear(x, w, b), approximate), on GPUs in one pass where cuBLASLt has that form of GELU.
+// gelu(linear(x, w, b), approximate), on GPUs in one pass where cuBLASLt computes that. Of
+// -infinity it is 0 or, in such a pass, may be NaN.
 Variable linear_gelu(const Variable& x, const Variable& w, const Variable& b = {},
                      bool approximate = false);
 

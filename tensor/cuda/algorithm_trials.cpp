@@ -30,10 +30,7 @@ void AlgorithmTrials::give_up(std::size_t number, const std::string& why) {
 
 void AlgorithmTrials::recover(CudaContext& context, const Work& work, const std::string& why,
                               const Storage* before) {
-  // Clears the error, which the next launch would otherwise report. After some errors there is no
-  // next launch.
-  const cudaError_t left = cudaGetLastError();
-  if (is_of_earlier_work(left)) check_cuda(left, work.call);
+  clear_error(work.call);
   log_verbose("{} failed, another algorithm takes its place: {}", work.call, why);
   if (is_recorded(context.stream()))
     fail(ErrorKind::unavailable, "{} failed while it was recorded: {}", work.call, why);

@@ -71,6 +71,11 @@ void check_cuda(cudaError_t code, const char* call) {
        cudaGetErrorName(code), hint(code));
 }
 
+void clear_error(const char* call) {
+  const cudaError_t left = cudaGetLastError();
+  if (is_of_earlier_work(left)) check_cuda(left, call);
+}
+
 void check_cublas(cublasStatus_t code, const char* call) {
   if (code == CUBLAS_STATUS_SUCCESS) [[likely]]
     return;

@@ -13,6 +13,9 @@ void check_cuda(cudaError_t code, const char* call);
 // Whether a code belongs to a kernel or a copy that ran earlier; this process then cannot use the
 // device any more.
 bool is_of_earlier_work(cudaError_t code);
+// After a call that failed and that another one replaces: clears CUDA's error, which the next
+// launch would otherwise report. An Error if the device cannot be used any more.
+void clear_error(const char* call);
 // To be called after a kernel launch.
 void check_launch(const char* kernel);
 

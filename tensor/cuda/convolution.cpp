@@ -4,7 +4,7 @@
 #include "tensor/cuda/channels_last.hpp"
 #include "tensor/cuda/convolution_plan.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/filter_kernels.hpp"
+#include "tensor/cuda/image_passes.hpp"
 #include "tensor/cuda/operands.hpp"
 #include "tensor/cuda/step_filters.hpp"
 
@@ -88,15 +88,6 @@ Tensor filter(const CudaContext& context, const Tensor& given, const Convolution
   return made;
 }
 
-// y + b, then max(., 0) with `relu`, in place.
-void add_bias(const CudaContext& context, const Tensor& y, const Tensor& b, bool relu) {
-  const Shape& shape = y.shape();
-  const Tensor bias = b.to(y.dtype());
-  kernels::add_bias(context.launch(), y.dtype(), y.raw(), bias.raw(),
-                    {shape[0], shape[1], shape[2] * shape[3]}, is_channels_last(y), relu);
-  check_launch("add_bias");
-}
-
 }  // namespace
 
 Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b,
@@ -110,8 +101,6 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b
                b.shape().text());
   if (b) check_weights(b, x.device(), x.dtype(), "conv2d");
   if (geometry.y.count() == 0) return cuda_empty(geometry.y, x.dtype(), x.device());
-  // Rounded as an optimizer's copy is.
-  const Tensor bias = b ? b.to(x.dtype()) : b;
 
   CudaContext& context = CudaContext::of(x.device());
   const ConvolutionWork work{ConvolutionPass::forward, geometry, x.dtype()};
@@ -120,42 +109,55 @@ Tensor CudaBackend::conv2d(const Tensor& x, const Tensor& given, const Tensor& b
     const Tensor in = image_operand(context, x, plan), weights = filter(context, w, plan, geometry);
     if (prepared != nullptr && weights.shape() == w.shape()) *prepared = weights;
     Tensor made = cuda_empty(geometry.y, plan.type(), x.device(), plan.layout());
-    const bool may_fuse = bias && relu && plan.type() == x.dtype() && is_aligned(bias);
-    plan.run(
-        context, {"cudnnConvolutionForward"},
-        [&](const ConvolutionPlan::Choice& choice, void* workspace) {
-          const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm);
-          const auto convolve = [&] {
-            return cudnnConvolutionForward(cudnn_handle(context), &one, plan.x(), in.raw(),
-                                           plan.w(), weights.raw(), choice.convolution.get(),
-                                           algorithm, workspace, choice.workspace_bytes, &zero,
-                                           plan.y(), made.raw());
-          };
-          const auto convolve_fused = [&](cudnnActivationDescriptor_t activation,
-                                          const Tensor& added) {
-            return cudnnConvolutionBiasActivationForward(
-                cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
-                choice.convolution.get(), algorithm, workspace, choice.workspace_bytes, &zero,
-                plan.y(), made.raw(), plan.bias(), added.raw(), activation, plan.y(), made.raw());
-          };
-          if (may_fuse && choice.fusion->is_due(context))
-            choice.fusion->run(context,
-                               {made, convolve_fused,
-                                [&] {
-                                  check_cudnn(convolve(), "cudnnConvolutionForward");
-                                  add_bias(context, made, bias, relu);
-                                },
-                                fmt::format("{} in {}, forward, algorithm {}", geometry.text(),
-                                            name_of(x.dtype()), choice.algorithm)});
-          const cudnnActivationDescriptor_t activation = may_fuse ? choice.fusion->relu() : nullptr;
-          is_fused = activation != nullptr;
-          return is_fused ? convolve_fused(activation, bias) : convolve();
-        });
+    // A bias that is still to be rounded would cost cuDNN's call a launch, as many as two passes
+    // have.
+    const bool may_fuse =
+        relu && b && b.dtype() == x.dtype() && plan.type() == x.dtype() && is_aligned(b);
+    plan.run(context, {"cudnnConvolutionForward"},
+             [&](const ConvolutionPlan::Choice& choice, void* workspace) {
+               const auto algorithm = static_cast<cudnnConvolutionFwdAlgo_t>(choice.algorithm);
+               const auto convolve = [&] {
+                 return cudnnConvolutionForward(cudnn_handle(context), &one, plan.x(), in.raw(),
+                                                plan.w(), weights.raw(), choice.convolution.get(),
+                                                algorithm, workspace, choice.workspace_bytes, &zero,
+                                                plan.y(), made.raw());
+               };
+               const auto convolve_fused = [&](cudnnActivationDescriptor_t activation,
+                                               const Tensor& added) {
+                 return cudnnConvolutionBiasActivationForward(
+                     cudnn_handle(context), &one, plan.x(), in.raw(), plan.w(), weights.raw(),
+                     choice.convolution.get(), algorithm, workspace, choice.workspace_bytes, &zero,
+                     plan.y(), made.raw(), plan.bias(), added.raw(), activation, plan.y(),
+                     made.raw());
+               };
+               is_fused = false;
+               if (!may_fuse) return convolve();
+               FusionTrial& fusion = *choice.fusion;
+               const auto name = [&] {
+                 return fmt::format("{} in {}, forward, algorithm {}", geometry.text(),
+                                    name_of(x.dtype()), choice.algorithm);
+               };
+               if (fusion.is_due(context))
+                 fusion.run(context, {made, convolve_fused,
+                                      [&] {
+                                        if (convolve() != CUDNN_STATUS_SUCCESS) return false;
+                                        add_image_bias(made, b, x.dtype(), relu);
+                                        return true;
+                                      },
+                                      name()});
+               const cudnnActivationDescriptor_t activation = fusion.relu();
+               if (activation == nullptr) return convolve();
+               const cudnnStatus_t answer = convolve_fused(activation, b);
+               is_fused = answer == CUDNN_STATUS_SUCCESS;
+               if (is_fused) return answer;
+               fusion.give_up(context, name(), answer);
+               return convolve();
+             });
     return made;
   });
   if (is_fused) return result(y, x.dtype());
-  if (bias) add_bias(context, y, bias, relu);
-  return result(relu && !bias ? unary(Unary::relu, y, 0) : y, x.dtype());
+  if (b) add_image_bias(y, b, x.dtype(), relu);
+  return result(relu && !b ? unary(Unary::relu, y, 0) : y, x.dtype());
 }
 
 Tensor CudaBackend::conv2d_backward_data(const Tensor& dy, const Tensor& given,

@@ -3,6 +3,7 @@
 #include <array>
 #include <map>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 #include "core/activity.hpp"
@@ -220,7 +221,8 @@ std::unique_ptr<ConvolutionPlan> make_plan(CudaContext& context,
     ConvolutionPlan::Choice choice{
         offer.algorithm, 0,
         make_convolution(geometry.options, static_cast<cudnnMathType_t>(offer.math)),
-        offer.milliseconds};
+        offer.milliseconds,
+        std::is_same_v<Pass, Forward> ? std::make_unique<FusionTrial>() : nullptr};
     // cuDNN reported the memory for the math type that was requested.
     const cudnnStatus_t answer =
         Pass::workspace(cudnn_handle(context), *plan, choice.convolution.get(), choice.algorithm,

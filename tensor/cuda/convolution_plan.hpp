@@ -28,10 +28,9 @@ class ConvolutionPlan {
   struct Choice {
     int algorithm = 0;  // of the pass's enumeration
     std::size_t workspace_bytes = 0;
-    CudnnConvolution convolution;  // with the algorithm's kind of mathematics
-    float milliseconds = -1;       // if it was timed
-    // Of the forward pass with a bias and ReLU.
-    std::unique_ptr<FusionTrial> fusion = std::make_unique<FusionTrial>();
+    CudnnConvolution convolution;         // with the algorithm's kind of mathematics
+    float milliseconds = -1;              // if it was timed
+    std::unique_ptr<FusionTrial> fusion;  // with a bias and ReLU; of the forward pass
   };
 
   // `type` of x, y and the filter; `layout` for x and y; the filter has the same order: O x KH x KW

@@ -2,14 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <span>
+#include <string>
 #include <utility>
 
 #include "core/error.hpp"
 #include "core/log.hpp"
 #include "tensor/cuda/check.hpp"
 #include "tensor/cuda/context.hpp"
+#include "tensor/cuda/gelu_trial.hpp"
 #include "tensor/cuda/timing.hpp"
 #include "tensor/cuda_settings.hpp"
 
@@ -125,44 +126,39 @@ struct Preference {
   }
 };
 
-// As best_time says; infinite if `run`, which returns a cublasStatus_t, fails.
-template <class Run>
-float time_of(const CudaContext& context, const Run& run) {
-  if (run() != CUBLAS_STATUS_SUCCESS) {
-    cudaGetLastError();  // clears the error
-    return std::numeric_limits<float>::infinity();
-  }
-  return best_time(context, [&] { check_cublas(run(), "cublasLtMatmul"); });
-}
-
 // The fastest first, without those that are slower than GELU in a pass of its own.
 std::vector<Found> sorted_by_time(CudaContext& context, const MatrixProduct& product,
                                   const MatmulKey& key, bool fuse, std::span<const Found> found) {
   const std::shared_ptr<Storage> result = context.allocate(product.result_bytes());
   const std::shared_ptr<Storage> before =
-      key.has_gelu ? context.allocate(product.result_bytes()) : nullptr;
+      key.gelu ? context.allocate(product.result_bytes()) : nullptr;
   const std::shared_ptr<Storage> row_sums =
       context.allocate(static_cast<std::size_t>(product.m) * sizeof(float));
   MatrixProduct tried = product;
   tried.c = result->data();
   if (product.row_sums != nullptr) tried.row_sums = static_cast<float*>(row_sums->data());
-  if (key.has_gelu) tried.before = before->data();
+  if (key.gelu) tried.before = before->data();
   MatmulDescription description(tried, key.tf32, fuse);
   std::vector<std::pair<float, Found>> timed;
   timed.reserve(found.size());
   for (const Found& candidate : found) {
     const std::shared_ptr<Storage> workspace = context.allocate(candidate.workspaceSize);
-    const float time = time_of(context, [&] {
+    const float time = best_time(context, [&] {
       return run_matmul(context.matmul().cublaslt.get(), description, tried, candidate.algo,
-                        workspace->data(), candidate.workspaceSize, context.stream());
+                        workspace->data(), candidate.workspaceSize,
+                        context.stream()) == CUBLAS_STATUS_SUCCESS;
     });
     timed.emplace_back(time, candidate);
   }
   std::ranges::stable_sort(timed, {}, &std::pair<float, Found>::first);
-  if (key.has_gelu) {
-    const float apart = time_of(context, [&] {
-      multiply_before_gelu(context, tried);
-      return CUBLAS_STATUS_SUCCESS;
+  if (key.gelu) {
+    const float apart = best_time(context, [&] {
+      try {
+        multiply_before_gelu(context, tried);
+        return true;
+      } catch (const NoAlgorithmLeft&) {
+        return false;
+      }
     });
     std::erase_if(timed, [&](const auto& candidate) { return candidate.first > apart; });
   }
@@ -170,6 +166,25 @@ std::vector<Found> sorted_by_time(CudaContext& context, const MatrixProduct& pro
   sorted.reserve(timed.size());
   for (const auto& candidate : timed) sorted.push_back(candidate.second);
   return sorted;
+}
+
+// Those that compute GELU as they should. `findings`: how many, and what speaks against the others.
+std::vector<Found> that_compute_gelu(CudaContext& context, const MatrixProduct& product,
+                                     const MatmulKey& key, std::span<const Found> found,
+                                     std::string& findings) {
+  std::vector<Found> right;
+  std::string objections;
+  GeluTrial trial(context, product, key.tf32);
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::string objection = trial.objection_to(found[i].algo, found[i].workspaceSize);
+    if (objection.empty())
+      right.push_back(found[i]);
+    else
+      objections += fmt::format("; not {}: {}", i + 1, objection);
+  }
+  findings = fmt::format("{} of cuBLASLt's {} algorithms compute it{}", right.size(), found.size(),
+                         objections);
+  return right;
 }
 
 }  // namespace
@@ -182,14 +197,14 @@ std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
   const bool is_timed = key.is_timed && !is_recorded(context.stream());
   cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
   std::vector<MatmulAlgorithms::Choice> choices;
+  std::string findings = "cuBLASLt has no algorithm for both";  // about GELU
   for (const bool fuse : {true, false}) {
     if (fuse && !key.has_bias && !key.has_row_sums) continue;
-    if (!fuse && key.has_gelu) {
-      if (choices.empty())
-        log_verbose(
-            "GELU of a product {}x{}x{} of {} is a pass of its own: cuBLASLt has no algorithm for "
-            "both, or none that is faster",
-            product.m, product.n, product.k, name_of(product.operands));
+    if (!fuse && key.gelu) {
+      log_verbose("GELU by {} of a product {}x{}x{} of {}: {}: {}",
+                  key.gelu == Map::gelu ? "erf" : "tanh", key.m, key.n, key.k,
+                  key.tf32 ? "float32 as TF32" : name_of(key.operands),
+                  choices.empty() ? "a pass of its own" : "in the product's end", findings);
       choices.push_back({});
       continue;
     }
@@ -205,16 +220,21 @@ std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
         std::remove_if(answers.begin(), answers.begin() + count,
                        [](const Found& answer) { return answer.state != CUBLAS_STATUS_SUCCESS; });
     std::vector<Found> found(answers.begin(), usable);
+    if (key.gelu && !found.empty())
+      found = that_compute_gelu(context, product, key, found, findings);
     // Algorithms that do not fuse are the last resort if others do.
-    if (is_timed && choices.empty() && (found.size() > 1 || key.has_gelu))
+    if (is_timed && choices.empty() && found.size() > (key.gelu ? 0 : 1)) {
       found = sorted_by_time(context, product, key, fuse, found);
+      if (key.gelu && found.empty()) findings += ", none faster than two passes";
+    }
     for (const Found& each : found) choices.push_back({each.algo, each.workspaceSize, fuse});
   }
   if (choices.empty())
-    fail(ErrorKind::unavailable, "cuBLASLt has no algorithm for a product {}x{}x{} of {} as {}: {}",
-         product.m, product.n, product.k, name_of(product.operands), name_of(product.result),
-         cublasLtGetStatusName(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED
-                                                               : status));
+    throw NoAlgorithmLeft(fmt::format(
+        "cuBLASLt has no algorithm for a product {}x{}x{} of {} as {}: {}", product.m, product.n,
+        product.k, name_of(product.operands), name_of(product.result),
+        cublasLtGetStatusName(status == CUBLAS_STATUS_SUCCESS ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                              : status)));
   return choices;
 }
 

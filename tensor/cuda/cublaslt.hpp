@@ -16,7 +16,8 @@ struct MatmulDescription {
   cublasLtMatmulDescOpaque_t operation;
   cublasLtMatrixLayoutOpaque_t first, second, result;
 
-  // With `fuse` the product adds its bias, and computes GELU of that, or sums its rows.
+  // With `fuse` cuBLASLt does what follows the sum: adds the bias (and applies ReLU or GELU), or
+  // writes the row sums. Without it only ReLU of a product that has no bias.
   MatmulDescription(const MatrixProduct& product, bool tf32, bool fuse);
 };
 
@@ -27,9 +28,10 @@ cublasStatus_t run_matmul(cublasLtHandle_t handle, MatmulDescription& descriptio
 
 // The algorithms for a product, best first: in the order of cuBLASLt's heuristic, or, with
 // key.is_timed, the fastest first, timed on the product's operands (its results are not touched).
-// Algorithms that add the bias or sum the rows come before the others. An Error if there is none.
-// Of a product with GELU the last choice is GELU in a pass of its own; the only one if that is
-// faster.
+// Algorithms that add the bias or sum the rows come before the others. NoAlgorithmLeft if there is
+// none. Of a product with GELU: those that have shown that they compute it (gelu_trial.hpp) and,
+// with key.is_timed, are no slower than two passes; then, without an algorithm, the two passes.
+// Nothing may be recorded then.
 std::vector<MatmulAlgorithms::Choice> choose_matmul(CudaContext& context,
                                                     const MatrixProduct& product,
                                                     const MatmulKey& key);

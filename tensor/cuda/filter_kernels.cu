@@ -117,10 +117,10 @@ __global__ void pad_channels_kernel(T* to, const T* from, std::int64_t packs, Im
   }
 }
 
-// A NaN stays.
-template <class T>
-__device__ T biased(T value, T bias, bool relu) {
-  const float sum = convert<float>(value) + convert<float>(bias);
+// A NaN stays. R: the type to which biases are rounded.
+template <class R, class T, class B>
+__device__ T biased(T value, B bias, bool relu) {
+  const float sum = convert<float>(value) + convert<float>(convert<R>(bias));
   return convert<T>(relu && sum < 0 ? 0.0f : sum);
 }
 
@@ -135,34 +135,40 @@ std::int64_t __host__ __device__ values_of(const ImageCount& images) {
   return images.items * images.channels * images.pixels;
 }
 
-template <class Index, class T>
-__global__ void add_bias_kernel(T* y, const T* bias, ImageCount images, bool channels_last,
+template <class Index, class R, class T, class B>
+__global__ void add_bias_kernel(T* y, const B* bias, ImageCount images, bool channels_last,
                                 bool relu) {
   for (std::int64_t i = thread_index(); i < values_of(images); i += thread_count())
-    y[i] = biased(y[i], bias[channel_of<Index>(i, images, channels_last)], relu);
+    y[i] = biased<R>(y[i], bias[channel_of<Index>(i, images, channels_last)], relu);
 }
 
 template <class Index, class T>
 __global__ void count_differing_kernel(const T* y, const float* expected, ImageCount images,
-                                       bool channels_last, unsigned long long* count) {
+                                       bool channels_last, Tolerance tolerance,
+                                       unsigned long long* count) {
   unsigned long long differing = 0;
   for (std::int64_t i = thread_index(); i < values_of(images); i += thread_count()) {
     const float value = convert<float>(y[i]),
                 wanted = expected[channel_of<Index>(i, images, channels_last)];
-    if (value != wanted && !(isnan(value) && isnan(wanted))) ++differing;
+    // Of infinities the distance is infinite or NaN.
+    const bool is_near =
+        fabsf(value - wanted) <= tolerance.absolute + tolerance.relative * fabsf(wanted) &&
+        !isinf(wanted);
+    if (value != wanted && !is_near && !(isnan(value) && isnan(wanted))) ++differing;
   }
   if (differing > 0) atomicAdd(count, differing);
 }
 
 // Sixteen bytes of one pixel's channels at a time; the number of channels is a multiple of that.
-template <class Index, class T>
-__global__ void add_bias_packed_kernel(T* y, const T* bias, std::int64_t packs,
+template <class Index, class R, class T, class B>
+__global__ void add_bias_packed_kernel(T* y, const B* bias, std::int64_t packs,
                                        std::int64_t packs_per_pixel, bool relu) {
   for (std::int64_t i = thread_index(); i < packs; i += thread_count()) {
     const auto first = static_cast<Index>(i) % static_cast<Index>(packs_per_pixel) * Pack<T>::width;
-    const T* const from = bias + first;
+    const B* const from = bias + first;
     Pack<T> pack = load_pack(y, i);
-    for (int j = 0; j < Pack<T>::width; ++j) pack.values[j] = biased(pack.values[j], from[j], relu);
+    for (int j = 0; j < Pack<T>::width; ++j)
+      pack.values[j] = biased<R>(pack.values[j], from[j], relu);
     store_pack(y, i, pack);
   }
 }
@@ -237,36 +243,53 @@ void pad_channels(const Launch& launch, DType type, void* to, const void* from,
   });
 }
 
-void add_bias(const Launch& launch, DType type, void* y, const void* bias, const ImageCount& images,
+namespace {
+
+template <class R, class T, class B>
+void add_bias(const Launch& launch, T* y, const B* bias, const ImageCount& images,
               bool channels_last, bool relu) {
   const std::int64_t count = values_of(images);
-  if (count == 0) return;
+  with_index(count, [&](auto index) {
+    using Index = decltype(index);
+    if (channels_last && images.channels % Pack<T>::width == 0 && are_aligned(y)) {
+      const std::int64_t packs = count / Pack<T>::width;
+      add_bias_packed_kernel<Index, R>
+          <<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
+              y, bias, packs, images.channels / Pack<T>::width, relu);
+    } else {
+      add_bias_kernel<Index, R><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
+          y, bias, images, channels_last, relu);
+    }
+  });
+}
+
+}  // namespace
+
+void add_bias(const Launch& launch, DType type, void* y, const ImageBias& bias,
+              const ImageCount& images, bool channels_last, bool relu) {
+  if (values_of(images) == 0) return;
   with_float_type(type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    auto* const values = static_cast<T*>(y);
-    const auto* const biases = static_cast<const T*>(bias);
-    with_index(count, [&](auto index) {
-      using Index = decltype(index);
-      if (channels_last && images.channels % Pack<T>::width == 0 && are_aligned(y)) {
-        const std::int64_t packs = count / Pack<T>::width;
-        add_bias_packed_kernel<Index><<<grid_for(launch, packs), block_threads, 0, launch.stream>>>(
-            values, biases, packs, images.channels / Pack<T>::width, relu);
-      } else {
-        add_bias_kernel<Index><<<grid_for(launch, count), block_threads, 0, launch.stream>>>(
-            values, biases, images, channels_last, relu);
-      }
+    with_float_type(bias.rounded, [&](auto rounded_tag) {
+      using T = typename decltype(tag)::type;
+      using R = typename decltype(rounded_tag)::type;
+      auto* const values = static_cast<T*>(y);
+      if (bias.type == DType::float32)
+        return add_bias<R>(launch, values, static_cast<const float*>(bias.values), images,
+                           channels_last, relu);
+      add_bias<R>(launch, values, static_cast<const R*>(bias.values), images, channels_last, relu);
     });
   });
 }
 
 void count_differing(const Launch& launch, DType type, const void* y, const float* expected,
-                     const ImageCount& images, bool channels_last, std::int64_t* count) {
+                     const ImageCount& images, bool channels_last, const Tolerance& tolerance,
+                     std::int64_t* count) {
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     with_index(values_of(images), [&](auto index) {
       count_differing_kernel<decltype(index)>
           <<<grid_for(launch, values_of(images)), block_threads, 0, launch.stream>>>(
-              static_cast<const T*>(y), expected, images, channels_last,
+              static_cast<const T*>(y), expected, images, channels_last, tolerance,
               reinterpret_cast<unsigned long long*>(count));
     });
   });

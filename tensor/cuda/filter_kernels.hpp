@@ -48,11 +48,22 @@ struct ImageCount {
   std::int64_t items, channels, pixels;
 };
 
-// y[n, c, p] += bias[c], then max(., 0) with `relu`; y and bias of `type`.
-void add_bias(const Launch& launch, DType type, void* y, const void* bias, const ImageCount& images,
-              bool channels_last, bool relu);
-// count += how many y[n, c, p] are not expected[c]; NaN is NaN.
+// One value a channel, float32 or of the type to which it is rounded before it is added.
+struct ImageBias {
+  const void* values;
+  DType type, rounded;
+};
+// y[n, c, p] += bias[c], then max(., 0) with `relu`; y of `type`.
+void add_bias(const Launch& launch, DType type, void* y, const ImageBias& bias,
+              const ImageCount& images, bool channels_last, bool relu);
+
+// How far a value may be from a finite one that is expected: absolute + relative |expected|.
+struct Tolerance {
+  float absolute = 0, relative = 0;
+};
+// count += how many y[n, c, p] are not expected[c]; NaN is NaN, and infinities are exact.
 void count_differing(const Launch& launch, DType type, const void* y, const float* expected,
-                     const ImageCount& images, bool channels_last, std::int64_t* count);
+                     const ImageCount& images, bool channels_last, const Tolerance& tolerance,
+                     std::int64_t* count);
 
 }  // namespace tasuki::kernels

@@ -1,19 +1,22 @@
 #include "tensor/cuda/fusion_trial.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <utility>
 
 #include "core/activity.hpp"
+#include "core/error.hpp"
 #include "core/log.hpp"
-#include "tensor/cuda/channels_last.hpp"
-#include "tensor/cuda/filter_kernels.hpp"
+#include "tensor/cuda/image_passes.hpp"
 #include "tensor/cuda/timing.hpp"
 #include "tensor/cuda_settings.hpp"
 
 namespace tasuki {
 namespace {
+
+constexpr const char* call = "cudnnConvolutionBiasActivationForward";
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN(),
                 infinity = std::numeric_limits<float>::infinity();
@@ -22,24 +25,6 @@ struct Demand {
   float bias, result;  // of any finite sum
 };
 constexpr std::array demands = {Demand{nan, nan}, Demand{-infinity, 0}, Demand{infinity, infinity}};
-
-// How many values of y differ from their channel's.
-std::int64_t count_differing(const CudaContext& context, const Tensor& y, const Tensor& expected) {
-  const Shape& shape = y.shape();
-  const Tensor count = Tensor::zeros({1}, DType::int64, y.device());
-  kernels::count_differing(context.launch(), y.dtype(), y.raw(), expected.data<float>(),
-                           {shape[0], shape[1], shape[2] * shape[3]}, is_channels_last(y),
-                           count.data<std::int64_t>());
-  check_launch("count_differing");
-  return count.to(Device::cpu()).data<std::int64_t>()[0];
-}
-
-// After a call that failed: the next launch would otherwise report the error. After some errors
-// there is no next launch.
-void clear_error() {
-  const cudaError_t left = cudaGetLastError();
-  if (is_of_earlier_work(left)) check_cuda(left, "cudnnConvolutionBiasActivationForward");
-}
 
 // What speaks against the fused call with this activation; empty: nothing.
 std::string objection_to(CudaContext& context, const FusionTrial::Work& work,
@@ -57,22 +42,20 @@ std::string objection_to(CudaContext& context, const FusionTrial::Work& work,
     const Tensor bias = biases.to(y.dtype()).to(y.device());
     if (const cudnnStatus_t answer = work.fused(relu, bias); answer != CUDNN_STATUS_SUCCESS) {
       std::string text = cudnn_text(answer);
-      clear_error();
+      clear_error(call);
       return text;
     }
-    if (const std::int64_t wrong = count_differing(context, y, expected.to(y.device())); wrong > 0)
+    if (const std::int64_t wrong = count_differing(y, expected.to(y.device())); wrong > 0)
       return fmt::format("{} of {} values are wrong with biases of NaN and infinity", wrong,
                          y.count());
   }
   if (!cuda_settings().autotune) return {};
   const Tensor bias = Tensor::zeros({channels}, y.dtype(), y.device());
   const float once = best_time(context,
-                               [&] {
-                                 check_cudnn(work.fused(relu, bias),
-                                             "cudnnConvolutionBiasActivationForward");
-                               }),
+                               [&] { return work.fused(relu, bias) == CUDNN_STATUS_SUCCESS; }),
               twice = best_time(context, work.separate);
-  return once <= twice ? "" : fmt::format("{:.3f} ms against {:.3f} for ten", once, twice);
+  if (std::isinf(once)) return "fails when it is timed";
+  return once <= twice ? "" : fmt::format("{:.3f} ms against {:.3f} for ten runs", once, twice);
 }
 
 // Never destroyed, because it must not outlive any part of cuDNN.
@@ -89,23 +72,38 @@ bool FusionTrial::is_due(const CudaContext& context) const {
 }
 
 void FusionTrial::run(CudaContext& context, const Work& work) {
+  const std::lock_guard lock(mutex_);
+  if (is_decided_) return;
   std::string objections;
-  work.y.fill(nan);  // shows whether it is read
-  // cuDNN's reference wants the second, whose name need not be all that its kernels do.
+  // The call is given y as an addend, too, with factor 0: shows whether it is read nevertheless.
+  work.y.fill(nan);
+  // NaN may stay, although nothing asks for that; and cuDNN's reference supports the second alone.
   for (const auto& [propagation, name] : {std::pair{CUDNN_PROPAGATE_NAN, "asked to keep NaN"},
                                           {CUDNN_NOT_PROPAGATE_NAN, "not asked to"}}) {
     report_progress();
     const std::string objection = objection_to(context, work, relu_that(propagation));
     if (objection.empty()) {
       relu_ = relu_that(propagation);
-      log_verbose("{}: cuDNN adds the bias and applies ReLU ({})", work.name, name);
+      log_verbose("{}: cuDNN adds the bias and applies ReLU in the same call ({})", work.name,
+                  name);
       break;
     }
     objections += fmt::format("{}{}: {}", objections.empty() ? "" : "; ", name, objection);
   }
   if (relu_ == nullptr)
-    log_verbose("{}: the bias and ReLU are a pass of their own: {}", work.name, objections);
+    log_verbose("{}: bias and ReLU are a pass of their own; against cuDNN's call, {}", work.name,
+                objections);
   is_decided_ = true;
+}
+
+void FusionTrial::give_up(const CudaContext& context, const std::string& name,
+                          cudnnStatus_t answer) {
+  relu_ = nullptr;
+  clear_error(call);
+  log_verbose("{}: bias and ReLU are a pass of their own from now on: {}", name,
+              cudnn_text(answer));
+  if (answer >= CUDNN_STATUS_INTERNAL_ERROR && is_recorded(context.stream()))
+    fail(ErrorKind::unavailable, "{} failed while it was recorded: {}", call, cudnn_text(answer));
 }
 
 }  // namespace tasuki

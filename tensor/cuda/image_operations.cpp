@@ -3,7 +3,7 @@
 #include "tensor/cuda/channels_last.hpp"
 #include "tensor/cuda/context.hpp"
 #include "tensor/cuda/cuda_backend.hpp"
-#include "tensor/cuda/filter_kernels.hpp"
+#include "tensor/cuda/image_passes.hpp"
 #include "tensor/cuda/normalization_kernels.hpp"
 #include "tensor/cuda/operands.hpp"
 #include "tensor/cuda/resize_kernels.hpp"
@@ -76,11 +76,7 @@ class CudaImageOperations final : public ImageOperations {
     TASUKI_CHECK(shape.rank() == 4 && b.shape() == Shape{shape[1]},
                  "a bias of {} does not fit images of {}", b.shape().text(), shape.text());
     if (y.count() == 0) return;
-    const Tensor bias = b.to(y.dtype());
-    kernels::add_bias(launch_on(y), y.dtype(), y.raw(), bias.raw(),
-                      {shape[0], shape[1], shape[2] * shape[3]}, is_channels_last(y),
-                      /*relu=*/false);
-    check_launch("add_bias");
+    add_image_bias(y, b, y.dtype(), /*relu=*/false);
   }
 
   Tensor resize(const Tensor& source, std::int64_t height, std::int64_t width,

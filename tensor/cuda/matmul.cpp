@@ -56,8 +56,8 @@ MatmulKey::MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed)
       has_bias(product.bias != nullptr),
       relu(product.relu),
       has_row_sums(product.row_sums != nullptr),
-      has_gelu(product.before != nullptr),
       tf32(allow_tf32 && product.operands == DType::float32),
+      gelu(product.before != nullptr ? std::optional(product.gelu) : std::nullopt),
       is_timed(timed) {}
 
 std::size_t MatmulKeyHash::operator()(const MatmulKey& key) const noexcept {
@@ -73,8 +73,9 @@ std::size_t MatmulKeyHash::operator()(const MatmulKey& key) const noexcept {
        {key.alignment_a, key.alignment_b, key.alignment_c, key.alignment_vector})
     mix(alignment);
   std::size_t flags = 0;
-  for (const bool flag : {key.transpose_a, key.transpose_b, key.adds, key.has_bias, key.relu,
-                          key.has_row_sums, key.has_gelu, key.tf32, key.is_timed})
+  for (const bool flag :
+       {key.transpose_a, key.transpose_b, key.adds, key.has_bias, key.relu, key.has_row_sums,
+        key.gelu.has_value(), key.gelu == Map::gelu_tanh, key.tf32, key.is_timed})
     flags = 2 * flags + (flag ? 1 : 0);
   mix(flags + (static_cast<std::size_t>(key.operands) << 16) +
       (static_cast<std::size_t>(key.result) << 24));
@@ -145,11 +146,12 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
   TASUKI_CHECK(product.before == nullptr || (product.batch == 1 && product.beta == 0 &&
                                              product.row_sums == nullptr && !product.relu),
                "GELU of a product in a batch, with an addend, row sums or a ReLU");
-  if (product.before != nullptr && !has_gelu_epilogue(context, product)) {
+  const MatmulKey key(product, cuda_settings().allow_tf32, cuda_settings().autotune);
+  // Choosing reads results on the host (gelu_trial.hpp), which cannot be recorded.
+  if (key.gelu && !context.matmul().algorithms.has(key) && is_recorded(context.stream())) {
     multiply_before_gelu(context, product);
     return false;
   }
-  const MatmulKey key(product, cuda_settings().allow_tf32, cuda_settings().autotune);
   MatmulAlgorithms::Known& known =
       context.matmul().algorithms.get(key, [&] { return choose_matmul(context, product, key); });
   AlgorithmTrials::Work work{"cublasLtMatmul"};
@@ -161,14 +163,14 @@ bool multiply(CudaContext& context, const MatrixProduct& product) {
   known.trials.run(context, work, known.choices.size(), [&](std::size_t number) {
     const MatmulAlgorithms::Choice& choice = known.choices[number];
     is_fused = choice.is_fused;
-    if (key.has_gelu && !is_fused) return AlgorithmTrials::Answer{};
+    if (key.gelu && !is_fused) return AlgorithmTrials::Answer{};
     const cublasStatus_t answer = multiply_by(context, product, key, choice);
     AlgorithmTrials::Answer result{outcome_of(answer)};
     if (result.outcome != AlgorithmTrials::Outcome::done)
       result.why = text_of(choice, number, answer);
     return result;
   });
-  if (key.has_gelu && !is_fused) multiply_before_gelu(context, product);
+  if (key.gelu && !is_fused) multiply_before_gelu(context, product);
   return is_fused && product.row_sums != nullptr;
 }
 

@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "tensor/cuda/algorithm_trials.hpp"
-#include "tensor/cuda/gelu_epilogue.hpp"
 #include "tensor/cuda/handles.hpp"
 #include "tensor/dtype.hpp"
 #include "tensor/element_functions.hpp"
@@ -21,9 +21,9 @@ namespace tasuki {
 
 class CudaContext;
 
-// Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n values) that plus the bias, and with
-// relu max(0, that); with `before` that goes there, and GELU of it to c. Computed in float32 (TF32
-// if allowed), partial sums included.
+// Row-major c (m x n) = op(a) op(b) + beta c; with a bias (n values) that plus the bias. With relu
+// c is max(0, this sum); with `before`, which then takes the sum, c is GELU of it. Computed in
+// float32 (TF32 if allowed), partial sums included.
 struct MatrixProduct {
   bool transpose_a = false, transpose_b = false;
   std::int64_t m = 0, n = 0, k = 0;  // all positive
@@ -60,8 +60,9 @@ struct MatmulKey {
   std::uint32_t alignment_a = 1, alignment_b = 1, alignment_c = 1, alignment_vector = 1;
   DType operands = DType::float32, result = DType::float32;
   bool transpose_a = false, transpose_b = false, adds = false, has_bias = false, relu = false;
-  bool has_row_sums = false, has_gelu = false, tf32 = false;
-  bool is_timed = false;  // affects how the algorithm is found
+  bool has_row_sums = false, tf32 = false;
+  std::optional<Map> gelu;  // with MatrixProduct::before
+  bool is_timed = false;    // affects how the algorithm is found
 
   MatmulKey(const MatrixProduct& product, bool allow_tf32, bool timed);
   friend bool operator==(const MatmulKey&, const MatmulKey&) = default;
@@ -87,21 +88,23 @@ class MatmulAlgorithms {
     std::vector<Choice> choices;  // best first
     AlgorithmTrials trials;
   };
+  bool has(const MatmulKey& key) {
+    const std::lock_guard lock(mutex_);
+    return known_.contains(key);
+  }
   // Calls `choose`, which returns choices and may compute other products, if the key is new.
   template <class Choose>
   Known& get(const MatmulKey& key, Choose&& choose) {
     const std::lock_guard lock(mutex_);
-    std::unique_ptr<Known>& known = known_[key];
-    if (known == nullptr) {
-      auto made = std::make_unique<Known>();
-      made->choices = choose();
-      known = std::move(made);
-    }
-    return *known;
+    const auto found = known_.find(key);
+    if (found != known_.end()) return *found->second;
+    auto made = std::make_unique<Known>();
+    made->choices = choose();
+    return *(known_[key] = std::move(made));
   }
 
  private:
-  std::recursive_mutex mutex_;
+  std::recursive_mutex mutex_;  // of a thread that chooses, too
   std::unordered_map<MatmulKey, std::unique_ptr<Known>, MatmulKeyHash> known_;
 };
 
@@ -110,7 +113,6 @@ using CublasLt = CudaHandle<cublasLtHandle_t, &cublasLtDestroy>;
 struct MatmulState {
   CublasLt cublaslt;
   MatmulAlgorithms algorithms{};
-  GeluEpilogues gelu{};
 };
 
 // As check_cuda() (check.hpp), for cuBLAS.
@@ -120,7 +122,7 @@ void check_cublas(cublasStatus_t code, const char* call);
 // that does it.
 bool multiply(CudaContext& context, const MatrixProduct& product);
 
-// A product with GELU, whose GELU is a pass of its own.
+// A product with GELU, in which GELU is a pass of its own.
 void multiply_before_gelu(CudaContext& context, const MatrixProduct& product);
 
 }  // namespace tasuki
