@@ -12,8 +12,9 @@
 # TASUKI_GPU_PARTS, a regular expression, only the parts whose names match it are run, so that they
 # can be split among calls (docs/gpu-status.md has calls that suit). For slow GPUs, such as simulated
 # ones: FLAGS such as `--unit 32`, TASUKI_GPU_FUNCTIONS, a filter of GoogleTest for the functions,
-# and TASUKI_GPU_STEPS, MODEL:BATCH:PRECISION of each case to be compared with PyTorch, and
-# TASUKI_GPU_KERNELS, those whose kernels are timed.
+# and TASUKI_GPU_STEPS, MODEL:BATCH:PRECISION of each case to be compared with PyTorch,
+# TASUKI_GPU_KERNELS, those whose kernels are timed, and TASUKI_GPU_CHOICES, those whose fused calls
+# are listed.
 #
 # It builds nothing: it uses the programs of the bundle that it is in (scripts/bundle.sh), else
 # those of TASUKI_BUILD (default: build/ beside scripts/). The most important parts come first, and
@@ -118,6 +119,10 @@ write_report() {
     if compgen -G "$logs/*_as_on_cpu.log" > /dev/null; then
       tail -q -n 1 "$logs"/*_as_on_cpu.log | cut -c1-200 | fit 800 |
         block "GPU against CPU, on $data_name"
+    fi
+    if [ -s "$logs/choices_of_fused_calls.log" ]; then
+      tail -n +2 "$logs/choices_of_fused_calls.log" | cut -c1-240 | fit 1600 |
+        block 'bias and ReLU by cuDNN, GELU by cuBLASLt'
     fi
     if [ -s "$out/steps.md" ]; then
       printf '\n## Training steps against PyTorch\n\n'
@@ -393,6 +398,15 @@ for (_, name), values in sorted(kernels.items(), key=lambda each: -longest(each[
 ' "$scratch/ncu.csv"
 }
 export -f slowest_kernels
+# What the trials of calls that do more than a product or a convolution found (--verbose).
+choices() {
+  local case
+  for case in ${TASUKI_GPU_CHOICES:-vgg_small:128:bf16 gpt:64:bf16}; do
+    "$1" ${case//:/ } --steps 1 --verbose > "$scratch/said" 2>&1 || { tail -5 "$scratch/said"; return 1; }
+    grep -E 'GELU|ReLU' "$scratch/said" | sed "s/^/$case: /" || echo "$case: nothing was tried"
+  done
+}
+export -f choices
 gpus=$(limited 15 nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 
 cases=()
@@ -415,6 +429,7 @@ all_parts() {
   part steps_against_pytorch 60 "$total" \
     bash -c 'exec python3 "$@" --budget $((PART_SECONDS - 10))' steps "$bench/compare_gpu.py" \
     "$(program bench_gpu_step)" --seconds 1 --out "$out/steps.md" "${cases[@]}"
+  part choices_of_fused_calls 15 40 bash -c 'choices "$@"' choices "$(program bench_gpu_step)"
   for dtype in bf16 fp16 tf32; do
     part "mnist_$dtype" 15 25 "${train[@]}" --gpu --dtype $dtype --epoch 3 --out "$scratch/$dtype"
   done

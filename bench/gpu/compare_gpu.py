@@ -19,8 +19,8 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-MODELS = [("mlp", 100), ("lenet", 256), ("cnn10", 128), ("cnn10", 1024), ("wrn_28_10", 128),
-          ("gpt", 64), ("gpt2_small", 8), ("lstm", 64), ("dcgan", 128)]
+MODELS = [("mlp", 100), ("lenet", 256), ("cnn10", 128), ("cnn10", 1024), ("vgg_small", 128),
+          ("wrn_28_10", 128), ("gpt", 64), ("gpt2_small", 8), ("lstm", 64), ("dcgan", 128)]
 PRECISIONS = ["fp32", "tf32", "bf16"]
 # What is aimed at, of our recorded steps: times PyTorch's eager mode, times the faster of its others.
 AIMS = {("mlp", 100, "fp32"): (5, 1.3), ("cnn10", 128, "bf16"): (None, 1.1),
@@ -35,12 +35,14 @@ def gpt_products(layers, width, context, symbols):
 
 # Multiplications of convolutions, linear layers and attention in one example's forward pass; of
 # DCGAN's: an image is generated, and a real one and this one are judged.
-PRODUCTS = {"mlp": 1_794_000, "lenet": 2_250_360, "cnn10": 266_013_184, "wrn_28_10": 5_243_328_768,
+PRODUCTS = {"mlp": 1_794_000, "lenet": 2_250_360, "cnn10": 266_013_184,
+            "vgg_small": 194_717_696, "wrn_28_10": 5_243_328_768,
             "gpt": gpt_products(4, 256, 128, 256), "gpt2_small": gpt_products(12, 768, 1024, 50304),
             "lstm": 2 * 32 * 8 * 512 ** 2, "dcgan": 534_577_152}
 # Bytes of memory that an update moves for each parameter: weights, gradients and states are read, weights and states
 # written; and the copy in 16 bits.
-UPDATES = {model: 5 * 4 if model in ("lenet", "cnn10", "wrn_28_10") else 7 * 4 for model in PRODUCTS}
+CONVNETS = ("lenet", "cnn10", "vgg_small", "wrn_28_10")
+UPDATES = {model: 5 * 4 if model in CONVNETS else 7 * 4 for model in PRODUCTS}
 TRANSFORMERS = ("gpt", "gpt2_small")
 OWN = "Tasuki graph, own attention"
 MODES = ["eager", "graph", "compile"]  # the slowest to start comes last
@@ -67,7 +69,7 @@ def bound(name, case, parameters):
 
 def lies_channels_last(model, precision):
     """Whether images lie channels last: as ours do on tensor cores."""
-    return model in ("lenet", "cnn10", "wrn_28_10", "dcgan") and precision != "fp32"
+    return model in (*CONVNETS, "dcgan") and precision != "fp32"
 
 
 def command(program, seconds, case, who):

@@ -1,6 +1,6 @@
 // Training steps (forward, backward, update) on a GPU with a batch that is already in its memory.
 //
-//   gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [--graph] [--seconds N] [--steps N]
+//   gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [--graph] [--seconds N] [--steps N] [--verbose]
 //
 // MODEL is one of
 //   mlp         784-1000-1000-10, Adam
@@ -12,7 +12,8 @@
 // or a name of --arch (momentum SGD). With --graph a step is recorded once and replayed, as
 // training programs do it. Prints one line of JSON: examples per second over at least N (3)
 // seconds, after steps that choose algorithms, and the peak of memory in use. With --steps it
-// measures so many, after one, for profilers.
+// measures so many, after one, for profilers. --verbose says on standard error which algorithms
+// were chosen.
 #include <fmt/core.h>
 
 #include <chrono>
@@ -23,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/log.hpp"
 #include "models/catalog.hpp"
 #include "models/dcgan.hpp"
 #include "models/gpt.hpp"
@@ -224,6 +226,8 @@ Flags flags_of(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--graph")
       flags.graph = true;
+    else if (arguments[i] == "--verbose")
+      configure_log(0, LogLevel::verbose);
     else if (arguments[i] == "--seconds" && i + 1 < arguments.size())
       flags.seconds = std::atof(arguments[++i].c_str());
     else if (arguments[i] == "--steps" && i + 1 < arguments.size())
@@ -240,7 +244,7 @@ int main(int argc, char** argv) {
   if (argc < 3) {
     fmt::print(stderr,
                "usage: gpu_step MODEL BATCH [fp32|tf32|bf16|fp16] [--graph] [--seconds N] "
-               "[--steps N]\n");
+               "[--steps N] [--verbose]\n");
     return 64;
   }
   try {

@@ -13,8 +13,8 @@ import time
 
 parser = argparse.ArgumentParser(description=__doc__,
                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("model", choices=["mlp", "lenet", "cnn10", "wrn_28_10", "gpt", "gpt2_small",
-                                          "lstm", "dcgan"])
+parser.add_argument("model", choices=["mlp", "lenet", "cnn10", "vgg_small", "wrn_28_10", "gpt",
+                                      "gpt2_small", "lstm", "dcgan"])
 parser.add_argument("batch", type=int)
 parser.add_argument("precision", choices=["fp32", "tf32", "bf16", "fp16"])
 parser.add_argument("--mode", required=True, choices=["eager", "compile", "graph"],
@@ -67,10 +67,22 @@ def adam(kind=torch.optim.Adam, **settings):
     return lambda parameters: kind(parameters, fused=True, capturable=options.mode == "graph", **settings)
 
 
+def vgg_small():
+    layers, channels = [], 3
+    for count, width in ((2, 64), (2, 128), (3, 256)):
+        for _ in range(count):
+            layers += [torch.nn.Conv2d(channels, width, 3, padding=1), torch.nn.ReLU()]
+            channels = width
+        layers.append(torch.nn.MaxPool2d(2))
+    return torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(16 * channels, 1024),
+                               torch.nn.ReLU(), torch.nn.Dropout(0.5), torch.nn.Linear(1024, 10))
+
+
 def image_step():
     image = peer_models.image_shape(options.model)
     order = torch.channels_last if options.channels_last else torch.contiguous_format
-    model = getattr(peer_models, options.model)().cuda().to(memory_format=order)
+    create = vgg_small if options.model == "vgg_small" else getattr(peer_models, options.model)
+    model = create().cuda().to(memory_format=order)
     x = torch.rand(options.batch, *image, device="cuda")
     x = x.to(memory_format=order) if len(image) == 3 else x
     t = torch.arange(options.batch, device="cuda") % 10

@@ -31,7 +31,8 @@ std::string objection_to(CudaContext& context, const FusionTrial::Work& work,
                          cudnnActivationDescriptor_t relu) {
   const Tensor& y = work.y;
   const std::int64_t channels = y.shape()[1];
-  // Neighbouring channels have different biases, and each channel has all of them in turn.
+  // Neighbouring channels have different biases, and each channel has all of them in turn. y, which
+  // the call is given as an addend with factor 0, too, then holds NaN where another value is due.
   for (std::size_t turn = 0; turn < demands.size(); ++turn) {
     const Tensor biases = Tensor::empty({channels}), expected = Tensor::empty({channels});
     for (std::int64_t c = 0; c < channels; ++c) {
@@ -75,8 +76,6 @@ void FusionTrial::run(CudaContext& context, const Work& work) {
   const std::lock_guard lock(mutex_);
   if (is_decided_) return;
   std::string objections;
-  // The call is given y as an addend, too, with factor 0: shows whether it is read nevertheless.
-  work.y.fill(nan);
   // NaN may stay, although nothing asks for that; and cuDNN's reference supports the second alone.
   for (const auto& [propagation, name] : {std::pair{CUDNN_PROPAGATE_NAN, "asked to keep NaN"},
                                           {CUDNN_NOT_PROPAGATE_NAN, "not asked to"}}) {

@@ -11,9 +11,11 @@
 #include <limits>
 #include <memory>
 
+#include "core/error.hpp"
 #include "core/log.hpp"
 #include "tensor/cuda/convolution_plan.hpp"
 #include "tensor/cuda_settings.hpp"
+#include "tensor/image_operations.hpp"
 #include "tests/gpu/compare.hpp"
 #include "tests/gpu/device.hpp"
 
@@ -62,7 +64,7 @@ class FusedRelu : public ::testing::TestWithParam<Precision> {
 
   static Results results(Side& side, const Problem& problem) {
     const Tensor x = side.activations(problem.x), w = side.weights(problem.w),
-                 b = side.weights({problem.w[0]});
+                 b = side.weights({problem.w[0]}).to(x.dtype());
     return {{"y", side.backend().conv2d(x, w, b, problem.options, nullptr, true)}};
   }
   static void expect_right(const Problem& problem) {
@@ -78,7 +80,7 @@ class FusedRelu : public ::testing::TestWithParam<Precision> {
     Operands(const Problem& problem, float bias, float second = 1)
         : x(Tensor::full(problem.x, 1).to(GetParam().type).to(gpu)),
           w(Tensor::full(problem.w, 0.5F).to(gpu)),
-          b(Tensor::full({problem.w[0]}, bias).to(gpu)) {
+          b(Tensor::full({problem.w[0]}, bias).to(GetParam().type).to(gpu)) {
       x.slice(1, 2).fill(second);
     }
     Tensor convolved(const Conv2dOptions& options) const {
@@ -144,17 +146,26 @@ TEST_P(FusedRelu, IsOneCallThatKeepsNaN) {
 TEST_P(FusedRelu, IsTwoPassesWhereTheCallLosesNaN) {
   const Problem problem = next();
   manner("drops_nan");
-  EXPECT_THAT(words_about(problem),
-              HasSubstr("the bias and ReLU are a pass of their own: asked to keep NaN: "));
+  EXPECT_THAT(
+      words_about(problem),
+      HasSubstr(
+          "bias and ReLU are a pass of their own; against cuDNN's call, asked to keep NaN: "));
   expect_kept_nan(problem);
   EXPECT_FALSE(is_fused(problem));
   expect_kept_nan(problem);
 }
 
+TEST_P(FusedRelu, IsTwoPassesWhereTheCallReadsWhatItIsToOverwrite) {
+  const Problem problem = next();
+  manner("reads_z");
+  EXPECT_THAT(words_about(problem), HasSubstr("a pass of their own"));
+  EXPECT_FALSE(is_fused(problem));
+}
+
 TEST_P(FusedRelu, IsOneCallWhereCudnnKeepsNaNUnasked) {
   const Problem problem = next();
   manner("takes_no_request");
-  EXPECT_THAT(words_about(problem), HasSubstr("applies ReLU (not asked to"));
+  EXPECT_THAT(words_about(problem), HasSubstr("applies ReLU in the same call (not asked to"));
   expect_kept_nan(problem);
   EXPECT_TRUE(is_fused(problem));
 }
@@ -181,6 +192,52 @@ TEST_P(FusedRelu, IsDecidedForEachAlgorithm) {
   refuse("run 1 any", CUDNN_STATUS_NOT_SUPPORTED);  // another algorithm takes its place
   expect_right(problem);
   EXPECT_TRUE(is_fused(problem));
+}
+
+// A call that has passed its trial and fails later costs itself, not its algorithm.
+TEST_P(FusedRelu, GivesWayToTwoPassesByTheSameAlgorithm) {
+  for (const cudnnStatus_t status : {CUDNN_STATUS_NOT_SUPPORTED, CUDNN_STATUS_EXECUTION_FAILED}) {
+    SCOPED_TRACE(static_cast<int>(status));
+    const Problem problem = next();
+    expect_right(problem);
+    EXPECT_TRUE(is_fused(problem));
+    refuse("run any fused", status);
+    EXPECT_THAT(words_about(problem), HasSubstr("from now on: "));
+    ::unsetenv("SIMULATED_CUDNN_REFUSES");
+    EXPECT_FALSE(is_fused(problem));
+    expect_right(problem);
+    refuse("run 1 any", CUDNN_STATUS_NOT_SUPPORTED);  // the other one was not tried before
+    expect_right(problem);
+    EXPECT_TRUE(is_fused(problem));
+    ::unsetenv("SIMULATED_CUDNN_REFUSES");
+  }
+}
+
+TEST_P(FusedRelu, GivesWayInARecording) {
+  const auto record = [&](const Problem& problem, cudnnStatus_t status) {
+    expect_right(problem);
+    EXPECT_TRUE(is_fused(problem));
+    refuse("record any fused", status);
+    const Operands operands(problem, 1);
+    try {
+      backend(gpu).record(gpu, [&] { operands.convolved(problem.options); })->replay();
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  const Problem refused = next(), failed = next();
+  EXPECT_EQ(record(refused, CUDNN_STATUS_NOT_SUPPORTED), "");
+  EXPECT_THAT(record(failed, CUDNN_STATUS_EXECUTION_FAILED), HasSubstr("while it was recorded"));
+  ::unsetenv("SIMULATED_CUDNN_REFUSES");
+  for (const Problem& problem : {refused, failed}) {
+    expect_right(problem);
+    EXPECT_FALSE(is_fused(problem));
+    refuse("run 1 any", CUDNN_STATUS_NOT_SUPPORTED);
+    expect_right(problem);
+    EXPECT_TRUE(is_fused(problem));
+    ::unsetenv("SIMULATED_CUDNN_REFUSES");
+  }
 }
 
 // The decision waits for the device.
@@ -211,7 +268,7 @@ TEST_P(FusedRelu, MustNotBeSlowerWhereAlgorithmsAreTimed) {
   EXPECT_THAT(words_about(fast), HasSubstr("cuDNN adds the bias"));
   EXPECT_TRUE(is_fused(fast));
   manner("slow");
-  EXPECT_THAT(words_about(timed), HasSubstr("15.000 ms against 10.000 for ten"));
+  EXPECT_THAT(words_about(timed), HasSubstr("15.000 ms against 10.000 for ten runs"));
   EXPECT_FALSE(is_fused(timed));
 }
 
@@ -229,7 +286,11 @@ TEST_P(FusedRelu, RoundsABiasAsAnOptimizerDoes) {
       return backend(gpu).conv2d(x, w, bias, problem.options, nullptr, relu);
     };
     for (const bool relu : {true, false}) {
-      EXPECT_EQ(relative_distance(y(b, relu), y(rounded, relu)), 0);
+      SCOPED_TRACE(relu);
+      // Two passes round the convolution, too, and a bias that is not rounded yet always takes two.
+      const bool is_alike = how == std::string("drops_nan") || !relu;
+      EXPECT_LE(relative_distance(y(b, relu), y(rounded, relu)),
+                is_alike ? 0 : GetParam().tolerance);
       EXPECT_LE(relative_distance(y(shifted, relu), y(rounded, relu)), GetParam().tolerance);
     }
   }
@@ -245,12 +306,78 @@ TEST_P(FusedRelu, IsTwoPassesInFloat32OfOtherOperands) {
   EXPECT_FALSE(is_fused(problem));
 }
 
+// Rounding would be a launch of its own beside cuDNN's call.
+TEST_P(FusedRelu, IsTwoPassesWithABiasThatIsYetToBeRounded) {
+  if (GetParam().type == DType::float32) GTEST_SKIP() << "of 16 bits";
+  const Problem problem = next();
+  expect_right(problem);
+  ASSERT_TRUE(is_fused(problem));
+  Operands operands(problem, nan);
+  operands.b = operands.b.to(DType::float32);
+  manner("drops_nan");
+  EXPECT_TRUE(is_nan(operands.convolved(problem.options)));
+}
+
 INSTANTIATE_TEST_SUITE_P(, FusedRelu,
                          ::testing::Values(Precision{"fp32", DType::float32, false, 1e-5},
                                            Precision{"tf32", DType::float32, true, 1e-3},
                                            Precision{"bf16", DType::bfloat16},
                                            Precision{"fp16", DType::float16}),
                          [](const auto& precision) { return std::string(precision.param.name); });
+
+// --- the trial by itself ---
+
+class OwnFusionTrial : public ::testing::Test {
+ protected:
+  static inline const Device gpu = Device::cuda(0);
+
+  void SetUp() override {
+    ASSERT_EQ(why_no_gpu(), std::nullopt);
+    y_ = Tensor::zeros({2, 4, 3, 3}, DType::float32, gpu);
+  }
+  void TearDown() override { cuda_settings() = CudaSettings{}; }
+
+  // Runs a trial of a call that is right and keeps NaN; returns whether it is used.
+  bool decide() {
+    trial_.run(CudaContext::of(gpu), {y_,
+                                      [&](cudnnActivationDescriptor_t, const Tensor& bias) {
+                                        if (++calls_ > most_calls_)
+                                          return CUDNN_STATUS_EXECUTION_FAILED;
+                                        y_.fill(0);
+                                        backend(gpu).images().add_bias(y_, bias);
+                                        y_.copy_from(backend(gpu).unary(Unary::relu, y_, 0));
+                                        return CUDNN_STATUS_SUCCESS;
+                                      },
+                                      [&] { return is_separate_possible_; }, "a convolution"});
+    return trial_.relu() != nullptr;
+  }
+
+  FusionTrial trial_;
+  Tensor y_;
+  int calls_ = 0, most_calls_ = 1000;
+  bool is_separate_possible_ = true;
+};
+
+TEST_F(OwnFusionTrial, IsRunOnce) {
+  EXPECT_TRUE(decide());
+  EXPECT_EQ(calls_, 3);
+  EXPECT_TRUE(decide());
+  EXPECT_EQ(calls_, 3);
+}
+
+TEST_F(OwnFusionTrial, TakesAFailureForInfiniteTime) {
+  cuda_settings().autotune = true;
+  is_separate_possible_ = false;
+  EXPECT_TRUE(decide());
+}
+
+TEST_F(OwnFusionTrial, TakesAFailureForInfiniteTimeOfTheCall) {
+  cuda_settings().autotune = true;
+  is_separate_possible_ = false;
+  most_calls_ = 5;  // three for the values, and then times
+  EXPECT_FALSE(decide());
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+}
 
 // --- the simulation itself ---
 

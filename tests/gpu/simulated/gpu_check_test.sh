@@ -31,6 +31,7 @@ END
 
 export PATH=$work/commands:$PATH TASUKI_BUILD=$build TASUKI_DATA=$work
 export TASUKI_GPU_FUNCTIONS='Precisions/Gpu.[BP]*fp32:Precisions/Gpu.Linear/bf16' TASUKI_GPU_STEPS=mlp:1:bf16
+export TASUKI_GPU_CHOICES=gpt:1:bf16
 mapfile -t calls < <(sed -nE "s|^TASUKI_GPU_PARTS='([^']*)' .* /tmp/[ab] 330$|\1|p" "$source/docs/gpu-status.md")
 ((${#calls[@]} == 2)) || { echo "expected two calls of 330 s in docs/gpu-status.md, found ${#calls[@]}"; exit 1; }
 # Limits grow with the time that is given: other work may run beside this.
@@ -44,8 +45,9 @@ cat "$work/reports"
 files=$(ls -A "$work/report" | tr '\n' ' ')
 [[ $files == 'gpu_report.md logs.tar.gz steps.md ' ]] || { echo "found $files"; exit 1; }
 for part in functions momentum_losses_as_on_cpu adam_losses_as_on_cpu mnist_20_epochs \
-    mnist_20_epochs_autotune accuracy_as_on_cpu steps_against_pytorch mnist_bf16 mnist_fp16 \
+    mnist_20_epochs_autotune accuracy_as_on_cpu steps_against_pytorch choices_of_fused_calls mnist_bf16 mnist_fp16 \
     mnist_tf32; do
   grep -q "^| $part | passed |" "$work/reports" || { echo "$part did not pass"; exit 1; }
 done
+grep -q "^gpt:1:bf16: .*algorithms compute it" "$work/reports" || { echo 'the choices are missing'; exit 1; }
 grep -q 'libtasuki_cuda_simulated.so' "$work/reports" || { echo "its libraries are not named"; exit 1; }

@@ -5,8 +5,10 @@
 //
 //   SIMULATED_CUBLASLT_GELU=FORM
 //
-// FORM: `tanh` (if nothing is said), `erf`, `lost_nan` (by tanh, and NaN becomes 0) or
-// `infinite_nan` (by tanh, and -infinity becomes NaN).
+// FORM: `tanh` (if nothing is said), `erf`, `mixed` (by erf with algorithm 1), `erf_if_wide` (from
+// 64 values a row on), `lost_nan` (by tanh, and NaN becomes 0), `infinite_nan` (by tanh, and
+// -infinity becomes NaN), `wrong_input` (by tanh, and what is kept of before it is 0) or `slow` (by
+// tanh, in seven operations' time).
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -62,9 +64,12 @@ bool has(const Operation& operation, unsigned bit) {
 constexpr unsigned relu = 2, adds_bias = 4, relu_gradient = 8, bias_gradient = 16, gelu = 32,
                    gelu_gradient = 64, uses_aux = 128, bias_gradient_a = 256, bias_gradient_b = 512;
 
-float gelu_of(float x) {
+std::string_view gelu_form() {
   const char* const said = std::getenv("SIMULATED_CUBLASLT_GELU");
-  const std::string_view form = said != nullptr ? said : "tanh";
+  return said != nullptr ? said : "tanh";
+}
+
+float gelu_of(float x, std::string_view form) {
   if (std::isnan(x)) return form == "lost_nan" ? 0 : x;
   if (std::isinf(x) && x < 0) return form == "infinite_nan" ? std::nanf("") : 0;
   const auto v = static_cast<double>(x);
@@ -118,6 +123,7 @@ struct Product {
   float alpha, beta;
   const void *a_values, *b_values, *c_values;
   void* d_values;
+  int algorithm = 0;
 
   void run() const {
     for (std::int64_t i = 0; i < d.batch; ++i) {
@@ -175,14 +181,21 @@ struct Product {
     if (o.is_tf32) std::ranges::transform(values, values.begin(), to_tf32);
     return values;
   }
+  std::string_view form() const {
+    const std::string_view said = gelu_form();
+    const bool is_erf =
+        (said == "mixed" && algorithm == 1) || (said == "erf_if_wide" && sizes.m >= 64);
+    return is_erf ? "erf" : said;
+  }
   static std::size_t at(const Matrix& matrix, std::int64_t i, std::int64_t j) {
     return static_cast<std::size_t>(i + j * matrix.ld);
   }
   float activated(float value, std::int64_t i, std::int64_t j) const {
     if (has(o, gelu)) {
       if (has(o, uses_aux))
-        store(d.values(), o.aux, static_cast<std::size_t>(i + j * o.aux_ld), value);
-      return gelu_of(value);
+        store(d.values(), o.aux, static_cast<std::size_t>(i + j * o.aux_ld),
+              form() == "wrong_input" ? 0 : value);
+      return gelu_of(value, form());
     }
     const std::int64_t bit = i + j * o.aux_ld;
     auto* const bytes = static_cast<std::uint8_t*>(o.aux);
@@ -360,10 +373,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   if (algorithm != nullptr && (room < workspace_bytes || workspace == nullptr))
     return CUBLAS_STATUS_INVALID_VALUE;
   const cublasStatus_t refused =
-      algorithm == nullptr
-          ? CUBLAS_STATUS_SUCCESS
-          : refusal_of_product(static_cast<int>(algorithm->data[0]),
-                               product.o.epilogue != CUBLASLT_EPILOGUE_DEFAULT, stream);
+      algorithm == nullptr ? CUBLAS_STATUS_SUCCESS
+                           : refusal_of_product(static_cast<int>(algorithm->data[0]),
+                                                product.o.epilogue != CUBLASLT_EPILOGUE_DEFAULT,
+                                                has(product.o, gelu), stream);
   const bool is_failure =
       refused != CUBLAS_STATUS_SUCCESS && refused != CUBLAS_STATUS_NOT_SUPPORTED;
   if (is_failure) {
@@ -371,6 +384,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
     fail_at_execution(stream);
   }
   if (refused != CUBLAS_STATUS_SUCCESS) return refused;
+  if (algorithm != nullptr) product.algorithm = static_cast<int>(algorithm->data[0]);
+  for (int i = 0; has(product.o, gelu) && gelu_form() == "slow" && i < 6; ++i)
+    enqueue(stream, [] {});
   enqueue(
       stream,
       [product] {

@@ -219,7 +219,8 @@ cudnnStatus_t cudnnConvolutionBiasActivationForward(
   for (int i = 0; fused_relu() == FusedRelu::slow && i < 2; ++i) enqueue(handle->stream, [] {});
   const bool keeps_nan =
       fused_relu() == FusedRelu::takes_no_request || (asks && fused_relu() != FusedRelu::drops_nan);
-  const Epilogue epilogue{bias_values, z_values, is_relu, keeps_nan};
+  const Epilogue epilogue{bias_values, z_values, is_relu, keeps_nan,
+                          fused_relu() == FusedRelu::reads_z};
   return convolve(handle, {*x, *w, *y, *convolution}, Result::y, algorithm, alpha, z_alpha,
                   writable(x_values), writable(w_values), y_values, room, &epilogue);
 }

@@ -36,7 +36,7 @@ void blend(const cudnnTensorStruct& t, void* values, const std::vector<double>& 
   const auto step = static_cast<std::size_t>(t.step[1]);
   for (std::size_t i = 0; i < sums.size(); ++i) {
     float value = alpha * static_cast<float>(sums[i]);
-    if (beta != 0) value += beta * load(t.type, added, i);
+    if (beta != 0 || (epilogue && epilogue->reads_z)) value += beta * load(t.type, added, i);
     if (epilogue) {
       value += load(t.type, epilogue->bias, i / step % channels);
       if (epilogue->relu) value = relu(value, epilogue->keeps_nan);

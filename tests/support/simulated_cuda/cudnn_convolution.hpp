@@ -99,6 +99,7 @@ struct Epilogue {
   const void* bias;  // of a channel each, in y's type
   const void* z;     // in y's form
   bool relu, keeps_nan;
+  bool reads_z;  // with factor 0, too
 };
 
 // Two algorithms are offered: one without workspace and one that wants some.

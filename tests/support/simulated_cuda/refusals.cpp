@@ -61,9 +61,11 @@ cudnnStatus_t refusal_of_graph(Moment moment, int products, cudaStream_t stream)
   return refusal_of_cudnn(moment, products, {"graph"}, stream);
 }
 
-cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream) {
+cublasStatus_t refusal_of_product(int algorithm, bool is_fused, bool has_gelu,
+                                  cudaStream_t stream) {
   const Refusal refusal("SIMULATED_CUBLASLT_REFUSES");
-  return refusal.is_for_run(algorithm, {is_fused ? "fused" : "separate"}, stream)
+  return refusal.is_for_run(
+             algorithm, {is_fused ? "fused" : "separate", has_gelu ? "gelu" : "not_gelu"}, stream)
              ? static_cast<cublasStatus_t>(refusal.status)
              : CUBLAS_STATUS_SUCCESS;
 }
@@ -72,6 +74,7 @@ FusedRelu fused_relu() {
   const char* const text = std::getenv("SIMULATED_CUDNN_RELU");
   const std::string manner = text != nullptr ? text : "";
   return manner == "drops_nan"          ? FusedRelu::drops_nan
+         : manner == "reads_z"          ? FusedRelu::reads_z
          : manner == "takes_no_request" ? FusedRelu::takes_no_request
          : manner == "slow"             ? FusedRelu::slow
                                         : FusedRelu::as_requested;

@@ -15,14 +15,16 @@
 //   SIMULATED_CUBLASLT_REFUSES="MOMENT ALGORITHM EPILOGUE STATUS"
 //
 // MOMENT: `run` or `record`; ALGORITHM: 1 or 0, in the order in which they are offered, or `any`;
-// EPILOGUE: `fused` (with a bias, or the gradient of one) or `any`; STATUS: of cublasStatus_t.
+// EPILOGUE: `fused` (with a bias, or the gradient of one), `separate`, `gelu`, `not_gelu` or `any`;
+// STATUS: of cublasStatus_t.
 //
 //   SIMULATED_CUDNN_RELU="MANNER"
 //
 // MANNER, of a ReLU that is fused with a convolution: `drops_nan` (a NaN becomes 0, whatever the
-// activation's descriptor says), `takes_no_request` (NaN stays, and a descriptor that asks for that
-// is not supported, as cuDNN's reference has it) or `slow` (it takes three operations' time);
-// otherwise a NaN stays if the descriptor says so.
+// activation's descriptor says), `reads_z` (what is added with factor 0 is read: a NaN there
+// becomes the result), `takes_no_request` (NaN stays, and a descriptor that asks for that is not
+// supported, as cuDNN's reference has it) or `slow` (it takes three operations' time); otherwise a
+// NaN stays if the descriptor says so.
 //
 // An algorithm that fails (and is not merely unsupported) spoils its result, leaves an error for
 // cudaGetLastError and breaks a recording.
@@ -45,9 +47,9 @@ cudnnStatus_t refusal(Moment moment, int algorithm, const ConvolutionKind& kind,
                       cudaStream_t stream = nullptr);
 // The same for a graph of operations.
 cudnnStatus_t refusal_of_graph(Moment moment, int products, cudaStream_t stream = nullptr);
-cublasStatus_t refusal_of_product(int algorithm, bool is_fused, cudaStream_t stream);
+cublasStatus_t refusal_of_product(int algorithm, bool is_fused, bool has_gelu, cudaStream_t stream);
 
-enum class FusedRelu { as_requested, drops_nan, takes_no_request, slow };
+enum class FusedRelu { as_requested, drops_nan, reads_z, takes_no_request, slow };
 FusedRelu fused_relu();
 
 // As a kernel that could not be launched leaves a stream.
