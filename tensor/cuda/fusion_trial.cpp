@@ -76,7 +76,8 @@ void FusionTrial::run(CudaContext& context, const Work& work) {
   const std::lock_guard lock(mutex_);
   if (is_decided_) return;
   std::string objections;
-  // NaN may stay, although nothing asks for that; and cuDNN's reference supports the second alone.
+  // First as the names of the settings suggest. cuDNN's reference supports the second one alone,
+  // and its kernels may keep NaN nevertheless.
   for (const auto& [propagation, name] : {std::pair{CUDNN_PROPAGATE_NAN, "asked to keep NaN"},
                                           {CUDNN_NOT_PROPAGATE_NAN, "not asked to"}}) {
     report_progress();

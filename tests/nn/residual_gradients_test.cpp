@@ -33,11 +33,11 @@ void backward(const Variable& y, const Tensor& dy) {
   run_backward({&y, 1}, {&dy, 1}, {});
 }
 
-// x, with a gradient of ones that contains what others passed.
+// x, with a gradient of ones that contains what others passed; `given`: takes that gradient.
 class Probe final : public Function {
  public:
   using Look = std::function<void(const Tensor& sum)>;
-  explicit Probe(Look look) : look_(std::move(look)) {}
+  Probe(Look look, Tensor* given) : look_(std::move(look)), given_(given) {}
   const char* name() const override { return "probe"; }
   void backward(const Tensor& dy, Gradients& gradients) override {
     const Tensor sum = gradients.sum(0);
@@ -46,18 +46,21 @@ class Probe final : public Function {
     const Tensor dx = Tensor::full(dy.shape(), 1);
     for (std::int64_t i = 0; sum && i < dx.count(); ++i)
       dx.data<float>()[i] += sum.data<float>()[i];
+    if (given_ != nullptr) *given_ = dx;
     gradients.replace(0, dx);
   }
 
  private:
   Look look_;
+  Tensor* given_;
 };
 // `other` may make a graph where x has no gradient.
-Variable probe(const Variable& x, Probe::Look look, const Variable& other = {}) {
+Variable probe(const Variable& x, Probe::Look look, const Variable& other = {},
+               Tensor* given = nullptr) {
   std::vector<Variable> inputs = {x};
   if (other.defined()) inputs.push_back(other);
   return Function::record(x.value().clone(), inputs,
-                          [&] { return std::make_unique<Probe>(std::move(look)); });
+                          [&] { return std::make_unique<Probe>(std::move(look), given); });
 }
 
 TEST(GradientSums, HaveWhatOtherFunctionsPassed) {
@@ -70,6 +73,21 @@ TEST(GradientSums, HaveWhatOtherFunctionsPassed) {
   backward(earlier + probed + h + h, dy);
   EXPECT_EQ(seen, (std::vector<float>{6, 6})) << "of those that were made after it";
   EXPECT_EQ(values(x.grad()), (std::vector<float>{13, 13}));
+}
+
+// A third gradient is added to the memory of the one that was given up, and to no other.
+TEST(GradientSums, AreOfTheirOwnMemoryAfterwards) {
+  const Tensor dy = Tensor::full({2}, 3);
+  Tensor given;
+  const Variable x(Tensor::full({2}, 1), true);
+  const Variable h = F::leaky_relu(x, 0.5f);
+  const Variable third = F::leaky_relu(h, 0.5f);
+  const Variable probed = probe(
+      h, [](const Tensor&) {}, {}, &given);
+  backward((third + probed) + h, dy);
+  EXPECT_EQ(values(given), (std::vector<float>{7, 7}));
+  EXPECT_EQ(values(x.grad()), (std::vector<float>{7, 7}));
+  EXPECT_EQ(values(dy), (std::vector<float>{3, 3}));
 }
 
 TEST(GradientSums, AreUndefinedWhereThereIsNone) {

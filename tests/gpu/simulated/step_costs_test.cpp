@@ -73,6 +73,14 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
     return sum;
   }
 
+  // Neither adding nor rounding them.
+  static void expect_no_work_with_biases(const Costs& costs) {
+    for (const auto& [name, count] : costs)
+      if (name.starts_with("launch.add_bias") || name.starts_with("launch.convert")) {
+        EXPECT_EQ(count, 0) << name;
+      }
+  }
+
   TemporaryFolder folder;
 
  private:
@@ -134,10 +142,19 @@ TEST_P(StepCosts, ConvolutionsWithRelu) {
                "--data", folder / "images", "--test-data", folder / "images"},
               1);
   EXPECT_EQ(number_of(costs, "launch.library"), 7 + 6 + 7);
-  for (const auto& [name, count] : costs)
-    if (name.starts_with("launch.add_bias") || name.starts_with("launch.convert")) {
-      EXPECT_EQ(count, 0) << name;
-    }
+  expect_no_work_with_biases(costs);
+}
+
+// Frozen layers have copies in 16 bits, too.
+TEST_P(StepCosts, FrozenConvolutionsWithRelu) {
+  const Costs costs = of_step(
+      {TRAIN_CIFAR, "--arch", "vgg_small", "-b", "1", "--dtype", "bf16", "--dataset", "npy",
+       "--data", folder / "images", "--test-data", folder / "images", "--freeze",
+       "predictor/conv1_1,predictor/conv1_2,predictor/conv2_1,predictor/conv2_2,predictor/conv3_1,"
+       "predictor/conv3_2,predictor/conv3_3"},
+      1);
+  EXPECT_EQ(number_of(costs, "launch.library"), 7);
+  expect_no_work_with_biases(costs);
 }
 
 // cuDNN wants the filters of both convolutions in another order.
