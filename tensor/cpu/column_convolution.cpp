@@ -62,7 +62,7 @@ class Columns {
 
   // All images with zeros around them; x itself where there is no padding.
   Tensor padded(const Tensor& x) const {
-    const Tensor images = reordered(x, channels_last(g_.x));
+    Tensor images = reordered(x, channels_last(g_.x));
     const Conv2dOptions& o = g_.options;
     if (o.pad_h == 0 && o.pad_w == 0) return images;
     Tensor made = Tensor::empty({g_.x[0], image()}, DType::bfloat16);
@@ -262,8 +262,8 @@ Tensor column_conv2d_backward_weights(const ConvolutionGeometry& geometry, const
   const std::int64_t groups =
       std::min(geometry.x[0], std::clamp<std::int64_t>(most_sums / (out * length), 1, most_groups));
   const std::int64_t most = columns.lines_at_once(), rows = most * columns.pixels();
-  const Tensor dw = empty_in(filter_rows(geometry.w, dnnl::memory::data_type::f32)),
-               others = Tensor::empty({groups - 1, out, length});
+  Tensor dw = empty_in(filter_rows(geometry.w, dnnl::memory::data_type::f32));
+  const Tensor others = Tensor::empty({groups - 1, out, length});
   const auto sums_of = [&](std::int64_t group) {
     return group == 0 ? static_cast<float*>(dw.raw())
                       : others.data<float>() + (group - 1) * out * length;

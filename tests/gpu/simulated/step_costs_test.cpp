@@ -147,12 +147,13 @@ TEST_P(StepCosts, ConvolutionsWithRelu) {
 
 // Frozen layers have copies in 16 bits, too.
 TEST_P(StepCosts, FrozenConvolutionsWithRelu) {
-  const Costs costs = of_step(
-      {TRAIN_CIFAR, "--arch", "vgg_small", "-b", "1", "--dtype", "bf16", "--dataset", "npy",
-       "--data", folder / "images", "--test-data", folder / "images", "--freeze",
-       "predictor/conv1_1,predictor/conv1_2,predictor/conv2_1,predictor/conv2_2,predictor/conv3_1,"
-       "predictor/conv3_2,predictor/conv3_3"},
-      1);
+  const std::string frozen =
+      "predictor/conv1_1,predictor/conv1_2,predictor/conv2_1,predictor/conv2_2,predictor/conv3_1,"
+      "predictor/conv3_2,predictor/conv3_3";
+  const Costs costs =
+      of_step({TRAIN_CIFAR, "--arch", "vgg_small", "-b", "1", "--dtype", "bf16", "--dataset", "npy",
+               "--data", folder / "images", "--test-data", folder / "images", "--freeze", frozen},
+              1);
   EXPECT_EQ(number_of(costs, "launch.library"), 7);
   expect_no_work_with_biases(costs);
 }
