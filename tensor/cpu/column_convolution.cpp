@@ -50,9 +50,9 @@ class Columns {
   std::int64_t lines() const { return g_.x[0] * g_.y[2]; }             // rows of all results
   std::int64_t pixels() const { return g_.y[3]; }                      // results of a line
 
-  // Lines to be computed at once. Their columns and sums fit in a usual second cache, unless that
-  // would be fewer than 256 results: each product brings the filters, or their gradients, into an
-  // order of its own, which many rows must pay for.
+  // Lines to be computed at once: as many as fit in a usual second cache with their columns and
+  // sums, but at least 256 results. Each product reorders the filters or their gradients, which
+  // would take longer than a product of fewer results.
   std::int64_t lines_at_once() const {
     constexpr std::int64_t cache = 1 << 19, least = 256;
     const std::int64_t bytes = 2 * length() + 6 * g_.w[0];

@@ -126,7 +126,7 @@ struct Preference {
   }
 };
 
-// The fastest first, without those that are slower than GELU in a pass of its own.
+// Sorts the fastest first. Drops algorithms with GELU that are slower than two passes.
 std::vector<Found> sorted_by_time(CudaContext& context, const MatrixProduct& product,
                                   const MatmulKey& key, bool fuse, std::span<const Found> found) {
   const std::shared_ptr<Storage> result = context.allocate(product.result_bytes());

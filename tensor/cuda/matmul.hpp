@@ -80,8 +80,8 @@ class MatmulAlgorithms {
   struct Choice {
     cublasLtMatmulAlgo_t algorithm{};
     std::size_t workspace = 0;
-    // Whether it adds the bias, with its GELU, or sums the rows; otherwise a separate kernel is
-    // needed, and for GELU there is no algorithm: the sum is a product of its own.
+    // Whether it adds the bias (and computes GELU) or sums the rows. Otherwise a separate kernel is
+    // needed; for GELU the choice has no algorithm, and multiply_before_gelu() takes its place.
     bool is_fused = false;
   };
   struct Known {
@@ -122,7 +122,7 @@ void check_cublas(cublasStatus_t code, const char* call);
 // that does it.
 bool multiply(CudaContext& context, const MatrixProduct& product);
 
-// A product with GELU, in which GELU is a pass of its own.
+// Computes a product with GELU in two passes: the sum, then GELU.
 void multiply_before_gelu(CudaContext& context, const MatrixProduct& product);
 
 }  // namespace tasuki
