@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "tensor/cpu/dnnl_support.hpp"
@@ -192,7 +193,9 @@ Tensor convolved(const Tensor& x, const Tensor& filters, const Shape& result, co
 
   parallel_for((images + group - 1) / group, 1, [&](std::int64_t first, std::int64_t last) {
     const Tensor planes = zeros(in / pair * plane);
-    alignas(64) float sums[pair * pair];
+    alignas(64) float sums[2][pair * pair];
+    float *now = sums[0], *next = sums[1];
+    TilePixels before{};
     kernels.begin();
     for (std::int64_t begin = first * group; begin < std::min(last * group, images);
          begin += group) {
@@ -209,15 +212,20 @@ Tensor convolved(const Tensor& x, const Tensor& filters, const Shape& result, co
                        .right = {right, right + blocks * block_elements},
                        .right_step = block_elements,
                        .blocks = blocks,
-                       .sums = sums,
+                       .sums = now,
                        .sums_step = pair,
-                       .adds = false});
-          kernels.write_pixels(sums, {tiles.pixels.data() + tile * lanes,
-                                      {block_of(y, begin, c), block_of(y, begin, c + lanes)},
-                                      bias.data() + c});
+                       .adds = false},
+                      before);
+          before = {.count = pair,
+                    .sums = now,
+                    .pixels = tiles.pixels.data() + tile * lanes,
+                    .blocks = {block_of(y, begin, c), block_of(y, begin, c + lanes)},
+                    .bias = bias.data() + c};
+          std::swap(now, next);
         }
       }
     }
+    kernels.write_pixels(before);
     kernels.end();
   });
   return y;
@@ -345,7 +353,8 @@ Tensor tile_conv2d_backward_weights(const ConvolutionGeometry& geometry, const T
                        .blocks = used / pair,
                        .sums = sums.data<float>() + sums_of(i, o) + k * pair * pair,
                        .sums_step = pair,
-                       .adds = begin > 0});
+                       .adds = begin > 0},
+                      {});
         }
       kernels.end();
     });

@@ -31,6 +31,12 @@ struct TileResult {
   const float* bias;           // of the block's columns, or nullptr
 };
 
+// Sums of a block, and where they go.
+struct TileBlock {
+  alignas(64) float sums[32 * 32];
+  TileResult to;  // without rows: nothing is written
+};
+
 // 32 x 32 sums of products of tiles that lie where they are: two left tiles, 16 rows that are
 // `left_step` elements apart, by two right blocks; block i of them at left_offsets[i] and i x
 // right_step.
@@ -46,9 +52,11 @@ struct TileSums {
   bool adds;  // begins with the sums that are there
 };
 
-// Where 32 positions of 32 channels go: position i to pixel pixels[i] of both blocks of 16
-// channels, or nowhere if that is negative.
+// Sums of `count` positions, at most 32, in rows of 32 channels, and where they go: position i to
+// pixel pixels[i] of both blocks of 16 channels, or nowhere if that is negative.
 struct TilePixels {
+  std::int64_t count;
+  const float* sums;
   const std::int32_t* pixels;
   std::uint16_t* blocks[2];
   const float* bias;  // of 32 channels
@@ -67,12 +75,14 @@ struct TileKernels {
                     std::uint16_t* to);
   void (*pack_right)(const TileOperand& from, std::int64_t count, std::int64_t sums,
                      std::uint16_t* to);
-  // One or two panels (up to 32 rows or columns) of each operand.
+  // Sums of one or two panels (up to 32 rows or columns) of each operand, in block.sums. Writes
+  // `before` meanwhile.
   void (*multiply)(const std::uint16_t* left, bool two_left, const std::uint16_t* right,
-                   bool two_right, std::int64_t blocks, const TileResult& result);
-  void (*sum)(const TileSums& sums);
-  // 32 rows of 32 sums, one after the other.
-  void (*write_pixels)(const float* sums, const TilePixels& to);
+                   bool two_right, std::int64_t blocks, TileBlock& block, const TileBlock& before);
+  void (*write)(const TileBlock& block);
+  // Writes `before` meanwhile.
+  void (*sum)(const TileSums& sums, const TilePixels& before);
+  void (*write_pixels)(const TilePixels& pixels);
 };
 
 extern const TileKernels* const tile_kernels_amx;  // nullptr if not compiled for x86-64

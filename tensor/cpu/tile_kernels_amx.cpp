@@ -22,7 +22,6 @@ constexpr std::int64_t side = 2 * panel;  // of a block of sums
 constexpr std::int64_t tile_bytes = 64;   // of a row
 
 void begin() {
-  // Of ldtilecfg's operand; GCC 12's _tile_loadconfig() does not say that it reads all of it.
   struct alignas(64) {
     std::uint8_t palette = 1, start = 0, reserved[14] = {};
     std::uint16_t bytes[16] = {};
@@ -32,15 +31,16 @@ void begin() {
     shapes.bytes[tile] = tile_bytes;
     shapes.rows[tile] = panel;
   }
-  asm volatile("ldtilecfg %0" : : "m"(shapes));
+  asm volatile("" : : "m"(shapes));  // GCC 12's _tile_loadconfig() does not say that it reads all
+  _tile_loadconfig(&shapes);
 }
 
 void end() {
   _tile_release();
 }
 
-// Of 16 x 16 numbers of 32 bits, in rows of `step` bytes; the result's rows have 64.
-inline void transpose(const void* from, std::int64_t step, void* to) {
+// Of 16 x 16 numbers of 32 bits, in rows of `step` and `to_step` bytes.
+inline void transpose(const void* from, std::int64_t step, void* to, std::int64_t to_step) {
   const char* const source = static_cast<const char*>(from);
   const auto quarter = [&](int row, int column) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + row * step + 16 * column));
@@ -57,11 +57,11 @@ inline void transpose(const void* from, std::int64_t step, void* to) {
     const __m512i b = _mm512_unpackhi_epi32(rows[0], rows[1]);
     const __m512i c = _mm512_unpacklo_epi32(rows[2], rows[3]);
     const __m512i d = _mm512_unpackhi_epi32(rows[2], rows[3]);
-    char* const out = static_cast<char*>(to) + 4 * column * tile_bytes;
+    char* const out = static_cast<char*>(to) + 4 * column * to_step;
     _mm512_storeu_si512(out, _mm512_unpacklo_epi64(a, c));
-    _mm512_storeu_si512(out + tile_bytes, _mm512_unpackhi_epi64(a, c));
-    _mm512_storeu_si512(out + 2 * tile_bytes, _mm512_unpacklo_epi64(b, d));
-    _mm512_storeu_si512(out + 3 * tile_bytes, _mm512_unpackhi_epi64(b, d));
+    _mm512_storeu_si512(out + to_step, _mm512_unpackhi_epi64(a, c));
+    _mm512_storeu_si512(out + 2 * to_step, _mm512_unpacklo_epi64(b, d));
+    _mm512_storeu_si512(out + 3 * to_step, _mm512_unpackhi_epi64(b, d));
   }
 }
 
@@ -111,11 +111,11 @@ void pack_block(const BlockSource& from, bool rows_are_sums, std::uint16_t* to) 
     for (std::int64_t i = 0; i < panel; ++i)
       _mm512_storeu_si512(to + i * terms, _mm512_loadu_si512(from.values() + i * from.step()));
   } else if (rows_are_sums) {
-    transpose(from.values(), from.step() * bytes, to);
+    transpose(from.values(), from.step() * bytes, to, tile_bytes);
   } else if (is_left) {
     alignas(64) std::uint16_t pairs[block_elements];
     interleave(from.values(), from.step(), pairs);
-    transpose(pairs, tile_bytes, to);
+    transpose(pairs, tile_bytes, to, tile_bytes);
   } else {
     interleave(from.values(), from.step(), to);
   }
@@ -199,21 +199,47 @@ class ResultRows {
   Row bias_;
 };
 
-void write(const float* sums, const TileResult& to) {
-  alignas(64) float turned[side * side];
-  if (to.transposed) {
-    constexpr std::int64_t step = side * sizeof(float);
-    alignas(64) float tile[panel * panel];
-    for (std::int64_t i = 0; i < to.columns; i += panel)
-      for (std::int64_t j = 0; j < to.rows; j += panel) {
-        transpose(sums + i * side + j, step, tile);
-        for (std::int64_t row = 0; row < panel; ++row)
-          _mm512_store_ps(turned + (j + row) * side + i, _mm512_load_ps(tile + row * panel));
-      }
-    sums = turned;
+// Writes a block in steps of about the same work.
+class BlockWriter {
+ public:
+  explicit BlockWriter(const TileBlock& block)
+      : block_(block), rows_(block.to), turning_(block.to.transposed ? side : 0) {}
+
+  std::int64_t steps() const { return turning_ + block_.to.rows; }
+  void advance(std::int64_t steps) {
+    const std::int64_t all = this->steps();
+    const std::int64_t end = done_ + steps < all ? done_ + steps : all;
+    for (; done_ < end; ++done_)
+      if (done_ < turning_)
+        turn(done_);
+      else
+        write(done_ - turning_);
   }
-  const ResultRows rows(to);
-  for (std::int64_t row = 0; row < to.rows; ++row) rows.write(row, sums + row * side);
+
+ private:
+  // A quarter of the sums in the first of a quarter's steps.
+  void turn(std::int64_t step) {
+    const std::int64_t quarter = step / steps_of_quarter;
+    const std::int64_t i = quarter / 2 * panel, j = quarter % 2 * panel;
+    if (step % steps_of_quarter != 0 || i >= block_.to.columns || j >= block_.to.rows) return;
+    constexpr std::int64_t bytes = side * sizeof(float);
+    transpose(block_.sums + i * side + j, bytes, turned_ + j * side + i, bytes);
+  }
+  void write(std::int64_t row) const {
+    rows_.write(row, (turning_ > 0 ? turned_ : block_.sums) + row * side);
+  }
+
+  static constexpr std::int64_t steps_of_quarter = side / 4;
+  const TileBlock& block_;
+  ResultRows rows_;
+  std::int64_t turning_;  // steps
+  std::int64_t done_ = 0;
+  alignas(64) float turned_[side * side];
+};
+
+void write(const TileBlock& block) {
+  BlockWriter writer(block);
+  writer.advance(writer.steps());
 }
 
 // Has lines of the result on their way to the second cache while sums are computed: rows
@@ -230,10 +256,12 @@ inline void prefetch(const TileResult& to, std::int64_t begin, std::int64_t end)
 // Sums 0 to 3, of left panels 4 and 5 and right panels 6 and 7.
 template <bool two_left, bool two_right>
 void multiply_panels(const std::uint16_t* left, const std::uint16_t* right, std::int64_t blocks,
-                     const TileResult& result) {
+                     TileBlock& block, const TileBlock& before) {
+  const TileResult& result = block.to;
   const std::int64_t size = blocks * block_elements;
   const std::int64_t share = (result.rows + blocks - 1) / blocks;
-  alignas(64) float sums[side * side];
+  BlockWriter writer(before);
+  const std::int64_t steps = (writer.steps() + blocks - 1) / blocks;
   asm volatile("" : : : "memory");  // panels are in memory before the first tile is loaded
   _tile_zero(0);
   if constexpr (two_right) _tile_zero(1);
@@ -252,27 +280,61 @@ void multiply_panels(const std::uint16_t* left, const std::uint16_t* right, std:
     if constexpr (two_right) _tile_dpbf16ps(1, 4, 7);
     if constexpr (two_left) _tile_dpbf16ps(2, 5, 6);
     if constexpr (two_left && two_right) _tile_dpbf16ps(3, 5, 7);
+    writer.advance(steps);
   }
   constexpr std::int64_t step = side * sizeof(float);
+  float* const sums = block.sums;
   _tile_stored(0, sums, step);
   if constexpr (two_right) _tile_stored(1, sums + panel, step);
   if constexpr (two_left) _tile_stored(2, sums + panel * side, step);
   if constexpr (two_left && two_right) _tile_stored(3, sums + panel * side + panel, step);
-  write(sums, result);
 }
 
 void multiply(const std::uint16_t* left, bool two_left, const std::uint16_t* right, bool two_right,
-              std::int64_t blocks, const TileResult& result) {
-  if (two_left)
-    (two_right ? multiply_panels<true, true> : multiply_panels<true, false>)(left, right, blocks,
-                                                                             result);
-  else
-    (two_right ? multiply_panels<false, true> : multiply_panels<false, false>)(left, right, blocks,
-                                                                               result);
+              std::int64_t blocks, TileBlock& block, const TileBlock& before) {
+  const auto kernel =
+      two_left ? (two_right ? multiply_panels<true, true> : multiply_panels<true, false>)
+               : (two_right ? multiply_panels<false, true> : multiply_panels<false, false>);
+  kernel(left, right, blocks, block, before);
+}
+
+// Writes pixels in steps.
+class PixelWriter {
+ public:
+  explicit PixelWriter(const TilePixels& of) : of_(of) {
+    if (of.count == 0) return;
+    low_ = _mm512_loadu_ps(of.bias);
+    high_ = _mm512_loadu_ps(of.bias + panel);
+  }
+
+  void advance(std::int64_t positions) {
+    const std::int64_t end = done_ + positions < of_.count ? done_ + positions : of_.count;
+    for (; done_ < end; ++done_) {
+      if (of_.pixels[done_] < 0) continue;
+      const std::int64_t at = of_.pixels[done_] * panel;
+      const float* const sums = of_.sums + done_ * side;
+      round(of_.blocks[0] + at, _mm512_add_ps(_mm512_loadu_ps(sums), low_));
+      round(of_.blocks[1] + at, _mm512_add_ps(_mm512_loadu_ps(sums + panel), high_));
+    }
+  }
+
+ private:
+  static void round(std::uint16_t* pixel, __m512 values) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(pixel),
+                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
+  }
+
+  const TilePixels& of_;
+  std::int64_t done_ = 0;
+  __m512 low_ = _mm512_setzero_ps(), high_ = _mm512_setzero_ps();
+};
+
+void write_pixels(const TilePixels& pixels) {
+  PixelWriter(pixels).advance(pixels.count);
 }
 
 // Sums 0 to 3, of left tiles 4 and 5 and right tiles 6 and 7.
-void sum(const TileSums& of) {
+void sum(const TileSums& of, const TilePixels& before) {
   const std::int64_t step = of.sums_step * static_cast<std::int64_t>(sizeof(float));
   const std::int64_t left_step = of.left_step * static_cast<std::int64_t>(sizeof(std::uint16_t));
   float* const lower = of.sums + panel * of.sums_step;
@@ -288,6 +350,8 @@ void sum(const TileSums& of) {
     _tile_zero(2);
     _tile_zero(3);
   }
+  PixelWriter writer(before);
+  const std::int64_t positions = (before.count + of.blocks - 1) / of.blocks;
   const std::uint16_t *first = of.right[0], *second = of.right[1];
   for (std::int64_t i = 0; i < of.blocks; ++i, first += of.right_step, second += of.right_step) {
     const std::int64_t offset = of.left_offsets[i];
@@ -299,6 +363,7 @@ void sum(const TileSums& of) {
     _tile_dpbf16ps(1, 4, 7);
     _tile_dpbf16ps(2, 5, 6);
     _tile_dpbf16ps(3, 5, 7);
+    writer.advance(positions);
   }
   _tile_stored(0, of.sums, step);
   _tile_stored(1, of.sums + panel, step);
@@ -306,21 +371,8 @@ void sum(const TileSums& of) {
   _tile_stored(3, lower + panel, step);
 }
 
-void write_pixels(const float* sums, const TilePixels& to) {
-  const __m512 low = _mm512_loadu_ps(to.bias), high = _mm512_loadu_ps(to.bias + panel);
-  const auto round = [](std::uint16_t* pixel, __m512 values) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(pixel),
-                        reinterpret_cast<__m256i>(_mm512_cvtneps_pbh(values)));
-  };
-  for (std::int64_t i = 0; i < side; ++i, sums += side) {
-    if (to.pixels[i] < 0) continue;
-    const std::int64_t at = to.pixels[i] * panel;
-    round(to.blocks[0] + at, _mm512_add_ps(_mm512_loadu_ps(sums), low));
-    round(to.blocks[1] + at, _mm512_add_ps(_mm512_loadu_ps(sums + panel), high));
-  }
-}
-
-constexpr TileKernels kernels = {begin, end, pack<true>, pack<false>, multiply, sum, write_pixels};
+constexpr TileKernels kernels = {begin,    end,   pack<true>, pack<false>,
+                                 multiply, write, sum,        write_pixels};
 
 }  // namespace
 

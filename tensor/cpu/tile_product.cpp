@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 #include "core/log.hpp"
 #include "tensor/cpu/dnnl_interface.hpp"
@@ -90,6 +91,8 @@ void multiply_here(const TileProduct& product) {
   auto* const lefts = static_cast<std::uint16_t*>(packed_left.raw());
   auto* const rights = static_cast<std::uint16_t*>(packed_right.raw());
 
+  TileBlock pair[2];
+  TileBlock *block = &pair[0], *before = &pair[1];
   TileResult to = {.c = nullptr,
                    .step = product.c_step,
                    .rows = 0,
@@ -108,6 +111,7 @@ void multiply_here(const TileProduct& product) {
     to.columns = std::min(strip, product.n - column);
     to.bias = product.bias == nullptr ? nullptr : product.bias + column;
   };
+  before->to = to;
   kernels.begin();
   for (std::int64_t begin = 0; begin < right.count; begin += part) {
     const std::int64_t count = std::min(part, right.count - begin);
@@ -118,11 +122,14 @@ void multiply_here(const TileProduct& product) {
       if (!is_kept || begin == 0) kernels.pack_left(left.starting_at(i), height, product.k, own);
       for (std::int64_t j = 0; j < count; j += strip) {
         is_turned ? place(begin + j, i) : place(i, begin + j);
+        block->to = to;
         kernels.multiply(own, height > panel, rights + j / panel * panel_size, count - j > panel,
-                         blocks, to);
+                         blocks, *block, *before);
+        std::swap(block, before);
       }
     }
   }
+  kernels.write(*before);
   kernels.end();
 }
 

@@ -33,20 +33,14 @@ void add_tiles(const std::uint16_t* left, std::int64_t step, const std::uint16_t
                                    float_from_bfloat16(right[k / 2 * 2 * panel + j * 2 + k % 2]);
 }
 
-void multiply(const std::uint16_t* left, bool two_left, const std::uint16_t* right, bool two_right,
-              std::int64_t blocks, const TileResult& to) {
-  float sums[side * side] = {};
-  for (std::int64_t i = 0; i < (two_left ? 2 : 1); ++i)
-    for (std::int64_t j = 0; j < (two_right ? 2 : 1); ++j)
-      for (std::int64_t block = 0; block < blocks; ++block)
-        add_tiles(left + (i * blocks + block) * block_elements, terms,
-                  right + (j * blocks + block) * block_elements, sums + (i * side + j) * panel,
-                  side);
+void write(const TileBlock& block) {
+  const TileResult& to = block.to;
   for (std::int64_t row = 0; row < to.rows; ++row)
     for (std::int64_t column = 0; column < to.columns; ++column) {
       auto* const rounded = static_cast<std::uint16_t*>(to.c) + row * to.step + column;
       auto* const exact = static_cast<float*>(to.c) + row * to.step + column;
-      float value = sums[to.transposed ? column * side + row : row * side + column] * to.scale;
+      float value =
+          block.sums[to.transposed ? column * side + row : row * side + column] * to.scale;
       if (to.bias != nullptr) value += to.bias[column];
       if (to.accumulate) value += to.rounds ? float_from_bfloat16(*rounded) : *exact;
       if (to.relu && value < 0) value = 0;
@@ -57,7 +51,26 @@ void multiply(const std::uint16_t* left, bool two_left, const std::uint16_t* rig
     }
 }
 
-void sum(const TileSums& of) {
+void multiply(const std::uint16_t* left, bool two_left, const std::uint16_t* right, bool two_right,
+              std::int64_t blocks, TileBlock& block, const TileBlock& before) {
+  std::ranges::fill(block.sums, 0.0f);
+  for (std::int64_t i = 0; i < (two_left ? 2 : 1); ++i)
+    for (std::int64_t j = 0; j < (two_right ? 2 : 1); ++j)
+      for (std::int64_t k = 0; k < blocks; ++k)
+        add_tiles(left + (i * blocks + k) * block_elements, terms,
+                  right + (j * blocks + k) * block_elements, block.sums + (i * side + j) * panel,
+                  side);
+  write(before);
+}
+
+void write_pixels(const TilePixels& of) {
+  for (std::int64_t i = 0; i < of.count; ++i)
+    for (std::int64_t c = 0; c < side && of.pixels[i] >= 0; ++c)
+      of.blocks[c / panel][of.pixels[i] * panel + c % panel] =
+          bfloat16_from_float(of.sums[i * side + c] + of.bias[c]);
+}
+
+void sum(const TileSums& of, const TilePixels& before) {
   for (std::int64_t row = 0; !of.adds && row < side; ++row)
     std::fill_n(of.sums + row * of.sums_step, side, 0.0f);
   for (std::int64_t block = 0; block < of.blocks; ++block)
@@ -66,20 +79,14 @@ void sum(const TileSums& of) {
         add_tiles(of.left[i] + of.left_offsets[block], of.left_step,
                   of.right[j] + block * of.right_step,
                   of.sums + i * panel * of.sums_step + j * panel, of.sums_step);
-}
-
-void write_pixels(const float* sums, const TilePixels& to) {
-  for (std::int64_t i = 0; i < side; ++i)
-    for (std::int64_t c = 0; c < side && to.pixels[i] >= 0; ++c)
-      to.blocks[c / panel][to.pixels[i] * panel + c % panel] =
-          bfloat16_from_float(sums[i * side + c] + to.bias[c]);
+  write_pixels(before);
 }
 
 void nothing() {}
 
 }  // namespace
 
-const TileKernels tile_emulation = {nothing,  nothing, pack<true>,  pack<false>,
-                                    multiply, sum,     write_pixels};
+const TileKernels tile_emulation = {nothing,  nothing, pack<true>, pack<false>,
+                                    multiply, write,   sum,        write_pixels};
 
 }  // namespace tasuki::testing

@@ -1,5 +1,5 @@
 // Products and convolutions by tiles against sums in double: with kernels in plain loops, which run
-// everywhere, and with the processor's.
+// everywhere, with the library's kernels on tiles in software, and with the processor's.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +15,7 @@
 
 #include "rounded_convolution.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/tile_convolution.hpp"
 #include "tensor/cpu/tile_product.hpp"
@@ -27,15 +28,29 @@ namespace {
 using testing::distance;
 using testing::random_tensor;
 
-enum class Kernels { emulated, own };
+enum class Kernels { emulated, software, own };
+
+std::string name_of_kernels(const ::testing::TestParamInfo<Kernels>& info) {
+  switch (info.param) {
+    case Kernels::emulated:
+      return "Emulated";
+    case Kernels::software:
+      return "InSoftware";
+    case Kernels::own:
+      return "OfTheProcessor";
+  }
+  return "";
+}
 
 class Tiles : public ::testing::TestWithParam<Kernels> {
  protected:
   void SetUp() override {
-    if (GetParam() == Kernels::emulated)
-      set_tile_kernels(&testing::tile_emulation);
-    else if (found_ == nullptr)
+    if (GetParam() == Kernels::own && found_ == nullptr)
       GTEST_SKIP() << "this processor has no AMX";
+    if (GetParam() == Kernels::software && !has_instructions(dnnl::cpu_isa::avx512_core_bf16))
+      GTEST_SKIP() << "this processor has no AVX512_BF16";
+    if (GetParam() == Kernels::software) set_tile_kernels(software_tile_kernels);
+    if (GetParam() == Kernels::emulated) set_tile_kernels(&testing::tile_emulation);
   }
   ~Tiles() override {
     set_tile_kernels(found_);
@@ -46,10 +61,9 @@ class Tiles : public ::testing::TestWithParam<Kernels> {
   const TileKernels* found_ = tile_kernels();
 };
 
-INSTANTIATE_TEST_SUITE_P(, Tiles, ::testing::Values(Kernels::emulated, Kernels::own),
-                         [](const auto& info) {
-                           return info.param == Kernels::emulated ? "Emulated" : "OfTheProcessor";
-                         });
+INSTANTIATE_TEST_SUITE_P(, Tiles,
+                         ::testing::Values(Kernels::emulated, Kernels::software, Kernels::own),
+                         name_of_kernels);
 
 // Matrices of bfloat16, each stored with 3 columns more than it has.
 struct Operands {
@@ -209,10 +223,9 @@ class TileConvolutions : public Tiles {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(, TileConvolutions, ::testing::Values(Kernels::emulated, Kernels::own),
-                         [](const auto& info) {
-                           return info.param == Kernels::emulated ? "Emulated" : "OfTheProcessor";
-                         });
+INSTANTIATE_TEST_SUITE_P(, TileConvolutions,
+                         ::testing::Values(Kernels::emulated, Kernels::software, Kernels::own),
+                         name_of_kernels);
 
 TEST_P(TileConvolutions, MatchTheirDefinition) {
   const auto same = [](std::int64_t pad_h, std::int64_t pad_w) {
