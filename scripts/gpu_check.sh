@@ -128,6 +128,10 @@ write_report() {
       printf '\n## Training steps against PyTorch\n\n'
       fit 3600 < "$out/steps.md"
     fi
+    if grep -qs '^|' "$logs/steps_slowest_kernels.log"; then
+      printf '\n## How near kernels come to the GPU'\''s limits (Nsight Compute)\n\n'
+      tail -n +2 "$logs/steps_slowest_kernels.log" | fit 1600
+    fi
   } > "$scratch/report"
   if [ ${#failed[@]} -gt 0 ]; then
     each=$(((most_of_report - $(stat -c %s "$scratch/report") - 100) / ${#failed[@]} - 60))
@@ -205,7 +209,7 @@ one_part() {
   shorten "$logs/$name.log"
   case $code in
     0) result=passed ;;
-    77) result="skipped: $(tail -1 "$logs/$name.log" | cut -c1-160)" ;;
+    77) result="skipped: $(tail -1 "$logs/$name.log" | sed 's/^skipped: //' | cut -c1-160)" ;;
     124 | 137) result="**no end in $limit s**" ;;
     *) result="**failed ($code)**" ;;
   esac
@@ -376,28 +380,6 @@ refuses() {
   ! said=$("$@" --gpu 2>&1) && grep -e --share-gpu <<< "$said"
 }
 export -f refuses
-# How near the slowest kernels of a step come to the GPU's limits, where Nsight Compute is there and
-# may count: many machines keep that to their administrators.
-slowest_kernels() {
-  local metrics=gpu__time_duration.sum,dram__throughput.avg.pct_of_peak_sustained_elapsed
-  metrics+=,sm__throughput.avg.pct_of_peak_sustained_elapsed
-  timeout -k 5 $((PART_SECONDS - 5)) ncu --csv --metrics "$metrics" --launch-skip 600 --launch-count 300 \
-    "$@" --steps 2 > "$scratch/ncu.csv" 2>&1 ||
-    { echo "ncu did not count: $(tail -1 "$scratch/ncu.csv" | cut -c1-200)"; return 0; }
-  python3 -c '
-import collections, csv, sys
-kernels = collections.defaultdict(dict)
-lines = [line for line in open(sys.argv[1], encoding="utf-8", errors="replace") if line.startswith("\"")]
-for row in csv.DictReader(lines):
-    number = float(row["Metric Value"].replace(",", ""))
-    kernels[row["ID"], row["Kernel Name"][:80]][row["Metric Name"].split(".")[0], row["Metric Unit"]] = number
-def longest(values):
-    return max(value for (name, _), value in values.items() if name.startswith("gpu__time"))
-for (_, name), values in sorted(kernels.items(), key=lambda each: -longest(each[1]))[:20]:
-    print(name, ", ".join(f"{metric} {value:g} {unit}" for (metric, unit), value in values.items()))
-' "$scratch/ncu.csv"
-}
-export -f slowest_kernels
 # What the trials of calls that do more than a product or a convolution found (--verbose).
 choices() {
   local case
@@ -415,7 +397,7 @@ for case in ${TASUKI_GPU_STEPS:-}; do cases+=(--case "$case"); done
 # In the order of what they are worth.
 all_parts() {
   part functions 100 200 bash -c 'each_function "$1"' each "$test_gpu"
-  part own_attention 15 40 env TASUKI_GPU_ATTENTION=own "$test_gpu" --gtest_brief=1 \
+  part functions_with_own_attention 15 40 env TASUKI_GPU_ATTENTION=own "$test_gpu" --gtest_brief=1 \
     --gtest_filter='*.AttentionOperations/*16:*GpuAttention*/*16'
   # Two processors are up to 4e-4 apart after 100 steps: the order of a sum is another.
   part momentum_losses_as_on_cpu 20 40 bash -c 'as_on_cpu "$@"' as "$scratch/momentum" \
@@ -433,6 +415,8 @@ all_parts() {
   for dtype in bf16 fp16 tf32; do
     part "mnist_$dtype" 15 25 "${train[@]}" --gpu --dtype $dtype --epoch 3 --out "$scratch/$dtype"
   done
+  part steps_slowest_kernels 40 40 bash -c 'exec "$@" --limit $((PART_SECONDS - 5))' kernels \
+    "$bench/kernel_limits.py" "$(program bench_gpu_step)" gpt2_small 8 bf16
   sanitize memcheck
   part training 60 120 "$(program test_gpu_training)"
   communicators part 1 30 90
@@ -456,7 +440,6 @@ all_parts() {
       main/loss mean 2e-2 "$(program train_$program)" $(data_of $program) \
       --max-iterations 10 --epoch 100 --log-every 1 --test-examples 32 --quiet
   done
-  spare limits_of_kernels 45 40 bash -c 'slowest_kernels "$@"' ncu "$(program bench_gpu_step)" gpt2_small 8 bf16
   for case in ${TASUKI_GPU_KERNELS:-gpt2_small:8:bf16 lstm:64:bf16 wrn_28_10:128:bf16 gpt:64:bf16}; do
     part "kernels_${case//:/_}" 15 40 "$bench/kernel_times.py" "$(program bench_gpu_step)" ${case//:/ } \
       --graph

@@ -62,6 +62,30 @@ make "$work/commands/mpirun" 'shift 5; exec "$@"'
 make "$work/commands/nvidia-smi" '
 case $* in *query*) echo "made up, 580.1" ;; -L) echo "GPU 0: made up" ;; esac; sleep 0.1'
 make "$work/commands/compute-sanitizer" 'exit 0'
+# Prints CSV of three launches as Nsight Compute does, with units of several sizes; hangs or may not count where it
+# is told to.
+make "$work/commands/ncu" '
+[ ! -e '"$work"'/ncu_hangs ] || sleep 1000
+if [ -e '"$work"'/ncu_refuses ]; then
+  echo "==PROF== Connected to process 7"
+  echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"
+  echo "==PROF== Disconnected from process 7"
+  exit 1
+fi
+[[ "$*" == *gpu__time_duration.sum*/bench_gpu_step\ gpt2_small\ 8\ bf16* ]] || exit 2
+echo "==PROF== Profiling \"add\" - 0: 0%....50%....100% - 9 passes"
+printf "{\"model\": \"gpt2_small\"}\n==PROF== Disconnected from process 7\n"
+echo "\"ID\",\"Process ID\",\"Kernel Name\",\"Section Name\",\"Metric Name\",\"Metric Unit\",\"Metric Value\""
+launch() { # ID KERNEL UNIT TIME MEMORY COMPUTE
+  line="\"$1\",\"7\",\"$2\",\"Command line profiler metrics\""
+  echo "$line,\"dram__throughput.avg.pct_of_peak_sustained_elapsed\",\"%\",\"$5\""
+  echo "$line,\"gpu__time_duration.sum\",\"$3\",\"$4\""
+  echo "$line,\"sm__throughput.avg.pct_of_peak_sustained_elapsed\",\"%\",\"$6\""
+}
+launch 0 "void tasuki::kernels::add<float, (int)2>(Array, int)" us 900.5 80 10
+launch 1 "gemm" ms 1.5 20 90
+launch 2 "void tasuki::kernels::add<float, (int)2>(Array, int)" nsecond 100,500 10 20
+launch 3 "gemm" us 5 n/a 1'
 
 mkdir -p "$work/here/mnist"
 touch "$work/here/mnist/train-images-idx3-ubyte.gz"
@@ -87,6 +111,10 @@ grep -q '^mlp, batch 1, fp32: Tasuki graph: no such thing' "$report" ||
   fail "what stopped a step is not in the report"
 grep -q '^| training | passed' "$report" || fail "a part after a failed one was not run"
 grep -q '^| allreduce_of_2 | skipped' "$report" || fail "a skipped part does not show"
+grep -q '^| steps_slowest_kernels | passed' "$report" || fail "no kernels were counted"
+grep -qF '| `gemm` | 1 | 1,500.0 | 60.0% | 20% | 90% |' "$report" || fail "the slowest kernel is not in the report"
+grep -qF '| `add<float, (int)2>` | 2 | 1,001.0 | 40.0% | 73% | 11% |' "$report" ||
+  fail "launches of a kernel are not added up"
 grep -q '^| sanitizer_racecheck | passed' "$report" || fail "the last part was not run"
 grep -q '^| communicators_of_4 | left out' "$report" || fail "there was no time to spare for it"
 [ "$(logs training | wc -c)" -lt 70000 ] || fail "a long log was kept"
@@ -136,6 +164,19 @@ check "$work/some" 60 '^training|20_epochs'
 [ "$(grep -c '^| .* passed' "$report")" -eq 3 ] || fail "other parts were run, too"
 check "$work/none" 60 '^no_such_part'
 [ $code -eq 64 ] || fail "exit code $code where nothing was chosen"
+
+# Kernels that may not be counted, or not in time, are no failure.
+touch "$work/ncu_refuses"
+check "$work/kernels" 60 '^steps_slowest'
+[ $code -eq 0 ] || fail "exit code $code where kernels may not be counted"
+grep -q '^| steps_slowest_kernels | skipped: ncu counted nothing: ==ERROR== ERR_NVGPUCTRPERM' "$report" ||
+  fail "the report does not say why nothing was counted"
+rm "$work/ncu_refuses"
+touch "$work/ncu_hangs"
+check "$work/kernels" 12 '^steps_slowest'
+[ $code -eq 0 ] || fail "exit code $code where ncu hangs"
+grep -q '^| steps_slowest_kernels | skipped: ncu counted nothing: no end in' "$report" || fail "a hang does not show"
+rm "$work/ncu_hangs"
 
 # A first look may fail once.
 echo 1 > "$work/looks_that_fail"

@@ -50,10 +50,31 @@ class CompareGpu(unittest.TestCase):
         self.assertEqual(limits, "989 TFLOP/s, 3350 GB/s")
         self.assertIsNone(compare_gpu.bound("A GPU", ("mlp", 128, "bf16"), 1))
 
+    def test_what_is_worth_most_is_measured_first(self):
+        found = compare_gpu.schedule(compare_gpu.all_cases(compare_gpu.PRECISIONS), compare_gpu.MODES)
+        self.assertEqual(len(found), 10 * 3 * 5 + 2)
+        self.assertEqual(len(set(found)), len(found))
+        recorded = ("Tasuki graph", "graph")
+        perceptron = ("mlp", 100, "fp32")
+        aims = [perceptron, ("cnn10", 128, "bf16"), ("cnn10", 1024, "bf16"), ("gpt", 64, "bf16"),
+                ("wrn_28_10", 128, "bf16")]
+        further = [("gpt2_small", 8, "bf16"), ("lstm", 64, "bf16"), ("dcgan", 128, "bf16")]
+        self.assertEqual(found[:3], [(perceptron, who) for who in (*recorded, "eager")])
+        self.assertEqual(found[3:11], [(case, who) for case in aims[1:] for who in recorded])
+        self.assertEqual(found[11:17], [(case, who) for case in further for who in recorded])
+        self.assertEqual(found[17:19], [(case, compare_gpu.OWN) for case in (aims[3], further[0])])
+        self.assertEqual(found[19:24], [(case, "compile") for case in aims])
+        self.assertEqual({case for case, _ in found[24:39]}, {*aims, *further})
+        self.assertFalse({case for case, _ in found[39:-25]} & {*aims, *further})
+        self.assertEqual({who for _, who in found[-25:]}, {"compile"})
+
+    def test_without_pytorch_only_ours_are_measured(self):
+        self.assertEqual(compare_gpu.schedule([("mlp", 100, "fp32")], []),
+                         [(("mlp", 100, "fp32"), who) for who in ("Tasuki graph", "Tasuki eager")])
+
     def test_transformers_are_measured_with_our_attention_too(self):
-        found = compare_gpu.schedule([("gpt", 64, "bf16"), ("mlp", 100, "fp32")], ["graph", "compile"])
+        found = compare_gpu.schedule([("gpt", 64, "bf16"), ("gpt", 64, "fp32"), ("mlp", 100, "bf16")], ["graph"])
         self.assertEqual([case for case, who in found if who == compare_gpu.OWN], [("gpt", 64, "bf16")])
-        self.assertEqual(found[-1], (("mlp", 100, "fp32"), "compile"))
         self.assertEqual(self.command("gpt", "bf16", compare_gpu.OWN)[:2], ["env", "TASUKI_GPU_ATTENTION=own"])
 
     def test_cases_can_be_chosen(self):

@@ -44,7 +44,7 @@ done
 cat "$work/reports"
 files=$(ls -A "$work/report" | tr '\n' ' ')
 [[ $files == 'gpu_report.md logs.tar.gz steps.md ' ]] || { echo "found $files"; exit 1; }
-for part in functions momentum_losses_as_on_cpu adam_losses_as_on_cpu mnist_20_epochs \
+for part in functions functions_with_own_attention momentum_losses_as_on_cpu adam_losses_as_on_cpu mnist_20_epochs \
     mnist_20_epochs_autotune accuracy_as_on_cpu steps_against_pytorch choices_of_fused_calls mnist_bf16 mnist_fp16 \
     mnist_tf32; do
   grep -q "^| $part | passed |" "$work/reports" || { echo "$part did not pass"; exit 1; }
