@@ -45,10 +45,14 @@ class CompareGpu(unittest.TestCase):
 
     def test_the_bound_is_of_products_and_the_update(self):
         # 6 x 128 x 1,794,000 operations at 989 TFLOP/s; 30 bytes of 1,797,010 parameters at 3350 GB/s.
-        seconds, limits = compare_gpu.bound("NVIDIA H100 80GB HBM3", ("mlp", 128, "bf16"), 1_797_010)
+        seconds = compare_gpu.bound("NVIDIA H100 80GB HBM3", ("mlp", 128, "bf16"), 1_797_010)
         self.assertAlmostEqual(seconds * 1e6, 1.3931 + 16.0926, places=3)
-        self.assertEqual(limits, "989 TFLOP/s, 3350 GB/s")
         self.assertIsNone(compare_gpu.bound("A GPU", ("mlp", 128, "bf16"), 1))
+
+    def test_the_limits_of_each_measured_precision_are_named(self):
+        self.assertEqual(compare_gpu.limits_in_words("NVIDIA H200", {"bf16", "fp32"}),
+                         "limits of NVIDIA H200 by its data sheet: 67 TFLOP/s in fp32, 989 TFLOP/s in bf16, 4800 GB/s")
+        self.assertIn("limits of A GPU are not known", compare_gpu.limits_in_words("A GPU", {"bf16"}))
 
     def test_what_is_worth_most_is_measured_first(self):
         found = compare_gpu.schedule(compare_gpu.all_cases(compare_gpu.PRECISIONS), compare_gpu.MODES)
