@@ -49,6 +49,15 @@ class CompareGpu(unittest.TestCase):
         self.assertAlmostEqual(seconds * 1e6, 1.3931 + 16.0926, places=3)
         self.assertIsNone(compare_gpu.bound("A GPU", ("mlp", 128, "bf16"), 1))
 
+    def test_ratios_are_judged_by_the_aims(self):
+        verdict = compare_gpu.verdict
+        self.assertEqual(verdict(("mlp", 100, "fp32"), (5.1, 1.29)), "5 x: met; 1.3 x: missed")
+        for case in (("cnn10", 128, "bf16"), ("cnn10", 1024, "bf16"), ("wrn_28_10", 128, "bf16")):
+            self.assertEqual([verdict(case, (9, ratio)) for ratio in (1.0, 0.99, None)],
+                             ["1.0 x: met", "1.0 x: missed", "1.0 x: -"])
+        self.assertEqual(verdict(("gpt", 64, "bf16"), (9, 0.8)), "0.8 x: met")
+        self.assertEqual(verdict(("lstm", 64, "bf16"), (9, 9)), "")
+
     def test_the_limits_of_each_measured_precision_are_named(self):
         self.assertEqual(compare_gpu.limits_in_words("NVIDIA H200", {"bf16", "fp32"}),
                          "limits of NVIDIA H200 by its data sheet: 67 TFLOP/s in fp32, 989 TFLOP/s in bf16, 4800 GB/s")
