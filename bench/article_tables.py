@@ -326,7 +326,7 @@ def claims(_):
 
 def processors(_):
     """Times relative to PyTorch's on each processor that they were measured on."""
-    rows = [[what] + [f"[{speed.hundredths(each[name].ratio)}](../{each[name].file})" if name in each
+    rows = [[what] + [f"[{each[name].said}](../{each[name].file})" if name in each
                       else "" for name in speed.PROCESSORS.values()]
             for what, each in speed.on_processors().items()]
     return table(["", *speed.PROCESSORS.values()], rows)

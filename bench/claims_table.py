@@ -50,7 +50,7 @@ def row_of(file, heading, columns, **cells):
 
 def against_pytorch():
     for each in speed.compared():
-        yield Claim(f"{each.what}: time relative to PyTorch's", speed.hundredths(each.ratio),
+        yield Claim(f"{each.what}: time relative to PyTorch's", each.said,
                     each.file, origin_of(each.file, each.heading))
     file, heading = f"{RESULTS}/nodes.md", "The MLP against PyTorch"
     times = {row[""]: number(row["ms/step"]) for row in table(file, heading, ["ms/step"])}

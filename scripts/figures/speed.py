@@ -18,6 +18,7 @@ class Comparison(NamedTuple):
     pytorch: float  # its best time
     own: float
     ratio: float  # as the file has it, from times with more digits
+    said: str     # its hundredths
     file: str
     heading: str  # below which are command, date and machine
     processor: str
@@ -34,15 +35,20 @@ TYPES = [NumberType("", "Tasuki", lambda name: name.startswith("PyTorch") and "a
                     lambda name: name.startswith("PyTorch") and "autocast" in name)]
 
 
+def _said(kind, sentences):
+    found = re.search(rf"{kind.own} takes ([\d.]+) x the time of PyTorch 2", sentences)
+    return found[1] if found else None
+
+
 class Results:
     """The comparisons on one processor."""
 
     def __init__(self, folder):
         self.folder = folder
 
-    def _comparison(self, what, unit, pytorch, own, ratio, file, heading):
-        return Comparison(what, unit, pytorch, own, ratio, self._path(file), heading,
-                          PROCESSORS[self.folder])
+    def _comparison(self, what, unit, pytorch, own, ratio, said, file, heading):
+        return Comparison(what, unit, pytorch, own, ratio, said or hundredths(ratio),
+                          self._path(file), heading, PROCESSORS[self.folder])
 
     def _path(self, file):
         return f"{RESULTS}/{self.folder}/{file}"
@@ -57,18 +63,22 @@ class Results:
                 continue
             pytorch = min(number(time) for name, time in times.items() if kind.is_peer(name))
             own = number(times[kind.own])
-            stated = re.search(rf"{kind.own} takes ([\d.]+) x the time of PyTorch 2", below)
-            ratio = float(stated[1]) if stated else own / pytorch
-            yield self._comparison(what + kind.suffix, unit, pytorch, own, ratio, file, top)
+            said = _said(kind, below)
+            ratio = float(said) if said else own / pytorch
+            yield self._comparison(what + kind.suffix, unit, pytorch, own, ratio, said, file, top)
 
-    def _row(self, what, row, ratio, file, heading):
+    def _row(self, what, row, ratio, name, file, heading):
+        """`name` begins the line below the table that has `Tasuki takes X x`, if there is one."""
+        text = (ROOT / self._path(file)).read_text()
+        below = re.search(rf"(?m)^{name}: \*\*.*", text)
         for kind in TYPES:
             if kind.own not in row:
                 continue
             pytorch = min(number(cell) for name, cell in row.items() if kind.is_peer(name))
             own = number(row[kind.own])
-            stated = own / pytorch if kind.suffix else number(row[ratio])
-            yield self._comparison(what + kind.suffix, "ms", pytorch, own, stated, file, heading)
+            yield self._comparison(what + kind.suffix, "ms", pytorch, own,
+                                   own / pytorch if kind.suffix else number(row[ratio]),
+                                   _said(kind, below[0]) if below else None, file, heading)
 
     def _has(self, file):
         return (ROOT / self._path(file)).exists()
@@ -83,15 +93,16 @@ class Results:
         heading = "One training step"
         if self._has("models.md"):
             for row in table(self._path("models.md"), heading, ["model", "Tasuki"]):
-                yield from self._row(f"{names[row['model']]}, step", row, "ratio", "models.md",
-                                     heading)
+                yield from self._row(f"{names[row['model']]}, step", row, "ratio", row["model"],
+                                     "models.md", heading)
         if self._has("lm.md"):
             yield from self._column("transformer, step, 2 ranks", "s", "lm.md", "Transformer",
                                     "s/step", "Transformer")
         if self._has("dcgan.md"):
             for row in table(self._path("dcgan.md"), heading, ["Tasuki"]):
                 if row["ranks x threads"] == "1 x 1":
-                    yield from self._row("DCGAN, step", row, "of PyTorch", "dcgan.md", heading)
+                    yield from self._row("DCGAN, step", row, "of PyTorch", "1 x 1", "dcgan.md",
+                                         heading)
         if self._has("lstm.md"):
             yield from self._column("LSTM, step", "ms", "lstm.md", "Even sequences, 1 thread",
                                     "ms/step", "LSTM")
@@ -129,7 +140,7 @@ def source():
     for place, row in enumerate(rows):
         digits = 2 if row.unit == "s" else 0
         text += (f'{place} {row.own / row.pytorch:.4f} "Tasuki {row.own:.{digits}f} {row.unit}, '
-                 f'{hundredths(row.ratio)} x" "PyTorch {row.pytorch:.{digits}f} {row.unit}, '
+                 f'{row.said} x" "PyTorch {row.pytorch:.{digits}f} {row.unit}, '
                  f'{row.processor}"\n')
     return text + (
         "EOD\nset style fill solid noborder\n"
