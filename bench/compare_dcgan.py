@@ -14,8 +14,8 @@ import statistics
 import subprocess
 import sys
 
-from comparison import (AUTOCAST, HERE, MPI_ENVIRONMENT, OURS_IN_BFLOAT16, heading, parser_for,
-                        publish, ratios, torches)
+from comparison import (BOTH_ORDERS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for,
+                        peers_in_float32, publish, ratios, torches)
 
 OF_PEER, OF_FLOOR = 0.85, 1.15
 
@@ -30,24 +30,14 @@ def figures_of(command, ranks):
 
 
 def compare(options, ranks):
-    ours = [options.build / "bench/bench_dcgan_step", options.batch, options.steps,
-            options.channels]
-    if ranks > 1:
-        ours = ["mpirun", "-np", ranks, "--bind-to", "none"] + ours
-    commands = {}
-    for name, python in torches(options).items():
-        peer = [python, HERE / "peer_dcgan.py", options.batch, "--steps", options.steps, "--ranks",
-                ranks, "--channels", options.channels]
-        channels_last = peer + ["--channels-last"]
-        commands |= {name: peer, f"{name}, channels_last": channels_last}
-        if options.bfloat16:
-            autocast = f"{name}, channels_last{AUTOCAST}"
-            commands |= {autocast: channels_last + ["--bf16"],
-                         f"{autocast}, compiled": channels_last + ["--bf16", "--compile"]}
-    peers = [name for name in commands if AUTOCAST not in name]
-    commands["Tasuki"] = ours
-    if options.bfloat16:
-        commands[OURS_IN_BFLOAT16] = ours + ["bfloat16"]
+    launcher = ["mpirun", "-np", ranks, "--bind-to", "none"] if ranks > 1 else []
+    commands = contenders(
+        options, lambda python, flags: [
+            python, HERE / "peer_dcgan.py", options.batch, "--steps", options.steps, "--ranks", ranks,
+            "--channels", options.channels, *flags],
+        lambda dtype: [*launcher, options.build / "bench/bench_dcgan_step", options.batch,
+                       options.steps, options.channels, dtype],
+        BOTH_ORDERS)
     seconds, floors = {name: [] for name in commands}, []
     for turn in range(options.rounds):
         for name, command in commands.items():
@@ -62,6 +52,7 @@ def compare(options, ranks):
         row += f" {median[name] * 1e3:.0f} ({min(times) * 1e3:.0f}..{max(times) * 1e3:.0f}) |"
     of_floor = median["Tasuki"] / statistics.median(floors)
     row += f" {statistics.median(floors) * 1e3:.0f} | {of_floor:.3f} |"
+    peers = peers_in_float32(median)
     if not peers:
         return list(commands), row + " |", ratios(median), of_floor <= OF_FLOOR
     ratio = median["Tasuki"] / min(median[name] for name in peers)
@@ -81,7 +72,7 @@ def main():
     os.environ["TASUKI_BENCH_CLOCK"] = options.clock
     rows = [compare(options, ranks) for ranks in options.ranks]
     names = rows[0][0]
-    text = heading("One training step of a DCGAN")
+    text = heading("One training step of a DCGAN", options.build, torches(options))
     text += (f" {options.batch} images of 3 x 32 x 32 a rank, {options.channels} channels. "
              f"Milliseconds of {options.clock} time: median (min..max) of {options.rounds} turns of "
              f"{options.steps} steps; "

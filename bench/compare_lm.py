@@ -17,7 +17,8 @@ import sys
 import tempfile
 import time
 
-from comparison import DTYPE_FLAGS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish, ratios
+from comparison import (DTYPE_FLAGS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish,
+                        ratios, torches)
 
 WIDTH, LAYERS, CONTEXT, HEADS = 256, 4, 128, 4
 BYTES = 4_000_000
@@ -90,7 +91,8 @@ def at_once(commands, **variables):
 
 
 def measure_floor(options):
-    command = [sys.executable, __file__, "--floor", "--batch", options.batch]
+    command = [sys.executable, __file__, "--floor", "--batch", options.batch, "--build",
+               options.build]
     return statistics.mean(map(float, at_once([command] * options.ranks)))
 
 
@@ -135,7 +137,8 @@ def main():
             found[name].append(measure())
     floor = statistics.median(floors)
     text = heading(f"Transformer, {LAYERS} layers, width {WIDTH}, context {CONTEXT}, "
-                   f"batch {options.batch} a rank, {options.ranks} ranks x 1 thread")
+                   f"batch {options.batch} a rank, {options.ranks} ranks x 1 thread",
+                   options.build, torches(options))
     text += (f" Turns: {options.rounds}, steps in each: {options.steps}; medians.\n\n"
              "| | s/step | times the floor | bits per byte of the last ten steps |\n|-|-|-|-|\n")
     median = {name: statistics.median(s for s, _ in results) for name, results in found.items()}

@@ -77,7 +77,7 @@ def main():
                 for name, rate in rates.items():
                     rows.append(f"| {data} | {cores} | {name} | {rate:.0f} | {ours / rate:.2f} |")
     table = "| images | cores | loader | images/s per core | Tasuki is faster by |\n|---|---|---|---|---|\n"
-    publish(heading("Random-resized crops of JPEG files") +
+    publish(heading("Random-resized crops of JPEG files", options.build, torches(options)) +
             f" Medians of {options.rounds} turns.\n\n" + table + "\n".join(rows) + "\n", options.out)
 
 

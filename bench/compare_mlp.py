@@ -20,7 +20,7 @@ import sys
 import tempfile
 
 from comparison import (DTYPE_FLAGS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish,
-                        ratios)
+                        ratios, torches)
 
 
 def run(command, ranks):
@@ -110,7 +110,8 @@ def main():
                         help="further flags of train_mnist; must come last")
     options = parser.parse_args()
 
-    text = heading("MLP 784-1000-1000-10, Adam, batch 100 a rank, 60,000 + 10,000 images")
+    text = heading("MLP 784-1000-1000-10, Adam, batch 100 a rank, 60,000 + 10,000 images",
+                   options.build, torches(options))
     text += (f" Turns: {options.rounds}, timed epochs in each: {options.epochs}, evaluation "
              "included; medians.\n\n")
     text += "\n".join(compare(options, ranks) for ranks in options.ranks)

@@ -13,8 +13,8 @@ import statistics
 import subprocess
 import sys
 
-from comparison import (AUTOCAST, HERE, MPI_ENVIRONMENT, OURS_IN_BFLOAT16, heading, parser_for,
-                        publish, ratios, torches)
+from comparison import (BOTH_ORDERS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for,
+                        peers_in_float32, publish, ratios, torches)
 
 # Batch sizes, and the largest ratio that is aimed at with one rank.
 CASES = {"lenet": (256, 0.5), "cnn10": (128, 0.5), "vgg16_bn": (64, 0.55), "wrn_28_10": (8, 0.6),
@@ -35,21 +35,14 @@ def compare(options, model):
     aim = aim if options.ranks == 1 else None
     batch = options.batch or batch
     steps, threads, ranks = options.steps, options.threads, options.ranks
-    ours = [options.build / "bench/bench_model_step", model, batch, steps, threads]
-    if ranks > 1:
-        ours = ["mpirun", "-np", ranks, "--bind-to", "none"] + ours
-    peers, bfloat16 = {}, {}
-    for name, python in torches(options).items():
-        peer = [python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads", threads,
-                "--ranks", ranks]
-        channels_last = peer + ["--channels-last"]
-        peers |= {name: peer, f"{name}, channels_last": channels_last}
-        autocast = f"{name}, channels_last{AUTOCAST}"
-        bfloat16 |= {autocast: channels_last + ["--bf16"],
-                     f"{autocast}, compiled": channels_last + ["--bf16", "--compile"]}
-    commands = {**peers, "Tasuki": ours}
-    if options.bfloat16:
-        commands |= {**bfloat16, OURS_IN_BFLOAT16: ours + ["bfloat16"]}
+    launcher = ["mpirun", "-np", ranks, "--bind-to", "none"] if ranks > 1 else []
+    commands = contenders(
+        options, lambda python, flags: [
+            python, HERE / "peer_step.py", model, batch, "--steps", steps, "--threads", threads,
+            "--ranks", ranks, *flags],
+        lambda dtype: [*launcher, options.build / "bench/bench_model_step", model, batch, steps,
+                       threads, dtype],
+        BOTH_ORDERS)
     seconds = {name: [] for name in commands}
     for turn in range(options.rounds):
         for name, command in commands.items():
@@ -57,11 +50,13 @@ def compare(options, model):
             print(f"{model} turn {turn + 1}: {name} {statistics.median(seconds[name]):.4f}",
                   file=sys.stderr)
     median = {name: statistics.median(times) for name, times in seconds.items()}
-    best = min(median[name] for name in peers)
     row = f"| {model} | {batch} |"
     for name, times in seconds.items():
         row += f" {median[name] * 1e3:.1f} ({min(times) * 1e3:.1f}..{max(times) * 1e3:.1f}) |"
-    ratio = median["Tasuki"] / best
+    peers = peers_in_float32(median)
+    if not peers:
+        return list(commands), row + f" | {aim or ''} |", ratios(median), True
+    ratio = median["Tasuki"] / min(median[name] for name in peers)
     return (list(commands), row + f" **{ratio:.3f}** | {aim or ''} |", ratios(median),
             aim is None or ratio <= aim)
 
@@ -78,7 +73,8 @@ def main():
     rows = [compare(options, model) for model in options.models]
     names = rows[0][0]
     ranks = f"{options.ranks} ranks, " if options.ranks > 1 else ""
-    text = heading(f"One training step, {ranks}{options.threads} thread(s)")
+    text = heading(f"One training step, {ranks}{options.threads} thread(s)", options.build,
+                   torches(options))
     clock = " of processor time" if options.ranks * options.threads == 1 else ""
     text += (f" Milliseconds{clock}: median (min..max) of {options.rounds} turns of "
              f"{options.steps} steps; ratio: Tasuki's time over PyTorch's best one, float32.\n\n"

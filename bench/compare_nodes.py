@@ -5,7 +5,8 @@
 
 Two nodes of one rank each, or --slots. Programs take turns (A B A B ...), one thread per rank, on
 links of one rate. A row has the median step, and the megabytes that the first node has sent for each
-step, start and data included. Prints Markdown; --out writes it to a file too.
+step, start and data included. With --bfloat16 they compute in bfloat16, too (here --dtype bf16, there
+autocast with and without torch.compile). Prints Markdown; --out writes it to a file too.
 """
 import json
 import os
@@ -16,9 +17,13 @@ import subprocess
 import sys
 import tempfile
 
-from comparison import HERE, MPI_ENVIRONMENT, heading, parser_for, publish, torches
+from comparison import (DTYPE_FLAGS, HERE, MPI_ENVIRONMENT, contenders, heading, parser_for, publish,
+                        torches)
 from scaling import MODELS, measured
 
+# Gradients as they are, and rounded to float16 on the link.
+KINDS = {", DDP over gloo": [], ", DDP, fp16 hook": ["--fp16"]}
+WIRE = ["--wire-dtype", "fp16"]
 SENT = "/sys/class/net/eth0/statistics/tx_bytes"
 
 
@@ -59,17 +64,18 @@ def tasuki_steps(model, flags, options):
 
 
 def compare(model, options):
-    contenders = {}
-    for name, python in torches(options).items():
-        for label, flags in ((", DDP over gloo", []), (", DDP, fp16 hook", ["--fp16"])):
-            contenders[name + label] = lambda python=python, flags=flags: torch_steps(
-                python, model, flags, options)
-    for label, flags in (("Tasuki", []), ("Tasuki --exchange whole", ["--exchange", "whole"]),
-                         ("Tasuki --wire-dtype fp16", ["--wire-dtype", "fp16"])):
-        contenders[label] = lambda flags=flags: tasuki_steps(model, flags, options)
-    found = {name: [] for name in contenders}
+    measures = contenders(
+        options, lambda python, flags: lambda: torch_steps(python, model, flags, options),
+        lambda dtype: lambda: tasuki_steps(model, DTYPE_FLAGS[dtype], options), KINDS)
+    for label, flags in (("Tasuki --exchange whole", ["--exchange", "whole"]),
+                         ("Tasuki --wire-dtype fp16", WIRE)):
+        measures[label] = lambda flags=flags: tasuki_steps(model, flags, options)
+    if options.bfloat16:
+        measures["Tasuki --wire-dtype fp16, bfloat16"] = lambda: tasuki_steps(
+            model, [*WIRE, *DTYPE_FLAGS["bfloat16"]], options)
+    found = {name: [] for name in measures}
     for turn in range(options.rounds):
-        for name, measure in contenders.items():
+        for name, measure in measures.items():
             found[name].append(measure())
             print(f"{model}, turn {turn + 1}: {name} {found[name][-1][0] * 1e3:.1f} ms",
                   file=sys.stderr)
@@ -85,7 +91,7 @@ def compare(model, options):
 
 
 def main():
-    parser = parser_for(__doc__, types=False)
+    parser = parser_for(__doc__)
     parser.add_argument("--models", default="mlp,wrn_28_10")
     parser.add_argument("--rate", default="1gbit")
     parser.add_argument("--slots", default="1,1")
@@ -93,7 +99,8 @@ def main():
     parser.add_argument("--trial-steps", type=int, default=24, help="of Tasuki, before those")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a program")
     options = parser.parse_args()
-    text = heading(f"Training on nodes {options.slots}, {options.rate}") + "\n\n"
+    text = heading(f"Training on nodes {options.slots}, {options.rate}", options.build,
+                   torches(options)) + "\n\n"
     text += "\n".join(compare(model, options) for model in options.models.split(","))
     publish(text, options.out)
 

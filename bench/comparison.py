@@ -4,11 +4,13 @@ import datetime
 import os
 import pathlib
 import platform
+import re
 import shlex
 import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
+PROGRAM = "train_mnist"  # of those that every build has, the one that is asked for versions
 MPI_ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
 
@@ -39,14 +41,27 @@ def machine():
             f"{platform.system()} {platform.release()}")
 
 
-def heading(title):
-    """The first lines of a report, to which a sentence about the figures is added."""
+def libraries(build, peers):
+    """The versions of what computes and exchanges, in the programs of a build and in the peers."""
+    said = output_of(build / "apps" / PROGRAM, "--version").splitlines()[1:]
+    names = [line.split(": ", 1)[1] for line in said]
+    for name, python in peers.items():
+        settings = output_of(python, "-c", "import torch; print(torch.__config__.show())")
+        found = re.search(r"(?:MKL-DNN|oneDNN) v([\d.]+)", settings)
+        names.append(f"{name} with oneDNN {found[1]}" if found else f"{name} without oneDNN")
+    return ", ".join(names)
+
+
+def heading(title, build=None, peers={}):
+    """The first lines of a report, to which a sentence about the figures is added. With the build whose
+    programs ran, and torches() that did, the versions of their libraries are in it."""
     script = pathlib.Path(sys.argv[0]).name
     commit = output_of("git", "-C", str(HERE), "rev-parse", "--short", "HEAD")
     if output_of("git", "-C", str(HERE), "status", "--porcelain", "--untracked-files=no"):
         commit += " with changes"
     command = shlex.join([f"bench/{script}", *sys.argv[1:]])
-    return f"# {title}\n\n`{command}` at {commit}, {datetime.date.today()}, {machine()}."
+    where = f"{machine()}, {libraries(build, peers)}" if build else machine()
+    return f"# {title}\n\n`{command}` at {commit}, {datetime.date.today()}, {where}."
 
 
 def publish(text, file):
@@ -57,11 +72,21 @@ def publish(text, file):
         file.write_text(text)
 
 
+def build_folder(path):
+    """A flag's value: a folder whose programs can run, or at least say their versions."""
+    folder = pathlib.Path(path)
+    if not (folder / "apps" / PROGRAM).exists():
+        raise argparse.ArgumentTypeError(f"expected a build, found no {folder / 'apps' / PROGRAM}; "
+                                         "build all programs")
+    return folder
+
+
 def parser_for(description, types=True):
     """A parser of the flags that all comparisons have; with `types`, --bfloat16, too."""
     parser = argparse.ArgumentParser(description=description,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
+    # The default is a text, which argparse checks as what is given.
+    parser.add_argument("--build", type=build_folder, default=str(HERE.parent / "build"))
     default = os.environ.get("TASUKI_TORCH_PYTHON", "python3")
     parser.add_argument("--python", nargs="+", default=default.split(":"),
                         help="interpreters with PyTorch, the fastest of which is the peer (default: "
@@ -112,27 +137,38 @@ DTYPE_FLAGS = {"float32": ["--dtype", "fp32"], "bfloat16": ["--dtype", "bf16"]}
 AUTOCAST, OURS_IN_BFLOAT16 = ", autocast", "Tasuki, bfloat16"
 
 
-def contenders(options, peer, ours):
-    """By name: each PyTorch, as peer(python, flags) runs it, and Tasuki, as ours(dtype) does."""
+# What stands behind a PyTorch's name, and its flags: orders of images in memory.
+PLAIN = {"": []}
+BOTH_ORDERS = {**PLAIN, ", channels_last": ["--channels-last"]}
+
+
+def contenders(options, peer, ours, kinds=PLAIN):
+    """By name: each PyTorch, as peer(python, flags) runs it, in each of these kinds, and Tasuki, as
+    ours(dtype) does."""
     made = {}
-    for name, python in torches(options).items():
-        made[name] = peer(python, [])
-        if options.bfloat16:
-            made[name + AUTOCAST] = peer(python, ["--bf16"])
-            made[f"{name}{AUTOCAST}, compiled"] = peer(python, ["--bf16", "--compile"])
+    for version, python in torches(options).items():
+        for kind, flags in kinds.items():
+            name = version + kind
+            made[name] = peer(python, flags)
+            if options.bfloat16:
+                made[name + AUTOCAST] = peer(python, [*flags, "--bf16"])
+                made[f"{name}{AUTOCAST}, compiled"] = peer(python, [*flags, "--bf16", "--compile"])
     made["Tasuki"] = ours("float32")
     if options.bfloat16:
         made[OURS_IN_BFLOAT16] = ours("bfloat16")
     return made
 
 
+def peers_in_float32(names):
+    return [name for name in names if name.startswith("PyTorch") and AUTOCAST not in name]
+
+
 def ratios(seconds):
     """Sentences that compare the medians of contenders(): Tasuki with the fastest PyTorch of the same
     type, and bfloat16 with float32."""
     said = []
-    for ours, is_peer in (("Tasuki", lambda name: AUTOCAST not in name),
-                          (OURS_IN_BFLOAT16, lambda name: AUTOCAST in name)):
-        peers = [name for name in seconds if name.startswith("PyTorch") and is_peer(name)]
+    for ours, peers in (("Tasuki", peers_in_float32(seconds)),
+                        (OURS_IN_BFLOAT16, [name for name in seconds if AUTOCAST in name])):
         if ours in seconds and peers:
             best = min(peers, key=seconds.get)
             said.append(f"{ours} takes {seconds[ours] / seconds[best]:.2f} x the time of {best}.")

@@ -22,7 +22,7 @@ import sys
 import tempfile
 import time
 
-from comparison import HERE, MPI_ENVIRONMENT, heading, publish
+from comparison import HERE, MPI_ENVIRONMENT, build_folder, heading, publish
 
 ROOT = HERE.parent
 SENT = "/sys/class/net/eth0/statistics/tx_bytes"
@@ -100,14 +100,14 @@ def steps_text(title, launcher, communicators, steps, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--build", type=build_folder, default=str(ROOT / "build"))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--timeout", type=float, default=600, help="seconds for a program")
     parser.add_argument("--out", type=pathlib.Path)
     options = parser.parse_args()
     begin = time.monotonic()
-    top = heading("Time of a gradient exchange against its size") + (
+    top = heading("Time of a gradient exchange against its size", options.build) + (
         f" Medians of {options.rounds} runs of {options.iterations} exchanges, microseconds. On two "
         f"nodes, four ranks share {os.cpu_count()} cores.\n")
     text = ""

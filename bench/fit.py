@@ -90,7 +90,7 @@ def rows(options, case):
 
 def main():
     options = options_for_programs(__doc__)
-    text = heading("What `tasuki-simulate --fit` predicts")
+    text = heading("What `tasuki-simulate --fit` predicts", options.build)
     text += (f" Turns: {options.rounds}; one rank with all cores. The process's peak memory in MB, medians "
              "of an iteration in ms, and these as parts of the traced run's.\n\n| program | flags | MB "
              "predicted | measured | ms predicted | measured | of traced, predicted | measured |\n"

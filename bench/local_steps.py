@@ -167,7 +167,7 @@ def main():
     parser.add_argument("--cnn-epochs", type=int, default=5)
     parser.add_argument("--cnn-type", default="bf16", help="of cnn10's trainings for the accuracy")
     options = read_data(parser.parse_args())
-    text = heading("Local steps over a slow link") + f" Turns: {options.rounds}.\n\n"
+    text = heading("Local steps over a slow link", options.build) + f" Turns: {options.rounds}.\n\n"
     text += "\n".join(PARTS[part](options) for part in options.parts.split(","))
     publish(text, options.out)
 

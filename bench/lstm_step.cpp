@@ -2,21 +2,25 @@
 // its time: its matrix products alone, as large as its algorithm allows. One run measures both in
 // turns, so that a busy machine slows both equally.
 //
-//   lstm_step [ROUNDS = 10] [THREADS = 1] [LAYERS = 2] [UNITS = 512] [BATCH = 64] [LENGTH = 32]
+//   [mpirun -np 2] lstm_step [ROUNDS = 10] [THREADS = 1] [LAYERS = 2] [UNITS = 512] [BATCH = 64]
+//   [LENGTH = 32]
 //             [even|ragged] [float32|bfloat16]
 //
-// Ragged: lengths from LENGTH / 2 to LENGTH, evenly. Prints one JSON object with the seconds of
-// each round: processor time with one thread, otherwise wall-clock time. The step multiplies in
-// this type; the lower bound is float32.
+// BATCH sequences a rank; ragged: lengths from LENGTH / 2 to LENGTH, evenly. With several ranks, a
+// step has the exchange of gradients and an update by SGD, too. Rank 0 prints one JSON object with
+// the seconds of each round: with one rank of one thread processor time, otherwise wall-clock time.
+// The step multiplies in this type; the lower bound is float32.
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <ctime>
 #include <functional>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "communicator/registry.hpp"
+#include "job/run_job.hpp"
 #include "nn/function.hpp"
 #include "nn/n_step_rnn.hpp"
 #include "number_type.hpp"
@@ -32,14 +36,18 @@ struct Sizes {
   std::int64_t layers = 2, units = 512, batch = 64, length = 32;
 };
 
-double measure(const std::function<void()>& run) {
-  const auto now = [] {
+// Seconds until all ranks have ended.
+double measure(Communicator& ranks, const std::function<void()>& run) {
+  const bool is_alone = ranks.size() == 1 && cpu_threads() == 1;
+  const auto now = [&] {
     timespec time{};
-    ::clock_gettime(cpu_threads() == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+    ::clock_gettime(is_alone ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &time);
     return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
   };
+  ranks.barrier();
   const double start = now();
   run();
+  ranks.barrier();
   return now() - start;
 }
 
@@ -84,9 +92,12 @@ class WeightedSum final : public Function {
 
 int run(int rounds, int threads, const Sizes& s, bool is_ragged, DType type) {
   set_cpu_threads(threads);
+  const auto ranks = create_communicator("auto");
   NStepLSTM model(s.layers, s.units, s.units);
   model.initialize(1);
-  const auto optimizer = create_optimizer("sgd");
+  auto optimizer = create_optimizer("sgd");
+  if (ranks->size() > 1) optimizer = create_multi_node_optimizer(std::move(optimizer), *ranks);
+  optimizer->set("lr", 1e-6);  // the gates stay away from their limits
   optimizer->compute_in(type);
   optimizer->setup(model);  // the arena
   const Tensor x = noise({s.batch, s.length, s.units}).to(type);
@@ -100,39 +111,45 @@ int run(int rounds, int threads, const Sizes& s, bool is_ragged, DType type) {
   tokens = tokens / s.batch * s.batch;
   const Tensor upstream = noise({s.batch, s.length, s.units}).to(type);
 
+  const auto loss = [&] {
+    const Variable y = model(Variable(x, true), lengths).y;
+    return Function::record(Tensor::zeros({}), {y},
+                            [&] { return std::make_unique<WeightedSum>(upstream); });
+  };
+
   std::vector<double> steps, products;
   for (int round = -2; round < rounds; ++round) {  // the first ones create primitives
-    const double floor = measure([&] { run_products(s, tokens); });
-    const double step = measure([&] {
-      model.clear_grads();
-      const Variable input(x, true);
-      const Variable y = model(input, lengths).y;
-      Function::record(Tensor::zeros({}), {y}, [&] {
-        return std::make_unique<WeightedSum>(upstream);
-      }).backward();
+    const double floor = measure(*ranks, [&] { run_products(s, tokens); });
+    const double step = measure(*ranks, [&] {
+      if (ranks->size() > 1) {
+        optimizer->update(loss, s.batch);
+      } else {
+        model.clear_grads();
+        loss().backward();
+      }
     });
     if (round < 0) continue;
     products.push_back(floor);
     steps.push_back(step);
   }
-  fmt::print("{{\"seconds\": [{}], \"products\": [{}]}}\n", fmt::join(steps, ", "),
-             fmt::join(products, ", "));
+  if (ranks->rank() == 0)
+    fmt::print("{{\"seconds\": [{}], \"products\": [{}]}}\n", fmt::join(steps, ", "),
+               fmt::join(products, ", "));
   return 0;
+}
+
+int run_of_arguments(int argc, char** argv) {
+  const auto number = [&](int i, int otherwise) {
+    return argc > i ? std::atoi(argv[i]) : otherwise;
+  };
+  return run(number(1, 10), number(2, 1),
+             {number(3, 2), number(4, 512), number(5, 64), number(6, 32)},
+             argc > 7 && std::string_view(argv[7]) == "ragged",
+             bench::number_type(argc > 8 ? argv[8] : "float32"));
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto number = [&](int i, int otherwise) {
-    return argc > i ? std::atoi(argv[i]) : otherwise;
-  };
-  try {
-    return run(number(1, 10), number(2, 1),
-               {number(3, 2), number(4, 512), number(5, 64), number(6, 32)},
-               argc > 7 && std::string(argv[7]) == "ragged",
-               bench::number_type(argc > 8 ? argv[8] : "float32"));
-  } catch (const Error& error) {
-    fmt::print(stderr, "lstm_step: {}\n", error.what());
-    return error.exit_code();
-  }
+  return run_job(argc, argv, run_of_arguments);
 }

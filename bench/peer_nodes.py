@@ -30,6 +30,8 @@ def main():
     parser.add_argument("--master", default="10.231.7.1",
                         help="address of rank 0 (default: of the first node of tests/cluster/run.sh)")
     parser.add_argument("--fp16", action="store_true", help="gradients travel as float16")
+    parser.add_argument("--bf16", action="store_true", help="autocast to bfloat16")
+    parser.add_argument("--compile", action="store_true", help="torch.compile")
     options = parser.parse_args()
 
     rank, ranks = (int(os.environ[f"OMPI_COMM_WORLD_{name}"]) for name in ("RANK", "SIZE"))
@@ -43,6 +45,7 @@ def main():
                                                       gradient_as_bucket_view=True)
     if options.fp16:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    forward = torch.compile(model) if options.compile else model
     optimizer = (torch.optim.Adam(model.parameters()) if options.model == "mlp" else
                  torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9))
     x, t = torch.rand(options.batch, *shape), torch.arange(options.batch) % 10
@@ -50,7 +53,9 @@ def main():
     for step in range(-options.warmup, options.steps):
         start = time.perf_counter()
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(model(x), t).backward()
+        with torch.autocast("cpu", torch.bfloat16, enabled=options.bf16):
+            loss = F.cross_entropy(forward(x), t)
+        loss.backward()
         optimizer.step()
         if step >= 0:
             seconds.append(time.perf_counter() - start)

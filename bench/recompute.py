@@ -50,7 +50,7 @@ def seconds(options, case, blocks):
 
 def main():
     options = options_for_programs(__doc__)
-    text = heading("What `--recompute all` saves and costs")
+    text = heading("What `--recompute all` saves and costs", options.build)
     text += (f" Turns: {options.rounds}; one rank with all cores; MB of activations after a forward "
              "pass, medians of seconds an iteration.\n\n| program | batch | MB without | with | with "
              "of without | seconds without | with | with of without |\n|-|-|-|-|-|-|-|-|\n")

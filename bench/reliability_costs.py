@@ -29,7 +29,7 @@ import subprocess
 import sys
 import tempfile
 
-from comparison import HERE, MPI_ENVIRONMENT, heading, publish
+from comparison import HERE, MPI_ENVIRONMENT, build_folder, heading, publish
 from scaling import MODELS
 
 NOTHING = ["--stall-warning", "0", "--stall-timeout", "0"]
@@ -104,7 +104,7 @@ def compare(model, options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=pathlib.Path, default=HERE.parent / "build")
+    parser.add_argument("--build", type=build_folder, default=str(HERE.parent / "build"))
     parser.add_argument("--rounds", type=int, default=4, help="turns of each setting")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--models", default="mlp,cnn10")
@@ -112,7 +112,7 @@ def main():
     parser.add_argument("--scratch", type=pathlib.Path, help="folder for checkpoints (default: /tmp)")
     parser.add_argument("--timeout", type=float, default=300, help="seconds for a program")
     options = parser.parse_args()
-    text = heading("What reliability costs, 2 ranks of one thread each") + "\n\n"
+    text = heading("What reliability costs, 2 ranks of one thread each", options.build) + "\n\n"
     text += ("Cost: median over the rounds of time per step with / without - 1, and the range. "
              "Replicas were compared every 10 steps and checkpoints written every 5 s; the figures "
              "are a tenth and a sixth of what was measured. ms/step is what was measured.\n\n")

@@ -76,7 +76,7 @@ def main():
     parser = parser_for_programs(__doc__)
     parser.add_argument("--before", type=pathlib.Path, metavar="BUILD", help="an earlier build")
     options = read_data(parser.parse_args())
-    text = heading("The price of `--reproducible`")
+    text = heading("The price of `--reproducible`", options.build)
     text += (" Medians of milliseconds an iteration; the median of the turns' ratios, and their "
              "middle half.\n\n| program | ranks | threads of each | global batch | shards | examples "
              "of a shard | turns | without | with | with of without | half of the turns |\n"

@@ -120,7 +120,7 @@ def main():
         for way in ways:
             found[way].append(run(options, way, options.layers, options.steps))
             print(f"turn {turn + 1}: {way} {found[way][-1]}", file=sys.stderr)
-    text = heading("What `--shard` saves and costs")
+    text = heading("What `--shard` saves and costs", options.build)
     text += (f" {options.ranks} ranks of one thread on {options.nodes} node(s)"
              f"{', links of ' + options.rate if options.rate else ''}; {options.layers} layers of width "
              f"{options.width}, {weights / 1e6:.0f} MB of weights; batches of {options.batch} x "

@@ -14,6 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "bench/articles.py"
 sys.path.insert(0, str(SCRIPT.parent))
 import claims_table  # noqa: E402
+import comparison  # noqa: E402
 
 
 class Articles(unittest.TestCase):
@@ -205,7 +206,7 @@ class Claims(unittest.TestCase):
     def test_name_command_date_and_machine(self):
         for claim in claims_table.claims():
             self.assertRegex(claim.origin.date, r"^\d{4}-\d\d-\d\d$", claim)
-            self.assertRegex(claim.origin.machine, r"^[^;]{10,160}$", claim)
+            self.assertRegex(claim.origin.machine, r"^[^;]{10,300}$", claim)
             self.assertRegex(claim.figure, r"\d", claim)
             program = next(word for word in claim.origin.command.split() if "=" not in word)
             self.assertTrue(program.startswith("build/") or (ROOT / program).exists(), claim)
@@ -219,6 +220,33 @@ class Claims(unittest.TestCase):
                              ("b --c", "2026-01-02", "A CPU, 2 cores, Linux 6.1.2-x"))
             with self.assertRaises(SystemExit):
                 claims_table.origin_of(page.name, "Three")
+
+    def test_origins_of_reports(self):
+        """The head names the libraries of the programs that ran, and of their peers."""
+        with tempfile.TemporaryDirectory() as folder:
+            def prints(name, text):
+                file = pathlib.Path(folder, name)
+                file.parent.mkdir(exist_ok=True)
+                file.write_text(f"#!/bin/sh\ncat << END\n{text}\nEND\n")
+                file.chmod(0o755)
+                return file
+
+            prints("apps/train_mnist", "train_mnist (Tasuki) 0.1.0 (12ab)\ncpu: oneDNN 2.6.3 (OMP)\n"
+                   "MPI: Open MPI v4.1.4")
+            peers = {"PyTorch 2.15.0+cu132": prints("with", "  - Intel(R) MKL-DNN v3.13.3 (Git Hash b3)"),
+                     "PyTorch 2.1": prints("without", "  - USE_MKLDNN=OFF")}
+            build = comparison.build_folder(folder)
+            for given, libraries in [
+                    ([], ""), ([build], ", oneDNN 2.6.3 (OMP), Open MPI v4.1.4"),
+                    ([build, peers], ", oneDNN 2.6.3 (OMP), Open MPI v4.1.4, PyTorch 2.15.0+cu132 with "
+                     "oneDNN 3.13.3, PyTorch 2.1 without oneDNN")]:
+                with mock.patch.object(sys, "argv", ["here/threads.py", "--rounds", "3"]):
+                    head = comparison.heading("A title", *given).replace(" with changes,", ",")
+                page = pathlib.Path(folder, "page.md")
+                page.write_text(head + " Turns: 3; medians.\n")
+                origin = claims_table.origin_of(page, "A title")
+                self.assertEqual(origin.command, "bench/threads.py --rounds 3")
+                self.assertEqual(origin.machine, comparison.machine() + libraries)
 
     def test_readme_has_the_ratios(self):
         text = " ".join((ROOT / "README.md").read_text().split())
