@@ -2,8 +2,8 @@
 """One rank with all cores as its threads against one rank a core, at the same global batch.
 
 Programs take turns (A B A B ...). Seconds of an iteration by the programs' own clocks, each
-configuration with as many examples on all ranks together. Prints Markdown; --out writes it to a
-file too.
+configuration with as many examples on all ranks together. train_seq2seq is an LSTM, on dates of
+unequal length. Prints Markdown; --out writes it to a file too.
 """
 import json
 import os
@@ -20,6 +20,8 @@ PROGRAMS = {
     "train_lenet": ([], 512, 30),
     "train_cifar": (["--arch", "cnn10"], 128, 8),
     "train_lm": (["--bytes", "1000000"], 32, 10),
+    "train_seq2seq": ([], 128, 30),
+    "train_dcgan": ([], 100, 4),
 }
 
 
@@ -49,7 +51,8 @@ def main():
     if any(batch % options.cores for _, batch, _ in PROGRAMS.values()):
         parser.error(f"--cores {options.cores} does not divide the global batches")
     options.data = dict(each.split("=", 1) for each in options.data)
-    text = heading(f"One rank x {options.cores} threads against {options.cores} ranks x 1 thread")
+    text = heading(f"One rank x {options.cores} threads against {options.cores} ranks x 1 thread",
+                   options.build)
     text += (f" Turns: {options.rounds}; medians of milliseconds an iteration.\n\n"
              f"| program | global batch | type | 1 x {options.cores} | {options.cores} x 1 | "
              f"{options.cores} x 1 of 1 x {options.cores} |\n|-|-|-|-|-|-|\n")
