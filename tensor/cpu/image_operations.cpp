@@ -178,38 +178,51 @@ struct NoiseSource {
   }
 };
 
+// y = a + b; y may be one of them.
 TASUKI_VECTORIZE void add_lines(const float* a, const float* b, float* y, std::int64_t count) {
+  TASUKI_INDEPENDENT
   for (std::int64_t i = 0; i < count; ++i) y[i] = a[i] + b[i];
 }
 
-void add_noise_to_line(const float* x, float* y, std::int64_t count, const NoiseSource& source,
-                       std::uint64_t example) {
-  float noise[drawn_at_once];
+// The `count` elements of an example, from `begin` on.
+void add_noise_to_line(const FloatElements& x, const FloatElements& y, std::int64_t begin,
+                       std::int64_t count, const NoiseSource& source, std::uint64_t example) {
+  float noise[drawn_at_once], block[drawn_at_once];
   for (std::int64_t first = 0; first < count; first += drawn_at_once) {
     source.draw(noise, first, example);
-    add_lines(x + first, noise, y + first, std::min(drawn_at_once, count - first));
+    const std::int64_t at = begin + first, length = std::min(drawn_at_once, count - first);
+    float* const to = y.place(at, block);
+    add_lines(x.read(at, length, block), noise, to, length);
+    y.write(at, length, to);
   }
 }
 
-// y[row][lane] = x[row][lane] + noise[lane][row]
+// y[row][lane] = x[row][lane] + noise[lane][row]; y may be x.
 TASUKI_VECTORIZE void add_transposed(const float* x, const float* noise, float* y,
                                      std::int64_t rows, std::int64_t lanes) {
-  for (std::int64_t row = 0; row < rows; ++row)
+  for (std::int64_t row = 0; row < rows; ++row) {
+    TASUKI_INDEPENDENT
     for (std::int64_t lane = 0; lane < lanes; ++lane)
       y[row * lanes + lane] = x[row * lanes + lane] + noise[lane * drawn_at_once + row];
+  }
 }
 
-// A group of channels of an example, whose values are numbered channel by channel. Channels that
-// only pad the group get no noise.
-void add_noise_to_group(const float* x, float* y, const ChannelOrder& order, std::int64_t group,
-                        std::int64_t channels, const NoiseSource& source, std::uint64_t example) {
+// A group of channels of an example, from `begin` on, whose values are numbered channel by channel.
+// Channels that only pad the group get no noise.
+void add_noise_to_group(const FloatElements& x, const FloatElements& y, std::int64_t begin,
+                        const ChannelOrder& order, std::int64_t group, std::int64_t channels,
+                        const NoiseSource& source, std::uint64_t example) {
   std::vector<float> noise(static_cast<std::size_t>(order.lanes * drawn_at_once));
+  FloatBuffers<1> block(y, order.lanes * drawn_at_once);
   for (std::int64_t first = 0; first < order.rows; first += drawn_at_once) {
     for (std::int64_t lane = 0; lane < order.lanes; ++lane)
       if (const std::int64_t channel = group * order.lanes + lane; channel < channels)
         source.draw(noise.data() + lane * drawn_at_once, channel * order.rows + first, example);
-    add_transposed(x + first * order.lanes, noise.data(), y + first * order.lanes,
-                   std::min(drawn_at_once, order.rows - first), order.lanes);
+    const std::int64_t rows = std::min(drawn_at_once, order.rows - first);
+    const std::int64_t at = begin + first * order.lanes, count = rows * order.lanes;
+    float* const to = y.place(at, block[0]);
+    add_transposed(x.read(at, count, block[0]), noise.data(), to, rows, order.lanes);
+    y.write(at, count, to);
   }
 }
 
@@ -286,8 +299,6 @@ class CpuImageOperations final : public ImageOperations {
 
   Tensor add_noise(const Tensor& x, Noise kind, float scale, const Tensor& seed,
                    const Tensor& example_ids) override {
-    if (has_16_bits(x.dtype()))
-      return in_type(add_noise(in_float32(x), kind, scale, seed, example_ids), x.dtype());
     const Shape& shape = x.shape();
     TASUKI_CHECK(shape.rank() >= 1 && shape[0] == example_ids.count() && seed.count() == 1,
                  "noise: {} example numbers and {} seeds for a batch of {}", example_ids.count(),
@@ -299,27 +310,24 @@ class CpuImageOperations final : public ImageOperations {
     // Blocks of four numbers must not reach over the end of a channel.
     if (order && order->lanes > 1 && order->rows % 4 == 0) {
       Tensor y = empty_like(x);
-      const auto* const from = static_cast<const float*>(x.raw());
-      auto* const to = static_cast<float*>(y.raw());
+      const FloatElements from(x), to(y);
       const std::int64_t group_size = order->rows * order->lanes;
       parallel_for(order->items * order->groups, 4096 / group_size + 1,
                    [&](std::int64_t begin, std::int64_t end) {
                      for (std::int64_t at = begin; at < end; ++at)
-                       add_noise_to_group(from + at * group_size, to + at * group_size, *order,
-                                          at % order->groups, shape[1], noise,
+                       add_noise_to_group(from, to, at * group_size, *order, at % order->groups,
+                                          shape[1], noise,
                                           static_cast<std::uint64_t>(ids[at / order->groups]));
                    });
       return y;
     }
     const Tensor plain = x.plain();
-    Tensor y = Tensor::empty(shape);
+    Tensor y = Tensor::empty(shape, x.dtype());
     const std::int64_t count = shape.count_per_item();
-    const float* const from = plain.data<float>();
-    float* const to = y.data<float>();
+    const FloatElements from(plain), to(y);
     parallel_for(shape[0], 4096 / (count + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin; i < end; ++i)
-        add_noise_to_line(from + i * count, to + i * count, count, noise,
-                          static_cast<std::uint64_t>(ids[i]));
+        add_noise_to_line(from, to, i * count, count, noise, static_cast<std::uint64_t>(ids[i]));
     });
     return y;
   }
