@@ -1,7 +1,8 @@
 // Attention on CPUs: each head of each item by one thread, in blocks of queries x keys whose scores
-// stay in the processor's cache. Products of a block are oneDNN's: in bfloat16 of the columns where
-// they lie, with weights and slopes of scores rounded for them; otherwise in float32, to which a
-// head's columns of 16 bits are converted when its work begins. Sums are float32.
+// stay in the processor's cache. Products of a block are in bfloat16 where rounded_product.hpp has
+// them for its shape, of the columns where they lie, with weights and slopes of scores rounded for
+// them; otherwise they are oneDNN's in float32, to which a head's columns of 16 bits are converted
+// when its work begins. Sums are float32.
 #include "tensor/attention_operations.hpp"
 
 #include <algorithm>
@@ -14,6 +15,7 @@
 #include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/cpu/float_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
+#include "tensor/cpu/tile_product.hpp"
 #include "tensor/half.hpp"
 
 namespace tasuki {
@@ -200,13 +202,13 @@ void clear(Floats rows, std::int64_t from, std::int64_t to, std::int64_t width) 
   for (std::int64_t i = from; i < to; ++i) std::fill_n(rows.from(i).values, width, 0.0f);
 }
 
-// Whether products of a head of so many queries and keys are computed in bfloat16. Blocks of all
-// lengths would each need a primitive of oneDNN's, so lengths that are no multiple of 16, as of
-// ragged items and of single symbols, are computed in float32.
+// Whether products of a head of so many queries and keys are computed in bfloat16. Tiles multiply
+// blocks of any shape. oneDNN would need a primitive for each, so without tiles, lengths that are
+// no multiple of 16, as of ragged items and of single symbols, are computed in float32.
 bool multiplies_bfloat16(DType type, std::int64_t queries, std::int64_t keys) {
   constexpr std::int64_t unit = 16;
-  return type == DType::bfloat16 && has_bfloat16_products() && queries % unit == 0 &&
-         keys % unit == 0;
+  return type == DType::bfloat16 &&
+         (has_tiles() || (has_bfloat16_products() && queries % unit == 0 && keys % unit == 0));
 }
 
 // Calls body(item, head, Head) for each, in a team of threads.
