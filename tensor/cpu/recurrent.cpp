@@ -14,9 +14,8 @@
 namespace tasuki {
 namespace {
 
-// Rows of all steps, as PackedSteps orders them. States before step t + 1 are written by step t.
-// x, gates and h_before, which products read, have the type of the activations; the others are
-// float32.
+// Rows of all steps, as PackedSteps orders them. h before step t + 1 is written by step t. x, gates
+// and h_before, which products read, have the type of the activations; the others are float32.
 struct Forward final : Workspace {
   Forward(const RecurrentSizes& s, PackedSteps p) : sizes(s), steps(std::move(p)) {}
   RecurrentSizes sizes;
@@ -24,8 +23,16 @@ struct Forward final : Workspace {
   Tensor x;            // D
   Tensor gates;        // G H
   Tensor h_before;     // H; with rows behind it that step products read
-  Tensor c_before, c;  // H, of an LSTM
+  Tensor c;            // H, of an LSTM: before the first step, then after each
   Tensor recurrent_n;  // H, of a GRU
+
+  // The cells of row j before and after step t.
+  float* c_before(std::int64_t t, std::int64_t j) const {
+    return t == 0 ? c.data<float>() + j * sizes.units : c_after(t - 1, j);
+  }
+  float* c_after(std::int64_t t, std::int64_t j) const {
+    return c.data<float>() + (steps.active(0) + steps.first_row(t) + j) * sizes.units;
+  }
 };
 
 std::int64_t row_grain(std::int64_t units) {
@@ -74,7 +81,7 @@ void begin_examples(const Forward& kept, const Tensor& states,
       if (length == 0)
         last.store(at_state(sizes, i, which), units, given);
       else
-        FloatElements(which == 0 ? kept.h_before : kept.c_before).store(j * units, units, given);
+        FloatElements(which == 0 ? kept.h_before : kept.c).store(j * units, units, given);
     }
   }
 }
@@ -100,18 +107,16 @@ class StepRows {
     gates_.read(row * width, width, block);
     const std::int64_t element = at_element(sizes, i, steps.element(j, t));
     float* const h = y_.place(element, block + width);
-    float* const c = is_lstm_ ? kept_.c.data<float>() + row * units : nullptr;
+    float* const c = is_lstm_ ? kept_.c_after(t, j) : nullptr;
     if (is_lstm_)
-      lstm_gates(gates, products, kept_.c_before.data<float>() + row * units, c, h, units);
+      lstm_gates(gates, products, kept_.c_before(t, j), c, h, units);
     else
       gru_gates(gates, products, h_before_.read(row * units, units, block + width + units),
                 kept_.recurrent_n.data<float>() + row * units, h, units);
     gates_.write(row * width, width, gates);
     y_.write(element, units, h);
     if (t + 1 < steps.length(j)) {
-      const std::int64_t next = (steps.first_row(t + 1) + j) * units;
-      h_before_.store(next, units, h);
-      if (is_lstm_) std::copy_n(c, units, kept_.c_before.data<float>() + next);
+      h_before_.store((steps.first_row(t + 1) + j) * units, units, h);
     } else {
       last_.store(at_state(sizes, i, 0), units, h);
       if (is_lstm_) last_.store(at_state(sizes, i, 1), units, c);
@@ -182,12 +187,10 @@ SequenceOperations::Outputs cpu_recurrent(const RecurrentLayer& layer, const Ten
   const std::int64_t slack = steps.steps() > 0 ? product.padded(sizes.items) : 0;
   kept.x = steps.pack(x);
   kept.h_before = Tensor::zeros({steps.rows() + slack, units}, type);
-  if (is_lstm) {
-    kept.c_before = Tensor::empty({steps.rows(), units});
-    kept.c = Tensor::empty({steps.rows(), units});
-  } else {
+  if (is_lstm)
+    kept.c = Tensor::empty({steps.active(0) + steps.rows(), units});
+  else
     kept.recurrent_n = Tensor::empty({steps.rows(), units});
-  }
   begin_examples(kept, states, outputs);
   kept.gates = input_gates(layer, kept, *weights);
   const Tensor products = Tensor::empty({slack, width});
@@ -276,7 +279,7 @@ SequenceOperations::InputGradients cpu_recurrent_backward(
         const float* const of_gates = gates.read(row * width, width, block);
         float* const slopes = to_dgates.place(row * width, block + width);
         if (is_lstm) {
-          lstm_gates_backward(of_gates, at(kept.c_before, row), at(kept.c, row), at(dh, j),
+          lstm_gates_backward(of_gates, kept.c_before(t, j), kept.c_after(t, j), at(dh, j),
                               at(dc, j), slopes, units);
         } else {
           float* const of_products = to_dproducts.place(row * width, block + 2 * width);
