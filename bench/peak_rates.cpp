@@ -92,8 +92,8 @@ double tile_rate(const TileKernels& kernels) {
                         .sums_step = 2 * panel,
                         .adds = false};
   kernels.begin();
-  const double found =
-      best_rate(2.0 * 4 * panel * panel * TileKernels::terms * blocks, [&] { kernels.sum(sum); });
+  const double found = best_rate(2.0 * 4 * panel * panel * TileKernels::terms * blocks,
+                                 [&] { kernels.sum(sum, {}); });
   kernels.end();
   return found;
 }
