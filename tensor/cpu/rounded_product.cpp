@@ -167,9 +167,9 @@ void by_sgemm(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,
 }  // namespace
 
 bool has_bfloat16_products() {
-  static const bool found =
-      has_tiles() || (has_instructions(dnnl::cpu_isa::avx512_core_bf16) && has_fast_pairs());
-  return found;
+  static const bool has_pairs =
+      has_instructions(dnnl::cpu_isa::avx512_core_bf16) && has_fast_pairs();
+  return has_tiles() || has_pairs;
 }
 
 void multiply_rounded(const RoundedMatrix& a, const RoundedMatrix& b, const Tensor& c,

@@ -52,6 +52,23 @@ TEST_F(TrainLm, LearnsInBfloat16LikeInFloat32) {
   }
 }
 
+// As on a processor with AMX: the same program, linked with emulated tiles.
+TEST_F(TrainLm, LearnsInBfloat16ByEmulatedTiles) {
+  const std::vector<std::string> flags = {"--log-every", "1",  "--epoch", "1",
+                                          "--context",   "16", "--lr",    "0.005"};
+  const auto of_bf16 = with(flags, {"--dtype", "bf16"});
+  const auto exact = log_of(1, "float32", flags), rounded = log_of(1, "bfloat16", of_bf16);
+  std::vector<std::string> words = program("by-tiles", of_bf16);
+  words.front() = TRAIN_LM_BY_EMULATED_TILES;
+  const Finished job = run_program(words);
+  ASSERT_EQ(job.exit_code, 0) << job.all();
+  const auto by_tiles = read_log("by-tiles");
+  for (const char* key : {"main/bits_per_byte", "validation/main/bits_per_byte"}) {
+    expect_near(values_of(by_tiles, key), values_of(exact, key), 0.02);
+    EXPECT_NE(values_of(by_tiles, key), values_of(rounded, key)) << "no tiles were used";
+  }
+}
+
 // The bits of whole gradients, with less memory. The output layer of GPT-2 is its first one, so its
 // gradients are begun first and ended last.
 TEST_F(TrainLm, DividesGradientsAmongRanks) {

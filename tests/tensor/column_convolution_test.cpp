@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <optional>
 
 #include "rounded_convolution.hpp"
 #include "tensor/conv_algorithm.hpp"
+#include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/cpu/rounded_blocks.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/tile_product.hpp"
@@ -27,18 +29,18 @@ constexpr OwnConvolution by_columns = {column_conv2d, column_conv2d_backward_dat
 class ColumnConvolution : public ::testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
-    if (!has_bfloat16_products())
-      GTEST_SKIP() << "oneDNN reorders images of bfloat16 with AVX512_BF16 or AMX only";
-    if (GetParam()) set_tile_kernels(&testing::tile_emulation);
+    if (!has_instructions(dnnl::cpu_isa::avx512_core))
+      GTEST_SKIP() << "oneDNN reorders images of bfloat16 with AVX-512 only";
+    if (GetParam()) emulation_.emplace();
+    if (!has_bfloat16_products()) GTEST_SKIP() << "products of bfloat16 need AVX512_BF16 or AMX";
   }
   ~ColumnConvolution() override {
-    set_tile_kernels(found_);
     set_conv_algorithm(ConvAlgorithm::fastest);
     set_cpu_threads(1);
   }
 
  private:
-  const TileKernels* found_ = tile_kernels();
+  std::optional<testing::EmulatedTiles> emulation_;
 };
 
 INSTANTIATE_TEST_SUITE_P(, ColumnConvolution, ::testing::Bool(), [](const auto& info) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error.hpp"
 #include "tensor/half.hpp"
 
 namespace tasuki::testing {
@@ -9,6 +10,17 @@ namespace {
 
 constexpr std::int64_t panel = TileKernels::panel, terms = TileKernels::terms, side = 2 * panel;
 constexpr std::int64_t block_elements = TileKernels::block_elements;
+
+thread_local bool is_configured = false;
+
+void begin() {
+  TASUKI_CHECK(!is_configured, "tiles were configured twice");
+  is_configured = true;
+}
+void end() {
+  TASUKI_CHECK(is_configured, "tiles were released before they were configured");
+  is_configured = false;
+}
 
 template <bool is_left>
 void pack(const TileOperand& from, std::int64_t count, std::int64_t sums, std::uint16_t* to) {
@@ -26,9 +38,10 @@ void pack(const TileOperand& from, std::int64_t count, std::int64_t sums, std::u
 // Adds a left tile, whose rows are `step` elements apart, times a right one to 16 x 16 sums.
 void add_tiles(const std::uint16_t* left, std::int64_t step, const std::uint16_t* right,
                float* sums, std::int64_t sums_step) {
+  TASUKI_CHECK(is_configured, "tiles were multiplied before they were configured");
   for (std::int64_t i = 0; i < panel; ++i)
-    for (std::int64_t j = 0; j < panel; ++j)
-      for (std::int64_t k = 0; k < terms; ++k)
+    for (std::int64_t k = 0; k < terms; ++k)
+      for (std::int64_t j = 0; j < panel; ++j)
         sums[i * sums_step + j] += float_from_bfloat16(left[i * step + k]) *
                                    float_from_bfloat16(right[k / 2 * 2 * panel + j * 2 + k % 2]);
 }
@@ -82,11 +95,9 @@ void sum(const TileSums& of, const TilePixels& before) {
   write_pixels(before);
 }
 
-void nothing() {}
-
 }  // namespace
 
-const TileKernels tile_emulation = {nothing,  nothing, pack<true>, pack<false>,
-                                    multiply, write,   sum,        write_pixels};
+const TileKernels tile_emulation = {begin,    end,   pack<true>, pack<false>,
+                                    multiply, write, sum,        write_pixels};
 
 }  // namespace tasuki::testing

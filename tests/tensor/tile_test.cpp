@@ -8,13 +8,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "rounded_convolution.hpp"
 #include "tensor/backend.hpp"
+#include "tensor/conv_algorithm.hpp"
 #include "tensor/cpu/dnnl_interface.hpp"
 #include "tensor/cpu/rounded_product.hpp"
 #include "tensor/cpu/tile_convolution.hpp"
@@ -45,20 +48,16 @@ std::string name_of_kernels(const ::testing::TestParamInfo<Kernels>& info) {
 class Tiles : public ::testing::TestWithParam<Kernels> {
  protected:
   void SetUp() override {
-    if (GetParam() == Kernels::own && found_ == nullptr)
-      GTEST_SKIP() << "this processor has no AMX";
+    if (GetParam() == Kernels::own && !has_tiles()) GTEST_SKIP() << "this processor has no AMX";
     if (GetParam() == Kernels::software && !has_instructions(dnnl::cpu_isa::avx512_core_bf16))
       GTEST_SKIP() << "this processor has no AVX512_BF16";
-    if (GetParam() == Kernels::software) set_tile_kernels(software_tile_kernels);
-    if (GetParam() == Kernels::emulated) set_tile_kernels(&testing::tile_emulation);
+    if (GetParam() == Kernels::software) emulation_.emplace(software_tile_kernels);
+    if (GetParam() == Kernels::emulated) emulation_.emplace();
   }
-  ~Tiles() override {
-    set_tile_kernels(found_);
-    set_cpu_threads(1);
-  }
+  ~Tiles() override { set_cpu_threads(1); }
 
  private:
-  const TileKernels* found_ = tile_kernels();
+  std::optional<testing::EmulatedTiles> emulation_;
 };
 
 INSTANTIATE_TEST_SUITE_P(, Tiles,
@@ -94,6 +93,14 @@ struct Operands {
     return sum;
   }
 };
+
+Tensor multiply_exactly(const Operands& of) {
+  Tensor c = Tensor::empty({of.m, of.n});
+  for (std::int64_t i = 0; i < of.m; ++i)
+    for (std::int64_t j = 0; j < of.n; ++j)
+      c.data<float>()[i * of.n + j] = static_cast<float>(of.exact(i, j));
+  return c;
+}
 
 // The result is a part of a wider matrix, of which the rest stays.
 void check_product(const Operands& operands, DType type, bool accumulate, bool with_bias,
@@ -189,6 +196,49 @@ TEST_P(Tiles, KeepNaNThroughReluAndInItsRow) {
   }
 }
 
+// oneDNN configures tiles for each of its primitives, as we do for each product.
+TEST_P(Tiles, AlternateWithPrimitivesOfOneDnnInOneThread) {
+  if (!has_instructions(dnnl::cpu_isa::avx512_core))
+    GTEST_SKIP() << "oneDNN computes in bfloat16 with AVX-512 only";
+  const TileKernels* const own = tile_kernels();
+  const Operands small{5, 20, 40, true, false}, large{70, 90, 300, false, true};
+  const auto multiply = [](const Operands& of) {
+    Tensor c = Tensor::empty({of.m, of.n});
+    multiply_tiles(of.product(c));
+    return c;
+  };
+  const auto multiply_by_dnnl = [&](const Operands& of) {
+    Tensor c = Tensor::empty({of.m, of.n});
+    const TileProduct product = of.product(c);
+    set_tile_kernels(nullptr);
+    multiply_rounded_block(of.m, of.n, of.k, product.a, product.b, c.data<float>(), of.n, 1, false);
+    set_tile_kernels(own);
+    return c;
+  };
+  // Too few channels for tiles of our own.
+  const Tensor x = random_tensor({3, 16, 9, 9}, 1).to(DType::bfloat16),
+               w = random_tensor({16, 16, 3, 3}, 2).to(DType::bfloat16);
+  const auto convolve = [&](DType type) {
+    return testing::cpu().conv2d(x.to(type), w.to(type), {}, {}).plain();
+  };
+  set_conv_algorithm(ConvAlgorithm::direct);
+  const std::function<Tensor()> steps[] = {
+      [&] { return multiply(small); },         [&] { return multiply_by_dnnl(large); },
+      [&] { return multiply(large); },         [&] { return convolve(DType::bfloat16); },
+      [&] { return multiply_by_dnnl(small); },
+  };
+  const Tensor exact_small = multiply_exactly(small), exact_large = multiply_exactly(large);
+  const Tensor expected[] = {exact_small, exact_large, exact_large, convolve(DType::float32),
+                             exact_small};
+  for (const std::size_t stride : {1, 2, 3, 4})  // each after each other one
+    for (std::size_t i = 0; i < 10; ++i) {
+      const std::size_t step = i * stride % std::size(steps);
+      EXPECT_LT(distance(steps[step](), expected[step]), step == 3 ? 0x1p-8f : 1e-5f)
+          << "step " << step << " after " << (step + std::size(steps) - stride) % std::size(steps);
+    }
+  set_conv_algorithm(ConvAlgorithm::fastest);
+}
+
 // A process gets the permission to use AMX once, so this runs in a new one. The kernel refuses it
 // where a thread's alternate stack could not hold the registers.
 [[noreturn]] void multiply_with_a_small_alternate_stack() {
@@ -218,8 +268,8 @@ class TileConvolutions : public Tiles {
  protected:
   void SetUp() override {
     Tiles::SetUp();
-    if (!IsSkipped() && !has_bfloat16_products())
-      GTEST_SKIP() << "oneDNN reorders images of bfloat16 with AVX512_BF16 or AMX only";
+    if (!IsSkipped() && !has_instructions(dnnl::cpu_isa::avx512_core))
+      GTEST_SKIP() << "oneDNN reorders images of bfloat16 with AVX-512 only";
   }
 };
 
