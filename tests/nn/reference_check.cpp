@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string_view>
 
 #include "core/json.hpp"
 #include "nn/backward.hpp"
@@ -52,6 +53,10 @@ double difference_along(const Subject& run, const ReferenceCase& test,
                             values, along, step);
 }
 
+bool is_parameter(const std::string& name) {
+  return std::string_view("wbg").find(name.front()) != std::string_view::npos;
+}
+
 }  // namespace
 
 Variable optional(const Inputs& in, const std::string& name) {
@@ -88,6 +93,26 @@ void check_case(const Subject& run, const ReferenceCase& test) {
   for (const auto& [name, along] : direction) length += inner_product(along, along);
   const double difference = difference_along(run, test, direction, 4e-3 / std::sqrt(length));
   EXPECT_NEAR(difference, expected, difference_tolerance * std::abs(expected));
+}
+
+void check_rounded_case(const Subject& run, const ReferenceCase& test) {
+  SCOPED_TRACE("bfloat16, " + test.name + " " + json_text(test.options));
+  Inputs inputs;
+  for (const auto& [name, tensor] : test.inputs) {
+    const bool has_gradient = test.gradients.contains(name);
+    const DType type = has_gradient && !is_parameter(name) ? DType::bfloat16 : tensor.dtype();
+    inputs.emplace(name, Variable(tensor.to(type), has_gradient));
+  }
+  const Variable result = run(inputs, test);
+  EXPECT_LT(relative_error(result.value().to(DType::float32), test.result), rounded_tolerance);
+  weighted_sum(result, test.upstream.to(result.value().dtype())).backward();
+  for (const auto& [name, gradient] : test.gradients) {
+    SCOPED_TRACE("gradient of " + name);
+    const Tensor& found = inputs.at(name).grad();
+    ASSERT_TRUE(found.defined());
+    EXPECT_EQ(found.dtype(), is_parameter(name) ? DType::float32 : DType::bfloat16);
+    EXPECT_LT(relative_error(found.to(DType::float32), gradient), rounded_tolerance);
+  }
 }
 
 void check_file(const std::string& file, const Subject& run) {

@@ -13,6 +13,7 @@ namespace tasuki::testing {
 
 inline constexpr double reference_tolerance = 1e-5;
 inline constexpr double difference_tolerance = 1e-2;
+inline constexpr double rounded_tolerance = 1e-2;
 
 // A function under test, with a case's settings applied: from inputs by name to the result.
 using Inputs = std::map<std::string, Variable>;
@@ -22,6 +23,9 @@ using Subject = std::function<Variable(const Inputs&, const ReferenceCase&)>;
 Variable optional(const Inputs& in, const std::string& name);
 
 void check_case(const Subject& run, const ReferenceCase& test);
+// With activations of bfloat16. Targets are float32, as are parameters, whose names begin with w, b
+// or g, and their gradients. The case's inputs must be numbers that bfloat16 has.
+void check_rounded_case(const Subject& run, const ReferenceCase& test);
 // All cases of tests/nn/references/<file>.json.
 void check_file(const std::string& file, const Subject& run);
 
