@@ -23,6 +23,11 @@ class TrainLm : public TrainingJob {
     std::ofstream file(data);
     for (std::int64_t i = 0; i < bytes; ++i) file << "abcdefgh ijk\n"[i * i % 13];
   }
+  // Of weights, states, gradients and evaluations, where --hash-every asks for them.
+  std::string hashes(const std::string& out) {
+    std::ifstream file(folder / out / "hashes");
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
   void expect_error(const std::vector<std::string>& flags, ErrorKind kind, const char* text) {
     const Finished job = run(2, "bad", flags);
     EXPECT_EQ(job.exit_code, static_cast<int>(kind)) << job.all();
@@ -95,6 +100,13 @@ TEST_F(TrainLm, DividesGradientsAmongRanks) {
       return end == std::string::npos ? 0 : std::stod(text.substr(begin + 1));
     };
     EXPECT_LT(gradients("gradients"), (1.0 / np + 0.25) * gradients("states"));
+    const std::vector<std::string> of_bf16 = {"--dtype", "bf16", "--overwrite"};
+    const auto rounded = losses("whole", of_bf16);
+    EXPECT_NE(rounded, whole);
+    for (const char* const kept : {"shared", "private"})
+      EXPECT_EQ(losses("divided", with(of_bf16, {"--shard", "gradients", "--node-weights", kept})),
+                rounded)
+          << kept;
   }
 }
 
@@ -105,10 +117,6 @@ TEST_F(TrainLm, DividesWeightsAmongRanks) {
       "--layers",     "3", "--width",        "32",   "--log-every",        "1",
       "--hash-every", "4", "--threads",      "1",    "--node-weights",     "private",
       "--epoch",      "1", "--communicator", "auto", "--checkpoint-every", "none"};
-  const auto hashes = [&](const std::string& out) {
-    std::ifstream file(folder / out / "hashes");
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  };
   for (const std::vector<std::string>& more : {std::vector<std::string>{"--arch", "gpt2"},
                                                {"--recompute", "all"},
                                                {"--dtype", "bf16", "--accumulate", "2"}}) {
@@ -123,7 +131,7 @@ TEST_F(TrainLm, DividesWeightsAmongRanks) {
     EXPECT_EQ(hashes("divided"), expected);
     EXPECT_EQ(values_of(divided, "validation/main/bits_per_byte"),
               values_of(whole, "validation/main/bits_per_byte"));
-    if (more[0] != "--arch") continue;
+    if (more[0] == "--recompute") continue;
     // Stopped in the middle, and continued with the other kind.
     for (const bool begins_divided : {false, true}) {
       const auto kind = [&](bool is_divided) {
@@ -146,12 +154,21 @@ TEST_F(TrainLm, DividesWeightsAmongRanks) {
 }
 
 TEST_F(TrainLm, ResumesLikeAnUninterruptedRun) {
-  const std::vector<std::string> flags = {"--epoch", "2", "--snapshot-every", "1"};
-  const auto whole = log_of(1, "whole", flags);
-  log_of(1, "parts", with(flags, {"--max-iterations", "38"}));
-  const auto parts = log_of(1, "parts", with(flags, {"--resume", folder / "parts"}));
-  EXPECT_EQ(values_of(parts, "validation/main/bits_per_byte").back(),
-            values_of(whole, "validation/main/bits_per_byte").back());
+  const std::vector<std::string> snapshots = {"--snapshot-every", "1"},
+                                 checkpoints = {"--checkpoint-every", "10it"};
+  for (const char* const type : {"fp32", "bf16"})
+    for (const auto& saved : {snapshots, checkpoints}) {
+      SCOPED_TRACE(type + saved[0]);
+      const auto flags = with({"--epoch", "2", "--dtype", type, "--hash-every", "1"}, saved);
+      const auto whole = log_of(1, "whole", flags);
+      const std::string expected = hashes("whole");
+      ASSERT_FALSE(expected.empty());
+      log_of(1, "parts", with(flags, {"--max-iterations", "38", "--overwrite"}));
+      const auto parts = log_of(1, "parts", with(flags, {"--resume", folder / "parts"}));
+      EXPECT_EQ(values_of(parts, "validation/main/bits_per_byte").back(),
+                values_of(whole, "validation/main/bits_per_byte").back());
+      EXPECT_TRUE(hashes("parts") == expected) << "hashes differ";
+    }
 }
 
 TEST_F(TrainLm, SamplesDependOnlyOnTheSeed) {

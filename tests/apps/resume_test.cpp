@@ -243,6 +243,7 @@ TEST_F(ResumedJob, ResumesSchedulesAndHooksBitForBit) {
 TEST_F(ResumedJob, ResumesErrorFeedbackBitForBit) {
   const std::vector<Flags> cases = {
       {"--communicator", "naive", "--wire-dtype", "bf16", "--error-feedback"},
+      {"--communicator", "naive", "--wire-dtype", "bf16", "--error-feedback", "--dtype", "bf16"},
       {"--compress", "powersgd:2"}};
   snapshot = folder / "first/snapshot_iter_7";
   for (const Flags& flags : cases) {

@@ -120,6 +120,33 @@ TEST_F(TrainMnist, ShardsStatesAndGradients) {
       << divided;
 }
 
+// Rounded copies of the weights, beside what else ranks keep of them.
+TEST_F(TrainMnist, Bfloat16GoesWithAllThatRanksExchangeAndKeep) {
+  const auto flags = with(momentum, {"--batchsize", "16", "--epoch", "1"});
+  std::string said;
+  const auto losses = [&](const std::string& out, const std::vector<std::string>& more) {
+    const Finished job = run(3, out, with(flags, more));
+    EXPECT_EQ(job.exit_code, 0) << job.all();
+    said = job.out;
+    return values_of(read_log(out), "main/loss");
+  };
+  const auto exact = losses("fp32", {}), rounded = losses("bf16", {"--dtype", "bf16"});
+  ASSERT_EQ(exact.size(), 10u);
+  expect_near(rounded, exact, 0.02);
+  EXPECT_NE(rounded, exact);
+  const std::vector<std::string> of_private = {
+      "--dtype", "bf16", "--node-weights", "private", "--check-replicas", "1"};
+  EXPECT_EQ(losses("private", of_private), rounded);
+  EXPECT_EQ(count_of(said, "\nReplicas: compared in every iteration, of 3 ranks\n"), 1) << said;
+  EXPECT_EQ(losses("divided", {"--dtype", "bf16", "--shard", "gradients"}), rounded);
+  EXPECT_EQ(losses("divided", with(of_private, {"--shard", "gradients"})), rounded);
+  const auto sent =
+      losses("sent", {"--dtype", "bf16", "--wire-dtype", "bf16", "--communicator", "naive"});
+  EXPECT_EQ(count_of(said, "bfloat16 on the wire"), 1) << said;
+  expect_near(sent, rounded, 0.01);
+  EXPECT_NE(sent, rounded);
+}
+
 TEST_F(TrainMnist, DoesNotDependOnRanksWithVirtualShards) {
   const auto flags = with(momentum, {"--shards", "12", "--epoch", "2"});
   const auto one = log_of(1, "np1", with(flags, {"--batchsize", "48"}));
