@@ -44,12 +44,16 @@ MODELS = {
     "lenet": "train_lenet --data {data}/mnist --accumulate 2 --optimizer momentum_sgd --lr 0.01 --lars",
     "cnn10": "train_cifar --data {data}/cifar --arch cnn10 --augment --examples 53 "
              "--test-examples 10",
+    "cnn10-bf16": "train_cifar --data {data}/cifar --arch cnn10 --examples 53 --test-examples 10 "
+                  "--dtype bf16",
     "lm": "train_lm --data {data}/text --layers 1 --heads 2 --width 128 --context 16 "
           "--optimizer lamb --ema 0.9",
     "lm-bf16": "train_lm --data {data}/text --layers 1 --heads 2 --width 32 --context 16 "
                "--dtype bf16",
     "seq2seq": "train_seq2seq --source {data}/source --target {data}/target --unit 32 --layer 2 "
                "--on-nan skip",
+    "seq2seq-bf16": "train_seq2seq --source {data}/source --target {data}/target --unit 32 "
+                    "--layer 2 --dtype bf16",
     "dcgan": "train_dcgan --dataset mnist --data {data}/mnist --channels 8 --samples 0",
 }
 # Of 8 shards: other models have 24.
