@@ -36,8 +36,10 @@ struct ExchangeSettings {
   // The largest size of a range, at least 64 bytes; the last range also has the few
   // numbers that ranks exchange with their gradients (ParameterArena::notice). 0: a sixteenth of
   // the arena, but at least 1 MiB (on GPUs 4 MiB) and at most 25 MiB; if `mode` is empty, the whole
-  // arena on CPUs of one node, and on GPUs where layers exchange messages. With compression always
-  // the whole arena.
+  // arena on CPUs of one node. On GPUs, with 0, parameters are not divided, and ranges that travel
+  // after the backward pass are one, the whole arena; where gradients travel in 16 bits, a buffer
+  // of half the largest range is kept, so of half the largest parameter at least. With compression
+  // always the whole arena.
   std::int64_t range_bytes = 0;
   // For gradients that travel in 16 bits: adds rounding errors to the gradients of the next step.
   // Not together with compression.

@@ -52,17 +52,23 @@ std::int64_t sixteenth(std::int64_t bytes, std::int64_t least) {
   return std::clamp(bytes / 16, least, 25 * mebibyte);
 }
 
-std::int64_t range_bytes_of(const ExchangeSettings& settings, ExchangeMode mode,
-                            const ParameterArena& arena, const Communicator& communicator) {
-  const auto bytes = static_cast<std::int64_t>(arena.gradients().bytes());
-  if (settings.power_sgd_rank > 0) return bytes;
-  if (is_on_gpu(arena) && !communicator.queues_exchanges()) return bytes;
-  if (settings.range_bytes > 0) return settings.range_bytes;
-  // Without overlap more ranges only cost more messages.
-  if (!settings.mode && mode == ExchangeMode::whole) return bytes;
-  // NCCL needs longer messages than MPI for its rate.
-  const std::int64_t least = is_on_gpu(arena) ? 4 * mebibyte : mebibyte;
-  return sixteenth(bytes, least);
+std::vector<Range> ranges_for(const ExchangeSettings& settings, ExchangeMode mode,
+                              const ParameterArena& arena, const Communicator& communicator) {
+  const std::vector<ParameterArena::Entry>& entries = arena.entries();
+  const std::int64_t count = arena.gradients().count();
+  if (arena.keeps_sums_only()) return slot_ranges(entries, count, settings);
+  std::vector<Range> one{{0, count}};
+  const bool on_gpu = is_on_gpu(arena);
+  if (settings.power_sgd_rank > 0 || (on_gpu && !communicator.queues_exchanges())) return one;
+  if (settings.range_bytes > 0) return exchange_ranges(entries, count, settings.range_bytes);
+  // Without overlap more ranges only cost more messages. On CPUs a mode that was asked for has
+  // ranges all the same, so that its sums have the bits of the others.
+  if (mode == ExchangeMode::whole && (on_gpu || !settings.mode)) return one;
+  // NCCL needs longer messages than MPI for its rate. On GPUs all parts of a parameter would start
+  // together, so it is not divided.
+  return exchange_ranges(
+      entries, count, sixteenth(count * std::int64_t{sizeof(float)}, (on_gpu ? 4 : 1) * mebibyte),
+      /*whole=*/on_gpu);
 }
 
 }  // namespace
@@ -104,12 +110,7 @@ RangeExchange::RangeExchange(const ParameterArena& arena, Communicator& communic
 RangeExchange::RangeExchange(ExchangeMode mode, const ParameterArena& arena,
                              Communicator& communicator, const ExchangeSettings& settings,
                              std::span<const Range> needed)
-    : GradientExchange(mode,
-                       arena.keeps_sums_only()
-                           ? slot_ranges(arena.entries(), arena.gradients().count(), settings)
-                           : exchange_ranges(arena.entries(), arena.gradients().count(),
-                                             range_bytes_of(settings, mode, arena, communicator)),
-                       communicator),
+    : GradientExchange(mode, ranges_for(settings, mode, arena, communicator), communicator),
       arena_(arena),
       communicator_(communicator),
       needed_(needed),

@@ -8,8 +8,9 @@
 // parameters that the loss did not use, follow in that order.
 //
 // On GPUs, with communicators that queue their exchanges there, a range's sum is queued beside the
-// computation when its last gradient is queued, so recorded steps contain it. Other communicators
-// exchange all gradients of GPUs as one range after the backward pass.
+// computation when its last gradient is queued, so recorded steps contain it. Ranges are of whole
+// parameters there, and `whole` is one range, unless the settings say how large ranges are. Other
+// communicators exchange all gradients of GPUs as one range after the backward pass.
 //
 // If the arena keeps sums only, ranges are of whole parameters, lie in slots (gradient_slots.hpp),
 // and are exchanged in every backward pass.

@@ -248,11 +248,7 @@ std::unique_ptr<GradientExchange> StepExchange::make_gradient_exchange() {
   ParameterArena& arena = *trained_.arena;
   Communicator& communicator = *trained_.communicator;
   ExchangeSettings settings = settings_;
-  if (travels_after_backward()) {
-    if (!settings.mode && settings.range_bytes == 0)
-      settings.range_bytes = static_cast<std::int64_t>(arena.gradients().bytes());
-    settings.mode = ExchangeMode::whole;
-  }
+  if (travels_after_backward()) settings.mode = ExchangeMode::whole;
   if (settings.mode != ExchangeMode::double_buffered || !communicator.exchanges_gradients())
     return std::make_unique<RangeExchange>(arena, communicator, settings,
                                            states_.owners().needed());

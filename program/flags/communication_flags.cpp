@@ -103,9 +103,11 @@ void add_communication_flags(Options& options, TrainingSettings& settings) {
   options.add("bucket-mb", settings.bucket_mb, "auto", {0.001, 1e5}, "MB",
               "MiB of gradients sent at a time; `auto`: a sixteenth of all gradients, but at least "
               "1 (on GPUs 4) and at most 25. If --exchange is not given either, all gradients are "
-              "sent at once on CPUs of one machine, and on GPUs with --sync-bn. On GPUs, "
-              "communicators other than "
-              "pure_nccl and single_node always send all of them at once");
+              "sent at once on CPUs of one machine. On GPUs, `auto` does not divide a layer's "
+              "weights, and sends all gradients at once after the backward pass (--exchange whole, "
+              "--sync-bn); a 16-bit --wire-dtype takes memory of half of what is sent at a time. "
+              "Communicators other than "
+              "pure_nccl and single_node always send all gradients of GPUs at once");
   options.add(
       "sync-bn", settings.sync_bn,
       "batch normalisation over the global batch, with two small allreduces per layer and step");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "exchange_fixture.hpp"
+#include "nn/sequential.hpp"
 #include "tests/support/errors.hpp"
 
 namespace tasuki::testing {
@@ -24,6 +25,23 @@ TEST_P(ExchangeOnGpus, OverlapsWhenQueuedOnTheGpu) {
   EXPECT_EQ(exchange.mode(), queues() ? ExchangeMode::overlapped : ExchangeMode::whole);
   EXPECT_EQ(exchange.ranges().size() > 5, queues());
   EXPECT_THAT(exchange.describe(), HasSubstr(queues() ? " during the backward" : " after the"));
+}
+
+// Its parts would be complete together.
+TEST_P(ExchangeOnGpus, DividesNoParameterByDefault) {
+  constexpr std::int64_t wide = 1100;  // 4.6 MiB of weights, and a range has 4 MiB
+  for (const auto mode : {ExchangeMode::overlapped, ExchangeMode::whole}) {
+    Sequential net;
+    for (const char* const name : {"first", "second", "third"})
+      net.append(name, std::make_unique<Linear>(wide, wide));
+    net.initialize(1);
+    net.to(gpu_);
+    const auto optimizer = create_multi_node_optimizer(create_optimizer("sgd"), *comm_);
+    optimizer->set_exchange({.mode = mode});
+    optimizer->setup(net);
+    const std::size_t parts = optimizer->step_exchange().gradient_exchange()->ranges().size();
+    EXPECT_EQ(parts, queues() && mode == ExchangeMode::overlapped ? 3 : 1) << name_of(mode);
+  }
 }
 
 TEST_P(ExchangeOnGpus, HasTheSameBitsDuringAndAfterBackward) {

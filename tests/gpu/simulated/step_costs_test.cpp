@@ -49,12 +49,12 @@ class StepCosts : public ::testing::TestWithParam<std::string> {
     EXPECT_LT(number_of(costs, "wait"), 0.5);
   }
 
-  // Of a step after the first ones, which are not replayed, on the first of so many ranks: two runs
-  // within one epoch differ by so many.
-  static Costs of_step(const std::vector<std::string>& words, int ranks) {
-    constexpr int steps = 16;
-    Costs costs = of_run(words, ranks, 10);
-    for (const auto& [name, count] : of_run(words, ranks, 10 + steps))
+  // Of a step after the `first` ones, which are not replayed, on the first of so many ranks: two
+  // runs within one epoch differ by so many.
+  static Costs of_step(const std::vector<std::string>& words, int ranks, int first = 10,
+                       int steps = 16) {
+    Costs costs = of_run(words, ranks, first);
+    for (const auto& [name, count] : of_run(words, ranks, first + steps))
       costs[name] = (count - costs[name]) / steps;
     for (const auto& [name, count] : costs)
       if (count != 0) fmt::print("{} {} a step\n", count, name);
@@ -198,3 +198,14 @@ INSTANTIATE_TEST_SUITE_P(Graph, StepCosts, ::testing::Values("off", "on"),
 
 }  // namespace
 }  // namespace tasuki::testing
+// The weights of two layers are larger than a range of 4 MiB: a sum for each, or one of all
+// gradients.
+TEST_P(StepCosts, LargeParameters) {
+  for (const auto& [exchange, sums] : {std::pair{"overlapped", 2}, {"whole", 1}}) {
+    const Costs costs = of_step({TRAIN_MNIST, "--unit", "1344", "--global-batch", "2", "--exchange",
+                                 exchange, "--data", folder / "digits"},
+                                2, 3, 2);
+    EXPECT_EQ(number_of(costs, "launch.nccl"), sums) << exchange;
+  }
+}
+
