@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "communicator/agreement.hpp"
+#include "communicator/packed_arrays.hpp"
 #include "core/error.hpp"
 #include "core/stop_request.hpp"
 #include "core/stopwatch.hpp"
@@ -247,7 +248,10 @@ void LocalSteps::write(const std::function<void(const Tensor& values, Range)>& c
 }
 
 void LocalSteps::merge_counters() const {
-  for (const Tensor& each : counters_) all_.allreduce(each, ReduceOp::max);
+  if (counters_.empty()) return;
+  const Tensor latest = pack(counters_);
+  all_.allreduce(latest, ReduceOp::max);
+  unpack(latest, counters_);
 }
 
 // --- synchronisations ---

@@ -21,7 +21,8 @@ INTERNAL_FOLDERS = {
 INTERNAL = {
     "array_files": ["element_type", "file_array", "hdf5_entry", "mapped_file", "zip_members"],
     "bindings": ["arrays", "guest_model", "lines", "losses"],
-    "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "sum_search"],
+    "communicator": ["exchanges_under_way", "host_values", "number_bytes", "outcome", "packed_arrays",
+                     "sum_search"],
     "core": ["background_thread", "control_groups", "descriptor", "environment", "file_lock", "growing_file",
              "hash",
              "job_process", "json", "keep_until_exit", "line_reader", "long_call", "named_file", "own_file",

@@ -28,6 +28,20 @@ using testing::small_model;
 using testing::SmallRun;
 using testing::TemporaryFolder;
 
+// Counts sums of float32.
+class CountsSums : public Communicator {
+ public:
+  using Communicator::Communicator;
+  int sums = 0;
+
+ protected:
+  void combine(const Tensor& values, ReduceOp op) override {
+    if (values.dtype() == DType::float32) ++sums;
+    Communicator::combine(values, op);
+  }
+};
+const CommunicatorRegistration<CountsSums> registration{"counts_sums", "for a test", "any MPI"};
+
 class AgreementOfRanks : public ::testing::Test {
  protected:
   AgreementOfRanks() { optimizer->setup(*model); }
@@ -247,9 +261,10 @@ TEST_F(AgreementOfRanks, StopsAllRanksOnAnUnusableOutputFolder) {
 }
 
 struct WithStatistics : Module {
-  Tensor &mean, &count;
+  Tensor &mean, &variance, &count;
   WithStatistics(double value, std::int32_t n)
       : mean(add_buffer("avg_mean", Tensor::full(Shape{3}, value))),
+        variance(add_buffer("avg_var", Tensor::full(Shape{2, 2}, value))),
         count(add_buffer("N", Tensor::full(Shape{}, n, DType::int32))),
         w(add_parameter("W", Shape{2},
                         [](const Tensor& t, std::uint64_t, std::uint64_t) { t.fill(1); })) {
@@ -258,17 +273,21 @@ struct WithStatistics : Module {
   Parameter& w;
 };
 
-TEST_F(AgreementOfRanks, AveragesRunningStatistics) {
+TEST_F(AgreementOfRanks, AveragesRunningStatisticsInOneMessage) {
+  const auto counts = create_communicator("counts_sums");
   WithStatistics statistics(0, comm->rank());
   const auto sgd = create_optimizer("sgd");
   sgd->setup(statistics);
   statistics.mean.fill(2.0 * comm->rank());
-  Trainer trainer(std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get(), comm.get()),
+  statistics.variance.fill(4.0 * comm->rank());
+  Trainer trainer(std::make_unique<ScriptedUpdater>(1, nullptr, sgd.get(), counts.get()),
                   stop_after(1), folder / "out");
   trainer.extend(allreduce_persistent());
   trainer.run();
   for (const float value : statistics.mean.span<float>()) EXPECT_FLOAT_EQ(value, last);
+  for (const float value : statistics.variance.span<float>()) EXPECT_FLOAT_EQ(value, 2 * last);
   EXPECT_EQ(statistics.count.item(), comm->rank());
+  EXPECT_EQ(dynamic_cast<const CountsSums&>(*counts).sums, comm->size() == 1 ? 0 : 1);
 }
 
 TEST_F(AgreementOfRanks, IgnoresRunningStatisticsWithoutExamples) {

@@ -1,5 +1,6 @@
 #include "training/extensions/allreduce_persistent.hpp"
 
+#include "communicator/packed_arrays.hpp"
 #include "training/trainer.hpp"
 
 namespace tasuki {
@@ -19,13 +20,16 @@ class AllreducePersistent final : public Extension {
     const Tensor ranks = Tensor::full({}, counts ? 1 : 0, DType::int32);
     communicator->allreduce(ranks);
     if (ranks.item() == 0) return;
+    std::vector<Tensor> statistics;
     for (const NamedOptimizer& each : trainer.updater().optimizers())
-      for (const auto& [path, buffer] : each.optimizer->model().buffers()) {
-        if (buffer->dtype() != DType::float32) continue;
-        if (!counts) backend(buffer->device()).scale(*buffer, 0);
-        communicator->allreduce(*buffer);
-        backend(buffer->device()).scale(*buffer, 1 / static_cast<float>(ranks.item()));
-      }
+      for (const auto& [path, buffer] : each.optimizer->model().buffers())
+        if (buffer->dtype() == DType::float32) statistics.push_back(*buffer);
+    if (statistics.empty()) return;
+    const Tensor sums = pack(statistics);
+    if (!counts) sums.fill(0);
+    communicator->allreduce(sums);
+    backend(sums.device()).scale(sums, 1 / static_cast<float>(ranks.item()));
+    unpack(sums, statistics);
   }
 };
 
