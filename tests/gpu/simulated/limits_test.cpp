@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 
+#include "matrices.hpp"
 #include "vectors.hpp"
 
 namespace tasuki::testing {
@@ -27,6 +28,17 @@ class SimulatedKernel : public ::testing::Test {
     copy_vector({}, vector, place(to), place(from));
     EXPECT_EQ(cudaGetLastError(), cudaSuccess);
     EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  }
+  // Four words of each lane of a warp.
+  [[nodiscard]] std::array<std::uint32_t, 128> load(bool transposed, std::size_t offset) const {
+    auto* const words = static_cast<std::uint32_t*>(block_);
+    load_rows({}, transposed, offset, words);
+    EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+    std::array<std::uint32_t, 128> found{};
+    EXPECT_EQ(cudaMemcpyAsync(found.data(), words, sizeof(found), cudaMemcpyDeviceToHost, nullptr),
+              cudaSuccess);
+    EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    return found;
   }
 
  private:
@@ -63,6 +75,29 @@ TEST_F(SimulatedKernel, DiesOfMisalignedVectors) {
       EXPECT_DEATH(copy(vector, 512, offset), message);
       EXPECT_DEATH(copy(vector, 512 + offset, 0), message);
     }
+}
+
+// As ldmatrix's figure in the PTX ISA has it: lane l gets row l / 4, columns 2 (l % 4) and one
+// more, or that column and those rows.
+TEST_F(SimulatedKernel, LoadsMatricesForTensorCores) {
+  for (const bool transposed : {false, true}) {
+    const auto found = load(transposed, 0);
+    for (std::uint32_t lane = 0; lane < 32; ++lane)
+      for (std::uint32_t matrix = 0; matrix < 4; ++matrix) {
+        const auto value = [&](std::uint32_t which) {
+          const std::uint32_t g = lane / 4, t = 2 * (lane % 4) + which;
+          return 64 * matrix + (transposed ? 8 * t + g : 8 * g + t);
+        };
+        EXPECT_EQ(found.at(4 * lane + matrix), value(0) | value(1) << 16) << lane;
+      }
+  }
+}
+
+TEST_F(SimulatedKernel, DiesOfMisalignedRowsOfMatrices) {
+  for (const bool transposed : {false, true})
+    for (const std::size_t offset : {2, 8})
+      EXPECT_DEATH(static_cast<void>(load(transposed, offset)),
+                   "a row of ldmatrix is not at a multiple of 16 bytes");
 }
 
 }  // namespace

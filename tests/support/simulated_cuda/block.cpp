@@ -13,6 +13,7 @@
 #include <memory>
 #include <random>
 
+#include "defect.hpp"
 #include "kernel.hpp"
 #include "queue.hpp"
 #include "shared_memory.hpp"
@@ -22,11 +23,6 @@ namespace {
 
 constexpr unsigned warp_size = 32, most_threads = 1024;
 constexpr std::size_t stack_bytes = std::size_t{96} << 10, longest_value = 32;
-
-[[noreturn]] void defect(const char* what) {
-  std::fprintf(stderr, "simulated GPU: %s\n", what);
-  std::abort();
-}
 
 using Place = void* [5];  // what __builtin_setjmp remembers
 
@@ -213,6 +209,11 @@ struct TypeMismatch {
 };
 
 }  // namespace
+
+void defect(const char* what) {
+  std::fprintf(stderr, "simulated GPU: %s\n", what);
+  std::abort();
+}
 
 // Called instead of the sanitizer's library, which would print and continue.
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the name that GCC and clang call

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tensor/cuda/kernel_support.cuh"
+#include "tests/support/simulated_cuda/defect.hpp"
 #include "tests/support/simulated_cuda/kernel.hpp"
 
 namespace tasuki::kernels {
@@ -40,8 +41,15 @@ void multiply_add(float (&sums)[4], const std::uint32_t (&a)[4], std::uint32_t b
   }
 }
 
+// The rows that all lanes of a warp give, as addresses of pointers.
+inline const void* const* rows_of_warp(const void* const& row) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0)
+    simulated::defect("a row of ldmatrix is not at a multiple of 16 bytes");
+  return simulated::exchange_in_warp(&row, sizeof(row));
+}
+
 inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
-  const void* const* const all = simulated::exchange_in_warp(&row, sizeof(row));
+  const void* const* const all = rows_of_warp(row);
   const unsigned lane = simulated::lane();
   for (unsigned i = 0; i < 4; ++i) {
     const void* from = nullptr;
@@ -51,7 +59,7 @@ inline void load_matrices(std::uint32_t (&to)[4], const void* row) {
 }
 
 inline void load_transposed(std::uint32_t (&to)[4], const void* row) {
-  const void* const* const all = simulated::exchange_in_warp(&row, sizeof(row));
+  const void* const* const all = rows_of_warp(row);
   const unsigned lane = simulated::lane();
   for (unsigned i = 0; i < 4; ++i) {
     std::uint16_t both[2];
