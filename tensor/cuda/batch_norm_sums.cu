@@ -238,14 +238,19 @@ __global__ void finish_gradient_kernel(const float* scratch, unsigned shares, st
 
 // --- launches ---
 
-// A multiprocessor: each block has sums to add up at its end, and leaves a share to be added.
-constexpr int sum_blocks = 4;
+// Each block has sums to add up at its end, and leaves a share to be added. So threads take many
+// rows; few if there are not enough for two blocks a multiprocessor.
+NormGrid sum_grid(const Launch& launch, const BatchNormSize& size, int width) {
+  const NormGrid grid = grid_of(launch, size, width, 4, 16);
+  const auto enough = static_cast<unsigned>(2 * launch.multiprocessors);
+  return grid.blocks.x * grid.blocks.y >= enough ? grid : grid_of(launch, size, width, 2, 4);
+}
 
 // Returns the number of shares.
 template <int V, class Terms>
 unsigned sum_by(const Launch& launch, const BatchNormSize& size, const Terms& terms,
                 float* scratch) {
-  const NormGrid grid = grid_of(launch, size, V, sum_blocks);
+  const NormGrid grid = sum_grid(launch, size, V);
   if (size.channels_last)
     sum_rows_kernel<V><<<grid.blocks, grid.block, 0, launch.stream>>>(
         terms, size.items * size.pixels, size.channels, scratch);
@@ -289,8 +294,8 @@ std::size_t batch_norm_scratch(const Launch& launch, DType type, const BatchNorm
   unsigned shares = 1;
   with_float_type(type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    shares = std::max(grid_of(launch, size, width_for<T>(size), sum_blocks).blocks.y,
-                      grid_of(launch, size, 1, sum_blocks).blocks.y);
+    shares = std::max(sum_grid(launch, size, width_for<T>(size)).blocks.y,
+                      sum_grid(launch, size, 1).blocks.y);
   });
   return std::size_t{2} * shares * static_cast<std::size_t>(size.channels);
 }

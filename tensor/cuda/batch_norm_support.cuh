@@ -33,8 +33,10 @@ inline unsigned threads_across(std::int64_t packs, int width) {
   return best;
 }
 
-// At most `blocks` a multiprocessor, 8 of which fill it.
-inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int width, int blocks) {
+// At most `blocks` a multiprocessor, 8 of which fill it, and at least `packs_of_thread` packs for
+// each thread if there are as many.
+inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int width, int blocks,
+                        int packs_of_thread = 4) {
   const std::int64_t filling = std::int64_t{launch.multiprocessors} * blocks;
   const auto share = [&](std::int64_t parts, std::int64_t most) {
     const std::int64_t wanted = std::max<std::int64_t>(1, filling / parts);
@@ -42,7 +44,7 @@ inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int wid
   };
   const std::int64_t values = size.items * size.pixels;
   if (!size.channels_last) {
-    const std::int64_t most = values / width / (4 * norm_threads);
+    const std::int64_t most = values / width / (packs_of_thread * norm_threads);
     return {dim3(static_cast<unsigned>(size.channels), share(size.channels, most)),
             dim3(norm_threads)};
   }
@@ -50,7 +52,7 @@ inline NormGrid grid_of(const Launch& launch, const BatchNormSize& size, int wid
   const unsigned across = threads_across(packs, width);
   const unsigned down = norm_threads / across;
   const std::int64_t parts = (packs + across - 1) / across;
-  return {dim3(static_cast<unsigned>(parts), share(parts, values / (4 * down))),
+  return {dim3(static_cast<unsigned>(parts), share(parts, values / (packs_of_thread * down))),
           dim3(across, down)};
 }
 
