@@ -1,5 +1,6 @@
-// Values that are changed by random numbers of their own: a thread draws one block of Philox and
-// uses its four words for the four values that they belong to (dropout_kernels.hpp).
+// Values that are changed by random numbers of their own: a thread draws one block of Philox, or
+// two for 16 bytes of 16-bit values, and uses the four words of a block for the four values that
+// they belong to (dropout_kernels.hpp).
 #pragma once
 
 #include <array>
@@ -18,29 +19,37 @@ __device__ inline RandomWords words_of(std::uint64_t key, std::int64_t id, std::
                       static_cast<std::uint32_t>(example >> 32)});
 }
 
-// In plain order. `fours`: all examples are whole blocks, which are read and written at once.
-template <bool fours, class Index, class T, class F>
+// Of a thread that reads and writes V values at once: whole blocks.
+template <int V>
+inline constexpr int values_of_thread = V < 4 ? 4 : V;
+
+// In plain order. V: a multiple of 4 that divides every example's values, or 1.
+template <int V, class Index, class T, class F>
 __global__ void change_blocks_kernel(F f, const T* x, T* y, std::int64_t items, std::int64_t count,
                                      const std::int64_t* seed, const std::int64_t* ids) {
-  const std::int64_t blocks = (count + 3) / 4;
+  constexpr int width = values_of_thread<V>;
+  const std::int64_t runs = (count + width - 1) / width;
   const auto key = static_cast<std::uint64_t>(*seed);
-  for (std::int64_t i = thread_index(); i < items * blocks; i += thread_count()) {
-    const auto [item, block] = divide(static_cast<Index>(i), static_cast<Index>(blocks));
-    const std::int64_t first = 4 * std::int64_t{block}, at = item * count + first;
-    Values<T, 4> io{};
-    if constexpr (fours)
-      io = load<4>(x, i);
+  for (std::int64_t i = thread_index(); i < items * runs; i += thread_count()) {
+    const auto [item, run] = divide(static_cast<Index>(i), static_cast<Index>(runs));
+    const std::int64_t first = width * std::int64_t{run}, at = item * count + first;
+    Values<T, width> io{};
+    if constexpr (V > 1)
+      io = load<V>(x, i);
     else
-      for (int k = 0; k < 4; ++k)
+      for (int k = 0; k < width; ++k)
         if (first + k < count) io.values[k] = x[at + k];
-    float values[4];
-    for (int k = 0; k < 4; ++k) values[k] = convert<float>(io.values[k]);
-    f(words_of(key, ids[item], block), values);
-    for (int k = 0; k < 4; ++k) io.values[k] = convert<T>(values[k]);
-    if constexpr (fours)
-      store<4>(y, i, io);
+    for (int block = 0; block < width / 4; ++block) {
+      T* const of_block = io.values + 4 * block;
+      float values[4];
+      for (int k = 0; k < 4; ++k) values[k] = convert<float>(of_block[k]);
+      f(words_of(key, ids[item], first / 4 + block), values);
+      for (int k = 0; k < 4; ++k) of_block[k] = convert<T>(values[k]);
+    }
+    if constexpr (V > 1)
+      store<V>(y, i, io);
     else
-      for (int k = 0; k < 4; ++k)
+      for (int k = 0; k < width; ++k)
         if (first + k < count) y[at + k] = io.values[k];
   }
 }
@@ -101,13 +110,20 @@ void change_blocks(const Launch& launch, DType type, F f, const void* x, void* y
             f, from, to, items, order, blocks, seed, ids);
         return;
       }
-      const unsigned grid = grid_for(launch, items * ((count + 3) / 4));
-      if (count % 4 == 0 && are_aligned(x, y))
-        change_blocks_kernel<true, Index>
+      const auto run = [&](auto at_once) {
+        constexpr int V = decltype(at_once)::value, width = values_of_thread<V>;
+        const unsigned grid = grid_for(launch, items * ((count + width - 1) / width));
+        change_blocks_kernel<V, Index>
             <<<grid, block_threads, 0, launch.stream>>>(f, from, to, items, count, seed, ids);
+      };
+      constexpr int pack = Pack<T>::width;
+      const bool aligned = are_aligned(x, y);
+      if (aligned && count % pack == 0)
+        run(std::integral_constant<int, pack>());
+      else if (aligned && count % 4 == 0)
+        run(std::integral_constant<int, 4>());
       else
-        change_blocks_kernel<false, Index>
-            <<<grid, block_threads, 0, launch.stream>>>(f, from, to, items, count, seed, ids);
+        run(std::integral_constant<int, 1>());
     });
   });
 }

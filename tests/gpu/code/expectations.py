@@ -45,9 +45,11 @@ PACKS = [
     ("gather_kernels.cu", r"gather_kernel<4, [a-z ]+, (double|long), \1>", 2, 2),
     ("gather_kernels.cu", r"gather_kernel<4, [a-z ]+, float, unsigned char>", 0, 1),
     ("gather_kernels.cu", r"gather_kernel<4, [a-z ]+, __\w+, float>", 1, 0),
-    # Four numbers of a draw, for 16 bytes of float32.
-    ("dropout_kernels.cu", r"change_blocks_kernel<true, [a-z ]+, float, Dropout>", 1, 1),
-    ("resize_kernels.cu", r"change_blocks_kernel<true, [a-z ]+, float, Noise>", 1, 1),
+    # Four numbers of a draw, for 16 bytes of float32; two draws for 16 bits.
+    ("dropout_kernels.cu", r"change_blocks_kernel<4, [a-z ]+, float, Dropout>", 1, 1),
+    ("dropout_kernels.cu", r"change_blocks_kernel<8, [a-z ]+, __\w+, Dropout>", 1, 1),
+    ("resize_kernels.cu", r"change_blocks_kernel<4, [a-z ]+, float, Noise>", 1, 1),
+    ("resize_kernels.cu", r"change_blocks_kernel<8, [a-z ]+, __\w+, Noise>", 1, 1),
     ("long_rows_cross_entropy.cu", r"long_rows_kernel<.*>", 1, 0),
     ("long_rows_cross_entropy.cu", r"long_rows_gradient_kernel<.*>", 1, 1),
     ("layer_norm_kernels.cu", r"layer_norm_kernel<1, .*>", 1, 1),
