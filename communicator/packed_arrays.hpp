@@ -1,17 +1,17 @@
 // Several arrays as a single one, so that one message takes them all.
 #pragma once
 
+#include <functional>
 #include <span>
 
 #include "tensor/tensor.hpp"
 
 namespace tasuki {
 
-// A new array with the elements of all arrays, one after the other, of the type and on the device
-// of the first; at least one array, all of one type.
-Tensor pack(std::span<const Tensor> arrays);
-
-// Copies what pack(arrays) would read there back into them.
-void unpack(const Tensor& packed, std::span<const Tensor> arrays);
+// Calls combine() with the elements of all arrays of a type and a device, one after the other in an
+// array of their own, and copies what it leaves there back. Once for each type and device, in the
+// order in which they come first. The arrays are plain.
+void combine_packed(std::span<const Tensor> arrays,
+                    const std::function<void(const Tensor& packed)>& combine);
 
 }  // namespace tasuki

@@ -248,10 +248,7 @@ void LocalSteps::write(const std::function<void(const Tensor& values, Range)>& c
 }
 
 void LocalSteps::merge_counters() const {
-  if (counters_.empty()) return;
-  const Tensor latest = pack(counters_);
-  all_.allreduce(latest, ReduceOp::max);
-  unpack(latest, counters_);
+  combine_packed(counters_, [&](const Tensor& latest) { all_.allreduce(latest, ReduceOp::max); });
 }
 
 // --- synchronisations ---

@@ -38,7 +38,8 @@ def find_ncu():
 
 
 def output_of(command, limit):
-    """What it has printed when it ends, or is ended after `limit` seconds with what it has started."""
+    """What it has printed when it ends. After `limit` seconds it is interrupted, so that it may print what it has
+    counted, and 3 s later ended, with what it has started."""
     with tempfile.TemporaryFile() as printed:
         with subprocess.Popen(command, stdout=printed, stderr=subprocess.STDOUT, env={**os.environ, "LC_ALL": "C"},
                               preexec_fn=os.setpgrp) as process:
@@ -46,8 +47,13 @@ def output_of(command, limit):
                 process.wait(limit)
                 end = ""
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
+                os.killpg(process.pid, signal.SIGINT)
                 end = f"no end in {limit:g} s"
+            finally:
+                try:
+                    process.wait(3)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
         printed.seek(0)
         return printed.read().decode(errors="replace") + end
 
@@ -88,7 +94,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program", type=pathlib.Path, help="gpu_step, as it was built")
     parser.add_argument("case", nargs="+", help="MODEL BATCH [PRECISION], as gpu_step takes them")
-    parser.add_argument("--limit", type=float, default=120, help="seconds, after which what was counted is taken")
+    parser.add_argument("--limit", type=float, default=120, help="seconds, after which ncu is interrupted")
     parser.add_argument("--most", type=int, default=10, help="rows of the table")
     options = parser.parse_args()
     ncu = find_ncu()
@@ -96,7 +102,7 @@ def main():
         print("skipped: there is no ncu (Nsight Compute)")
         sys.exit(77)
     said = output_of([ncu, "--csv", "--metrics", f"{TIME},{MEMORY},{COMPUTE}", "--target-processes", "all",
-                      "--clock-control", "none", "--launch-skip", "4000", "--launch-count", "150",
+                      "--clock-control", "none", "--launch-skip", "4000", "--launch-count", "150", "--kill", "yes",
                       str(options.program), *options.case, "--steps", "20"], options.limit)
     launches = read_launches(said)
     if not launches:

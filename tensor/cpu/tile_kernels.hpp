@@ -67,7 +67,7 @@ struct TileKernels {
   static constexpr std::int64_t terms = 32;  // of a block
   static constexpr std::int64_t block_elements = panel * terms;
 
-  // Before and after a thread calls multiply(), around other users of tiles.
+  // Before and after a thread calls multiply() and sum(), around other users of tiles.
   void (*begin)();
   void (*end)();
   // Copies `count` rows or columns of `sums` terms into panels, of (sums + 31) / 32 blocks each.

@@ -1,10 +1,12 @@
 // What examples add to the memory of a step until its backward pass, as --dry-run says: with
-// --dtype bf16, in every program, at most 0.6 of float32's bytes.
+// --dtype bf16, in every program, at most 0.6 of float32's bytes, or 0.65 where the processor does
+// not multiply bfloat16, so that convolutions are computed in float32.
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
+#include "tensor/cpu/rounded_product.hpp"
 #include "tests/support/digits.hpp"
 #include "tests/support/image_files.hpp"
 #include "tests/support/pictures.hpp"
@@ -41,7 +43,7 @@ class ActivationMemory : public TrainingJob {
     const double floats = activations(ranks, words, examples);
     const double rounded = activations(ranks, with(words, {"--dtype", "bf16"}), examples);
     EXPECT_GE(floats, 5) << words[0] << ": too few for one digit behind the point";
-    EXPECT_LE(rounded, 0.6 * floats) << words[0];
+    EXPECT_LE(rounded, (has_bfloat16_products() ? 0.6 : 0.65) * floats) << words[0];
     RecordProperty(std::filesystem::path(words[0]).filename(),
                    fmt::format("{:.1f} {:.1f}", floats, rounded));
   }

@@ -49,7 +49,8 @@ class Tiles : public ::testing::TestWithParam<Kernels> {
  protected:
   void SetUp() override {
     if (GetParam() == Kernels::own && !has_tiles()) GTEST_SKIP() << "this processor has no AMX";
-    if (GetParam() == Kernels::software && !has_instructions(dnnl::cpu_isa::avx512_core_bf16))
+    if (GetParam() == Kernels::software &&
+        (software_tile_kernels == nullptr || !has_instructions(dnnl::cpu_isa::avx512_core_bf16)))
       GTEST_SKIP() << "this processor has no AVX512_BF16";
     if (GetParam() == Kernels::software) emulation_.emplace(software_tile_kernels);
     if (GetParam() == Kernels::emulated) emulation_.emplace();

@@ -24,12 +24,11 @@ class AllreducePersistent final : public Extension {
     for (const NamedOptimizer& each : trainer.updater().optimizers())
       for (const auto& [path, buffer] : each.optimizer->model().buffers())
         if (buffer->dtype() == DType::float32) statistics.push_back(*buffer);
-    if (statistics.empty()) return;
-    const Tensor sums = pack(statistics);
-    if (!counts) sums.fill(0);
-    communicator->allreduce(sums);
-    backend(sums.device()).scale(sums, 1 / static_cast<float>(ranks.item()));
-    unpack(sums, statistics);
+    combine_packed(statistics, [&](const Tensor& sums) {
+      if (!counts) sums.fill(0);
+      communicator->allreduce(sums);
+      backend(sums.device()).scale(sums, 1 / static_cast<float>(ranks.item()));
+    });
   }
 };
 
