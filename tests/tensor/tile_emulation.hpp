@@ -16,7 +16,7 @@ namespace testing {
 // have to be configured in between.
 extern const TileKernels tile_emulation;
 
-// While it lives, products of bfloat16 are those of these kernels.
+// Products of bfloat16 use these kernels as long as it lives.
 class EmulatedTiles {
  public:
   explicit EmulatedTiles(const TileKernels* kernels = &tile_emulation) {
